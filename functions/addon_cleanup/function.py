@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.api.hooks import Limits
+from shared.api.hooks import HookDeadlines
 from shared.runtime import Decision, Function
 
 from .decide import decide, report
@@ -13,7 +13,7 @@ from .triggers import TRIGGERS
 
 
 def _decide(observed: Observed, now: datetime) -> Decision:
-    return decide(observed, now, Limits.from_env())
+    return decide(observed, now, HookDeadlines.from_env())
 
 
 handle = Function(TRIGGERS, observe, _decide, report).handle

@@ -20,8 +20,8 @@ from shared.api.hooks import (
     BEFORE_CLUSTER_DELETE,
     CLEANED_UP,
     WAIT_ANNOTATION,
+    HookDeadlines,
     HookWait,
-    Limits,
     cleanup_enabled,
     cleanup_wait,
     refers_to,
@@ -50,8 +50,10 @@ class HookDecision:
     event_suffix: str = ""
 
 
-def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetime, limits: Limits) -> HookDecision:
-    """Returns the decision on a call of the hook named `hook`; `limits` has the deadlines of blocking hooks."""
+def decide(
+    hook: str, cluster: Object | None, addon: Object | None, now: datetime, deadlines: HookDeadlines
+) -> HookDecision:
+    """Returns the decision on a call of the hook named `hook`; a hook blocks until its deadline in `deadlines`."""
     if addon is None or cluster is None or not refers_to(addon, cluster):
         return HookDecision("continue", "the Cluster has no addons")
     may_block = hook in (BEFORE_CLUSTER_UPGRADE, BEFORE_CLUSTER_DELETE)
@@ -61,17 +63,19 @@ def decide(hook: str, cluster: Object | None, addon: Object | None, now: datetim
         return HookDecision("block", "the Cluster is not being deleted")
     if hook != BEFORE_CLUSTER_DELETE and deleting(cluster):
         return HookDecision("continue", "the Cluster is being deleted")
-    return _DECISIONS[hook](cluster, addon, now, limits)
+    return _DECISIONS[hook](cluster, addon, now, deadlines)
 
 
-def _after_control_plane_initialized(_cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
+def _after_control_plane_initialized(
+    _cluster: Object, addon: Object, _now: datetime, _deadlines: HookDeadlines
+) -> HookDecision:
     """Requests the first reconciliation of the addons; never blocks."""
     if dig(addon, "spec.clusterStack") or dig(addon, "spec.hook"):
         return HookDecision("continue", "the addons are being applied already")
     return HookDecision("continue", "the addons are requested", {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}})
 
 
-def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
+def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, deadlines: HookDeadlines) -> HookDecision:
     """Blocks the upgrade until the addons of the new class are applied."""
     name = _stack_name(cluster)
     if name is None:
@@ -80,10 +84,10 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, limit
         return HookDecision("continue", f"the addons of {name} are applied", _clear_wait(addon))
     version = dig(cluster, "spec.topology.version", "")
     wait = HookWait(BEFORE_CLUSTER_UPGRADE, f"{name}/{version}", now)
-    return _block(addon, wait, limits.upgrade, f"the addons of {name} are not ready: {_obstacle(addon)}")
+    return _block(addon, wait, deadlines.upgrade, f"the addons of {name} are not ready: {_obstacle(addon)}")
 
 
-def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limits: Limits) -> HookDecision:
+def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _deadlines: HookDeadlines) -> HookDecision:
     """Requests a reconciliation of the addons; never blocks."""
     if _stack_name(cluster) is None:
         return HookDecision("continue", "the Cluster's class belongs to no cluster stack")
@@ -92,7 +96,7 @@ def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _limi
     return HookDecision("continue", "the addons are reconciled again", patch if would_change(addon, patch) else None)
 
 
-def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits: Limits) -> HookDecision:
+def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, deadlines: HookDeadlines) -> HookDecision:
     """Blocks the deletion until `addon_cleanup` has cleaned up the workload cluster."""
     if not cleanup_enabled(cluster):
         return HookDecision("continue", "the clean-up is disabled by annotation")
@@ -102,10 +106,10 @@ def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, limits
     progress = dig(get_condition(dig(addon, "status.conditions"), CLEANED_UP), "message") or "not started yet"
     request = {"spec": {"hook": BEFORE_CLUSTER_DELETE}}
     message = f"clean-up of the workload cluster: {progress}"
-    return _block(addon, wait, limits.delete, message, request, earliest=cluster_api.deleted_at(cluster))
+    return _block(addon, wait, deadlines.delete, message, request, earliest=cluster_api.deleted_at(cluster))
 
 
-_DECISIONS: Mapping[str, Callable[[Object, Object, datetime, Limits], HookDecision]] = {
+_DECISIONS: Mapping[str, Callable[[Object, Object, datetime, HookDeadlines], HookDecision]] = {
     AFTER_CONTROL_PLANE_INITIALIZED: _after_control_plane_initialized,
     BEFORE_CLUSTER_UPGRADE: _before_cluster_upgrade,
     AFTER_CLUSTER_UPGRADE: _after_cluster_upgrade,

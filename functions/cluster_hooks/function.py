@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import flask
 
 from shared import metrics
-from shared.api.hooks import Limits
+from shared.api.hooks import HookDeadlines
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
@@ -98,7 +98,7 @@ def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
     key = addon_of(cluster)
     addon = clients.management.find(CLUSTER_ADDON, key)
     live = _live_cluster(clients, cluster) if addon is not None else None
-    decision = decide(hook, live, addon, datetime.now(UTC), Limits.from_env())
+    decision = decide(hook, live, addon, datetime.now(UTC), HookDeadlines.from_env())
     if addon is None:
         return decision
     if decision.patch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.kube import dig
-from shared.releases.naming import STABLE, InvalidName, ReleaseName, Version
+from shared.releases.naming import STABLE, InvalidName, ReleaseName, StackVersion
 from shared.releases.sources import Listing
 
 
@@ -45,7 +45,7 @@ def listed_versions(spec: Mapping[str, Any]) -> tuple[list[ReleaseName], list[st
     names, problems = [], []
     for version in spec.get("versions") or ():
         try:
-            parsed = Version.parse(version)
+            parsed = StackVersion.parse(version)
             names.append(ReleaseName(spec["provider"], spec["name"], spec["kubernetesVersion"], parsed))
         except InvalidName as error:
             problems.append(str(error))

@@ -22,7 +22,7 @@ from shared.event import change_event
 from shared.kube import ApiError, Object, deleting, dig, key_of
 from shared.providers import phases
 from shared.providers.inputs import source_hash
-from shared.providers.source_resolution import SOURCE_ANNOTATION, ResolvedSource, Source
+from shared.providers.source_resolution import SOURCE_ANNOTATION, ProviderSource, ResolvedSource
 from shared.providers.status import (
     PREFLIGHT_CHECK_PASSED,
     PROVIDER_INSTALLED,
@@ -73,7 +73,7 @@ class Download:
                 raise
             return self._download_from(clients, self.resolved.fallback)
 
-    def _download_from(self, clients: Clients, source: Source) -> Bundle:
+    def _download_from(self, clients: Clients, source: ProviderSource) -> Bundle:
         version, repository = self.resolved.version, source.repository
         with _LOCK.hold((source.identity, version)):
             if bundle := clients.components.find(source.identity, version):

@@ -18,7 +18,7 @@ from shared.charts import HelmMissing
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of one check.
 
     `state` is `ok`, `note` (something is missing, but local runs work), or `missing` (local runs do not work).
@@ -29,7 +29,7 @@ class Finding:
     detail: str
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[CheckResult]:
     """Runs all checks."""
     for check in (_platform, _python, _packages, *(_binary(name) for name in ("etcd", "kube-apiserver")), _helm):
         yield check()
@@ -38,43 +38,43 @@ def examine() -> Iterator[Finding]:
     yield _loopback()
 
 
-def _platform() -> Finding:
+def _platform() -> CheckResult:
     if sys.platform == "linux":
-        return Finding("platform", "ok", sys.platform)
-    return Finding("platform", "missing", f"{sys.platform}: local control planes run on Linux only")
+        return CheckResult("platform", "ok", sys.platform)
+    return CheckResult("platform", "missing", f"{sys.platform}: local control planes run on Linux only")
 
 
-def _python() -> Finding:
-    return Finding("python", "ok", f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}")
+def _python() -> CheckResult:
+    return CheckResult("python", "ok", f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}")
 
 
-def _packages() -> Finding:
+def _packages() -> CheckResult:
     absent = [name for name in ("moto", "flask_cors", "helm_python") if importlib.util.find_spec(name) is None]
     if not absent:
-        return Finding("packages", "ok", "all of capi-functions[local]")
-    return Finding("packages", "missing", f"{', '.join(absent)}; pip install 'capi-functions[local]'")
+        return CheckResult("packages", "ok", "all of capi-functions[local]")
+    return CheckResult("packages", "missing", f"{', '.join(absent)}; pip install 'capi-functions[local]'")
 
 
-def _binary(name: str) -> Callable[[], Finding]:
-    def check() -> Finding:
+def _binary(name: str) -> Callable[[], CheckResult]:
+    def check() -> CheckResult:
         try:
             path = locate([name], progress=lambda _line: None, get=False)[name]
         except BinaryNotFound:
-            return Finding(name, "note", f"not installed; {_way('the first run')}")
-        return Finding(name, "ok", str(path))
+            return CheckResult(name, "note", f"not installed; {_way('the first run')}")
+        return CheckResult(name, "ok", str(path))
 
     return check
 
 
-def _helm() -> Finding:
+def _helm() -> CheckResult:
     """Checks the helm program. Reports `missing` only if $HELM is wrong, since few charts need the program."""
     try:
         found = helm.present()
     except HelmMissing as error:
-        return Finding("helm", "missing", str(error))
+        return CheckResult("helm", "missing", str(error))
     if found:
-        return Finding("helm", "ok", str(found))
-    return Finding("helm", "note", f"not installed; {_way('the first chart that reads from its cluster')}")
+        return CheckResult("helm", "ok", str(found))
+    return CheckResult("helm", "note", f"not installed; {_way('the first chart that reads from its cluster')}")
 
 
 def _way(need: str) -> str:
@@ -89,14 +89,14 @@ def _go() -> bool:
     return bool(go and subprocess.run([go, "version"], capture_output=True, check=False).returncode == 0)
 
 
-def _optional(name: str, use: str) -> Finding:
+def _optional(name: str, use: str) -> CheckResult:
     path = shutil.which(name)
-    return Finding(name, "ok", path) if path else Finding(name, "note", f"not found; {use}")
+    return CheckResult(name, "ok", path) if path else CheckResult(name, "note", f"not found; {use}")
 
 
-def _loopback() -> Finding:
+def _loopback() -> CheckResult:
     try:
         with socket.create_server(("127.0.0.1", 0)):
-            return Finding("loopback", "ok", "127.0.0.1 can be listened on")
+            return CheckResult("loopback", "ok", "127.0.0.1 can be listened on")
     except OSError as error:
-        return Finding("loopback", "missing", f"cannot listen on 127.0.0.1: {error}")
+        return CheckResult("loopback", "missing", f"cannot listen on 127.0.0.1: {error}")

@@ -25,7 +25,7 @@ import yaml
 from shared import bounded_yaml, charts
 from shared.kube import dig
 from shared.releases.metadata import API_VERSION, parse
-from shared.releases.naming import STABLE, InvalidName, ReleaseName, Version
+from shared.releases.naming import STABLE, InvalidName, ReleaseName, StackVersion
 from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, Release
 from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
@@ -54,7 +54,7 @@ class Stack:
     kubernetes: str
     files: Files
 
-    def release(self, version: Version) -> ReleaseName:
+    def release(self, version: StackVersion) -> ReleaseName:
         """Returns the name of the release of a version."""
         minor = self.kubernetes.removeprefix("v").rpartition(".")[0]
         return ReleaseName(self.provider, self.name, minor, version)
@@ -64,9 +64,9 @@ class Stack:
 class Versions:
     """The versions of a release and its parts."""
 
-    stack: Version
-    addon: Version
-    node_image: Version
+    stack: StackVersion
+    addon: StackVersion
+    node_image: StackVersion
 
 
 def load_stack(folder: Path) -> Stack:
@@ -102,7 +102,7 @@ def parse_stack(files: Files, folder: Path) -> Stack:
         )
     stack = Stack(provider, name, f"v{kubernetes.removeprefix('v')}", files)
     try:
-        stack.release(Version(0))
+        stack.release(StackVersion(0))
     except InvalidName as error:
         raise BuildError(f"{where}: {error}") from None
     for chart in (f"{CLASS}Chart.yaml", *(() if STAGES in files else (f"{ADDON}Chart.yaml",))):
@@ -123,12 +123,14 @@ def _text(config: Any, field: str, where: Path) -> str:
 
 def custom_versions(stack: str, addon: str = "", node_image: str = "") -> Versions:
     """Returns given versions; those of parts default to that of the stack. Raises `InvalidName`."""
-    return Versions(Version.parse(stack), Version.parse(addon or stack), Version.parse(node_image or stack))
+    return Versions(
+        StackVersion.parse(stack), StackVersion.parse(addon or stack), StackVersion.parse(node_image or stack)
+    )
 
 
 def hash_versions(stack: Stack) -> Versions:
     """Returns one version for all parts, from the hash of the sources."""
-    version = Version(0, "sha", hashes(stack.files)["clusterStack"][:7])
+    version = StackVersion(0, "sha", hashes(stack.files)["clusterStack"][:7])
     return Versions(version, version, version)
 
 
@@ -143,10 +145,10 @@ def next_versions(stack: Stack, source: Source) -> Versions:
     if isinstance(source, FolderSource) and not source.root.is_dir():
         raise BuildError(f"{source.root}: the folder does not exist; create an empty one for a first release")
     names = [name for tag in source.list() if (name := ReleaseName.from_class_name(tag))]
-    mine = stack.release(Version(1)).stack
+    mine = stack.release(StackVersion(1)).stack
     so_far = [name for name in names if name.stack == mine and name.version.channel == STABLE]
     if not so_far:
-        return Versions(Version(1), Version(1), Version(1))
+        return Versions(StackVersion(1), StackVersion(1), StackVersion(1))
     last = max(so_far, key=lambda name: name.version)
     files = fetch_files(source, last.tag)
     before, now = _hashes_of(files), hashes(stack.files)
@@ -154,13 +156,13 @@ def next_versions(stack: Stack, source: Source) -> Versions:
         raise BuildError(f"nothing has changed since {last}")
     metadata = parse(files.get(METADATA, b""), last.tag)
 
-    def after(version: Version, *keys: str) -> Version:
-        return Version(version.number + any(before.get(key) != now.get(key) for key in keys))
+    def after(version: StackVersion, *keys: str) -> StackVersion:
+        return StackVersion(version.number + any(before.get(key) != now.get(key) for key in keys))
 
     return Versions(
-        Version(last.version.number + 1),
+        StackVersion(last.version.number + 1),
         after(metadata.cluster_addon, "clusterAddonDir", "clusterAddonValues"),
-        after(metadata.node_image or Version(1), "nodeImageDir"),
+        after(metadata.node_image or StackVersion(1), "nodeImageDir"),
     )
 
 
@@ -232,7 +234,7 @@ def _below(files: Files, top: str) -> dict[str, bytes]:
     return {path.removeprefix(top): data for path, data in sorted(files.items()) if path.startswith(top)}
 
 
-def _chart(name: str, files: Files, version: Version, source: str) -> dict[str, bytes]:
+def _chart(name: str, files: Files, version: StackVersion, source: str) -> dict[str, bytes]:
     """Returns the files of a chart below a folder of its name, with its version set."""
     line = f"version: {version.dotted}".encode()
     text, count = _VERSION_LINE.subn(line, files["Chart.yaml"])

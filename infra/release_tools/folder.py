@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.download.ingest import Limits, ingest
+from shared.download.ingest import IngestLimits, ingest
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import METADATA, Blob, Release, assemble
 from shared.releases.sources import Source
@@ -46,4 +46,4 @@ def assemble_release(name: ReleaseName, files: Files) -> Release:
 
 def fetch_files(source: Source, tag: str) -> Files:
     """Returns the files of a release, read within the limits of the functions. Raises `SourceError`."""
-    return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(source.fetch(tag), IngestLimits())}

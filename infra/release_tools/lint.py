@@ -34,7 +34,7 @@ _OTHER_FILES = re.compile(r"hashes\.json|node-images\.yaml|SHA256SUMS|topology-[
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """One finding about a file; `line` is 0 if the finding is about the whole file.
 
     `severity` is `error` (the release fails its check), `warning` (probably a mistake), or `info` (good to know).
@@ -50,14 +50,14 @@ class Finding:
         return f"{self.severity} {place}: {self.text}"
 
 
-def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[Finding]:
+def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[LintFinding]:
     """Returns all findings about the release in `folder`, rendered for the samples, or for a built-in sample."""
     try:
         release, files = read_release(folder)
     except InvalidRelease as error:
-        return [Finding("error", file, problem) for file, problem in error.problems.items()]
+        return [LintFinding("error", file, problem) for file, problem in error.problems.items()]
     except (InvalidName, SourceError) as error:
-        return [Finding("error", str(folder), str(error))]
+        return [LintFinding("error", str(folder), str(error))]
     samples = samples or built_in_samples(release.name, release.metadata.kubernetes)
     findings = [*_names(release), *_archives(release, files)]
     if not any(finding.severity == "error" for finding in findings):
@@ -69,22 +69,26 @@ def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[Finding]:
 # -- names, versions, archives ---------------------------------------------------------------------------------------
 
 
-def _names(release: Release) -> Iterator[Finding]:
+def _names(release: Release) -> Iterator[LintFinding]:
     """Yields findings about the names of files, and versions in the metadata."""
     name, metadata = release.name, release.metadata
     if metadata.cluster_stack != name.version:
-        yield Finding("error", METADATA, f"versions.clusterStack is {metadata.cluster_stack}, the tag {name.version}")
+        yield LintFinding(
+            "error", METADATA, f"versions.clusterStack is {metadata.cluster_stack}, the tag {name.version}"
+        )
     if not metadata.kubernetes.startswith(f"v{name.kubernetes}."):
-        yield Finding("error", METADATA, f"versions.kubernetes is {metadata.kubernetes}, the tag's {name.kubernetes}")
+        yield LintFinding(
+            "error", METADATA, f"versions.kubernetes is {metadata.kubernetes}, the tag's {name.kubernetes}"
+        )
     needed = {METADATA, STAGES, VALUES_TEMPLATE, release.class_chart, release.addon_chart}
     for file in sorted(release.files.keys() - needed):
         if not _OTHER_FILES.fullmatch(file) and not file.startswith(f"{name.stack}-node-image-"):
-            yield Finding("warning", file, "not part of a release")
+            yield LintFinding("warning", file, "not part of a release")
     if release.multi_stage and release.values_template:
-        yield Finding("warning", VALUES_TEMPLATE, f"not used: with {STAGES} each chart has its own {OVERWRITE}")
+        yield LintFinding("warning", VALUES_TEMPLATE, f"not used: with {STAGES} each chart has its own {OVERWRITE}")
 
 
-def _archives(release: Release, files: Files) -> Iterator[Finding]:
+def _archives(release: Release, files: Files) -> Iterator[LintFinding]:
     """Yields findings about the chart archives without rendering them."""
     versions = {release.class_chart: release.name.version}
     if not release.multi_stage:
@@ -93,26 +97,28 @@ def _archives(release: Release, files: Files) -> Iterator[Finding]:
         try:
             members = charts.inspect(files[archive], archive)
         except charts.ChartError as error:
-            yield Finding("error", archive, str(error).removeprefix(f"{archive}: "))
+            yield LintFinding("error", archive, str(error).removeprefix(f"{archive}: "))
             continue
         found = _chart_version(members)
         if archive in versions and found != versions[archive].dotted:
             # The name of the ClusterClass contains the class chart's version; the version of addons is only a label.
             severity: Severity = "error" if archive == release.class_chart else "warning"
-            yield Finding(severity, archive, f"Chart.yaml has version {found}, must be {versions[archive].dotted}")
+            yield LintFinding(severity, archive, f"Chart.yaml has version {found}, must be {versions[archive].dotted}")
         traits = charts.traits(files[archive], archive)
         if traits.looks_up:
             yield _lookups(archive, only_here=archive == release.addon_chart)
         if traits.asks:
-            yield Finding(
+            yield LintFinding(
                 "info", archive, "needs facts of the cluster: rendered by the helm program, for each version again"
             )
 
 
-def _lookups(archive: str, *, only_here: bool) -> Finding:
+def _lookups(archive: str, *, only_here: bool) -> LintFinding:
     if only_here:
-        return Finding("info", archive, "calls `lookup`: without a cluster, lookups find nothing")
-    return Finding("warning", archive, "calls `lookup`: class charts have no cluster, so lookups always find nothing")
+        return LintFinding("info", archive, "calls `lookup`: without a cluster, lookups find nothing")
+    return LintFinding(
+        "warning", archive, "calls `lookup`: class charts have no cluster, so lookups always find nothing"
+    )
 
 
 def _chart_version(members: Mapping[str, bytes]) -> str | None:
@@ -125,7 +131,7 @@ def _chart_version(members: Mapping[str, bytes]) -> str | None:
     return str(document.get("version")) if isinstance(document, dict) else None
 
 
-def _class(release: Release, files: Files) -> Iterator[Finding]:
+def _class(release: Release, files: Files) -> Iterator[LintFinding]:
     """Yields findings about the rendered class chart."""
     archive = release.class_chart
     kubernetes = release.metadata.kubernetes
@@ -136,14 +142,14 @@ def _class(release: Release, files: Files) -> Iterator[Finding]:
         objects = charts.parse(texts, default_namespace="default")
         again = _again(release, files[archive])
     except charts.ChartError as error:
-        yield Finding("error", archive, str(error).removeprefix(f"{archive}: "))
+        yield LintFinding("error", archive, str(error).removeprefix(f"{archive}: "))
         return
     if again is not None and again != texts:
-        yield Finding("warning", archive, "its output varies, so it is applied again at each reconciliation")
+        yield LintFinding("warning", archive, "its output varies, so it is applied again at each reconciliation")
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterClass"]
     if release.name.class_name not in names:
         found = ", ".join(names) or "none"
-        yield Finding(
+        yield LintFinding(
             "error", archive, f"no ClusterClass {release.name.class_name}, which clusters name; found {found}"
         )
 
@@ -162,11 +168,11 @@ def _again(release: Release, chart: bytes) -> list[Manifest] | None:
 # -- addons ----------------------------------------------------------------------------------------------------------
 
 
-def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterator[Finding]:
+def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterator[LintFinding]:
     """Yields findings about the addons: stages, templates, rendered objects."""
     assets = assets_from_files(release, files)
     if assets.problem:
-        yield Finding("error", STAGES, assets.problem.partition(f"{STAGES}: ")[2] or assets.problem)
+        yield LintFinding("error", STAGES, assets.problem.partition(f"{STAGES}: ")[2] or assets.problem)
         return
     if assets.stages:
         yield from _stages(assets.stages)
@@ -177,13 +183,13 @@ def _addons(release: Release, files: Files, samples: Sequence[Sample]) -> Iterat
         yield from _rendered(assets, sample)
 
 
-def _stages(stages: Stages) -> Iterator[Finding]:
+def _stages(stages: Stages) -> Iterator[LintFinding]:
     for field in stages.unknown:
-        yield Finding("warning", STAGES, f"{field} is unknown and ignored")
+        yield LintFinding("warning", STAGES, f"{field} is unknown and ignored")
     for hook in HOOKS:
         for stage in stages.hooks.get(hook, ()):
             for problem in _conditions(stage):
-                yield Finding("error", STAGES, f"{hook}, stage {stage.name}: {problem}")
+                yield LintFinding("error", STAGES, f"{hook}, stage {stage.name}: {problem}")
 
 
 def _conditions(stage: Stage) -> Iterator[str]:
@@ -210,30 +216,32 @@ def _templates(release: Release, files: Files, members: Mapping[str, bytes]) -> 
     }
 
 
-def _missing_keys(templates: Mapping[str, str], samples: Sequence[Sample]) -> Iterator[Finding]:
+def _missing_keys(templates: Mapping[str, str], samples: Sequence[Sample]) -> Iterator[LintFinding]:
     """Yields paths that samples lack: a misspelling, or a field that only some clusters have."""
     roots = [{**dict.fromkeys(ROOTS), **sample} for sample in samples]
     for file, text in templates.items():
         nowhere = {(path, line) for path, line, _ in missing_fields(text, roots)}
         for path, line in sorted(nowhere, key=lambda each: each[1]):
-            yield Finding("warning", file, f"no cluster has {path}; it prints nothing", line)
+            yield LintFinding("warning", file, f"no cluster has {path}; it prints nothing", line)
         for root in roots if len(roots) > 1 else ():
             cluster = dig(root["Cluster"], "metadata.name", "")
             for path, line, optional in missing_fields(text, [root]):
                 if not optional and (path, line) not in nowhere:
-                    yield Finding("info", file, f"cluster {cluster!r} has no {path}; it prints nothing there", line)
+                    yield LintFinding("info", file, f"cluster {cluster!r} has no {path}; it prints nothing there", line)
 
 
-def _missing_values(assets: AddonAssets, members: Mapping[str, bytes], samples: Sequence[Sample]) -> Iterator[Finding]:
+def _missing_values(
+    assets: AddonAssets, members: Mapping[str, bytes], samples: Sequence[Sample]
+) -> Iterator[LintFinding]:
     for chart in own_charts(assets, members):
         values = [{"Values": each} for each in chart.values(samples)]
         for file, text in chart.templates.items():
             for path, line, optional in missing_fields(text, values):
                 if not optional:
-                    yield Finding("warning", file, f"no values of the chart have {path}; it prints nothing", line)
+                    yield LintFinding("warning", file, f"no values of the chart have {path}; it prints nothing", line)
 
 
-def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
+def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[LintFinding]:
     archive, cluster = assets.release.addon_chart, dig(sample["Cluster"], "metadata.name", "")
     facts = Capabilities(assets.release.metadata.kubernetes)
 
@@ -248,11 +256,13 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
         rendered = first_values.render(assets, renderer, first_values.FirstValues())
     except charts.ChartError as error:
         # The message names the file; with stages it is a file inside the archive.
-        yield Finding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")
+        yield LintFinding("error", archive, f"for cluster {cluster!r}: {str(error).removeprefix(f'{archive}: ')}")
         return
     parts = dict(rendered.stages)
     for field in rendered.fields:
-        yield Finding("warning", archive, f"{field} varies between renderings; it is kept until the release changes")
+        yield LintFinding(
+            "warning", archive, f"{field} varies between renderings; it is kept until the release changes"
+        )
     for hook in HOOKS:
         together = assets.stages.desired(hook) if assets.stages else ()
         yield from _twice(archive, [(one.name, parts[one.name]) for one in together])
@@ -261,22 +271,22 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[Finding]:
     for obj in objects:
         size = len(yaml.safe_dump(obj))
         if size > _LARGE:
-            yield Finding("warning", archive, f"{identity(obj)} has {size} bytes; etcd accepts about {_LARGE}")
+            yield LintFinding("warning", archive, f"{identity(obj)} has {size} bytes; etcd accepts about {_LARGE}")
 
 
-def _twice(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[Finding]:
+def _twice(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[LintFinding]:
     """Yields objects that are in two stages; rendering rejects duplicates within one stage."""
     first: dict[Identity, str] = {}
     for stage, objects in parts:
         for found in map(identity, objects):
             if first.setdefault(found, stage) != stage:
-                yield Finding("error", archive, f"{found} is in stage {first[found]} and in stage {stage}")
+                yield LintFinding("error", archive, f"{found} is in stage {first[found]} and in stage {stage}")
 
 
-def _foreign_kinds(archive: str, objects: Sequence[Object]) -> Iterator[Finding]:
+def _foreign_kinds(archive: str, objects: Sequence[Object]) -> Iterator[LintFinding]:
     """Yields kinds that are neither built in nor defined by the release."""
     defined = {obj.get("spec", {}).get("group") for obj in objects if obj["kind"] == "CustomResourceDefinition"}
     for obj in objects:
         group, _ = split_api_version(obj["apiVersion"])
         if group not in BUILT_IN_GROUPS and group not in defined:
-            yield Finding("warning", archive, f"{identity(obj)}: the release does not define {obj['apiVersion']}")
+            yield LintFinding("warning", archive, f"{identity(obj)}: the release does not define {obj['apiVersion']}")

@@ -19,8 +19,8 @@ from shared.releases.stages import (
     AFTER_CLUSTER_UPGRADE,
     AFTER_CONTROL_PLANE_INITIALIZED,
     BEFORE_CLUSTER_UPGRADE,
-    Condition,
     Stage,
+    StageCondition,
 )
 
 from .assets import AddonAssets
@@ -125,7 +125,7 @@ class StagePosition:
     since: datetime | None = None
 
     @property
-    def condition(self) -> Condition | None:
+    def condition(self) -> StageCondition | None:
         """The condition that the stage waits for in this phase, if any."""
         if self.phase in (PENDING, BEFORE):
             return self.stage.before

@@ -69,14 +69,14 @@ class HookWait:
 
 
 @dataclass(frozen=True)
-class Limits:
+class HookDeadlines:
     """The longest time that a hook blocks an upgrade or a deletion."""
 
     upgrade: timedelta = timedelta(hours=1)
     delete: timedelta = timedelta(minutes=10)
 
     @classmethod
-    def from_env(cls) -> Limits:
+    def from_env(cls) -> HookDeadlines:
         """Reads HOOK_UPGRADE_SECONDS and HOOK_DELETE_SECONDS. Raises `ValueError` for a value that is not a number."""
         return cls(
             _seconds("HOOK_UPGRADE_SECONDS", cls.upgrade),

@@ -13,7 +13,7 @@ from shared.api import provider as api
 from shared.kube.resources import Object, dig, key_of
 
 from . import versions
-from .metadata import CONTRACTS, Metadata
+from .metadata import CONTRACTS, ProviderMetadata
 
 CURRENT = CONTRACTS[0]
 COMPATIBLE = {"v1beta2": ("v1beta2", "v1beta1"), "v1beta1": ("v1beta1",)}
@@ -23,7 +23,7 @@ _LOCKSTEP = ("cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm")
 _MAX_MINORS, _SINCE = 3, versions.Version(1, 10, 0)
 
 
-def contract_of(metadata: Metadata, version: str) -> tuple[str, str]:
+def contract_of(metadata: ProviderMetadata, version: str) -> tuple[str, str]:
     """Returns the contract of a version, and why the version cannot be used (empty if it can)."""
     wanted = versions.parse(version)
     contract = metadata.contract(*wanted.series)

@@ -29,7 +29,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Metadata:
+class ProviderMetadata:
     """The release series of a provider (clusterctl's Metadata, v1alpha3)."""
 
     series: tuple[Series, ...]
@@ -39,7 +39,7 @@ class Metadata:
         return next((one.contract for one in self.series if (one.major, one.minor) == (major, minor)), "")
 
 
-def parse(data: bytes, where: str) -> Metadata:
+def parse(data: bytes, where: str) -> ProviderMetadata:
     """Parses the file; `where` is for messages. Raises `IncompatibleVersion`."""
     if len(data) > _MAX_BYTES:
         raise IncompatibleVersion(f"{where}: metadata.yaml is larger than {_MAX_BYTES} bytes")
@@ -56,7 +56,7 @@ def parse(data: bytes, where: str) -> Metadata:
     listed = dig(document, "releaseSeries")
     if not isinstance(listed, list) or not listed or len(listed) > _MAX_SERIES:
         raise IncompatibleVersion(f"{where}: metadata.yaml: releaseSeries is empty")
-    return Metadata(tuple(_series(entry, number, where) for number, entry in enumerate(listed)))
+    return ProviderMetadata(tuple(_series(entry, number, where) for number, entry in enumerate(listed)))
 
 
 def _series(entry: Any, number: int, where: str) -> Series:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 
 from .errors import ComponentsError
-from .metadata import Metadata
+from .metadata import ProviderMetadata
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 _IDENTIFIER = rf"(?:{_NUMBER}|\d*[A-Za-z-][0-9A-Za-z-]*)"
@@ -85,7 +85,7 @@ def downgrade_refusal(installed: str, wanted: str) -> str:
     )
 
 
-def latest(texts: Sequence[str], metadata: Callable[[str], Metadata | None], contracts: Sequence[str]) -> str:
+def latest(texts: Sequence[str], metadata: Callable[[str], ProviderMetadata | None], contracts: Sequence[str]) -> str:
     """Returns the newest published version with the best contract.
 
     Args:
@@ -107,7 +107,7 @@ def latest(texts: Sequence[str], metadata: Callable[[str], Metadata | None], con
     return newest
 
 
-def _newest(texts: Iterable[str], metadata: Callable[[str], Metadata | None]) -> str:
+def _newest(texts: Iterable[str], metadata: Callable[[str], ProviderMetadata | None]) -> str:
     """Returns the newest published version; releases come before pre-releases."""
     known = [(found, text) for text in texts if (found := try_parse(text))]
     known.sort(key=lambda entry: (not entry[0].prerelease, entry[0]), reverse=True)

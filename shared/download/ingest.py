@@ -27,7 +27,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IngestLimits:
     """Limits of one release: bytes of a file, bytes of all files, number of files. Memory holds one file at a time."""
 
     file: int = 64 * MIB
@@ -44,7 +44,7 @@ class IngestedFile:
     digest: str
 
 
-def ingest(files: Iterable[File], limits: Limits) -> Iterator[IngestedFile]:
+def ingest(files: Iterable[File], limits: IngestLimits) -> Iterator[IngestedFile]:
     """Reads the files one after another.
 
     Raises:

@@ -61,7 +61,7 @@ class Descriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ImageManifest:
     """The image manifest of an artifact; `digest` is that of its bytes, as "sha256:<hexadecimal>"."""
 
     digest: str
@@ -122,7 +122,7 @@ class Registry:
             url = self._own(resolve_url(url, following[1]))
         return tags
 
-    def manifest(self, reference: str) -> Manifest:
+    def manifest(self, reference: str) -> ImageManifest:
         """Returns the manifest of a tag or digest.
 
         Raises:
@@ -266,7 +266,7 @@ class Registry:
         return url
 
 
-def _manifest(data: bytes, digest: str, media_type: str, where: str) -> Manifest:
+def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageManifest:
     try:
         document = _mapping(json.loads(data), where)
     except (ValueError, RecursionError):
@@ -282,7 +282,7 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str) -> Manifest
     if not isinstance(layers, list):
         raise SourceError(f"{where} has no layers", transient=False)
     annotations = document.get("annotations")
-    return Manifest(
+    return ImageManifest(
         digest,
         str(document.get("artifactType") or ""),
         annotations if isinstance(annotations, dict) else {},

@@ -36,14 +36,17 @@ _MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Limits:
+class ResponseLimits:
     """Limits of one request: seconds until it is complete, and bytes of its response, or of one line of a watch."""
 
     seconds: float
     bytes: int
 
 
-LIMITS: Mapping[str, Limits] = {"management": Limits(30.0, 64 << 20), "workload": Limits(10.0, 8 << 20)}
+LIMITS: Mapping[str, ResponseLimits] = {
+    "management": ResponseLimits(30.0, 64 << 20),
+    "workload": ResponseLimits(10.0, 8 << 20),
+}
 _BUSY = (429, 500, 502, 503, 504)
 _ERRORS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")

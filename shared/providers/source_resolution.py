@@ -20,7 +20,7 @@ SOURCE_ANNOTATION = "capi-functions.dev/source"
 
 
 @dataclass(frozen=True)
-class Source:
+class ProviderSource:
     """A repository, and its key in storage."""
 
     repository: Repository
@@ -32,12 +32,12 @@ class Source:
 class ResolvedSource:
     """The source of one version of a provider. `fallback` is tried if `source` does not answer."""
 
-    source: Source
+    source: ProviderSource
     version: str
     """`spec.version`, or the source's default."""
     bundle: Bundle | None = None
     """The components of this version; None if they are not in storage."""
-    fallback: Source | None = None
+    fallback: ProviderSource | None = None
 
 
 def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> Repository:
@@ -80,10 +80,10 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
     return ResolvedSource(copy, version, bundle)
 
 
-def _source(provider: Object, repository: Repository) -> Source:
+def _source(provider: Object, repository: Repository) -> ProviderSource:
     namespace, name = key_of(provider)
     private_to = namespace if repository.private else ""
-    return Source(
+    return ProviderSource(
         repository, bundles.source_identity(repository.identity, provider["kind"], name, private_to=private_to)
     )
 

@@ -17,7 +17,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_
 from shared.kube import Object, dig, key_of
 from shared.storage import ObjectStore, StoredObject
 
-from .naming import InvalidName, ReleaseName, Version
+from .naming import InvalidName, ReleaseName, StackVersion
 from .source_resolution import COMMON_SCOPE, scope_of
 from .store import BLOBS
 
@@ -118,6 +118,8 @@ def _listed(stack: Mapping[str, Any]) -> Iterator[str]:
     spec = stack.get("spec") or {}
     for version in spec.get("versions") or ():
         try:
-            yield ReleaseName(spec["provider"], spec["name"], spec["kubernetesVersion"], Version.parse(version)).tag
+            yield ReleaseName(
+                spec["provider"], spec["name"], spec["kubernetesVersion"], StackVersion.parse(version)
+            ).tag
         except (InvalidName, KeyError, TypeError):
             continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import bounded_yaml
-from shared.releases.naming import InvalidName, Version
+from shared.releases.naming import InvalidName, StackVersion
 
 API_VERSION = "metadata.clusterstack.x-k8s.io/v1alpha1"
 MAX_BYTES = 64 * 1024
@@ -26,16 +26,16 @@ class MetadataError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class ReleaseMetadata:
     """The versions of a release and its parts; `kubernetes` has all three numbers and the v, as "v1.27.3"."""
 
-    cluster_stack: Version
+    cluster_stack: StackVersion
     kubernetes: str
-    cluster_addon: Version
-    node_image: Version | None = None
+    cluster_addon: StackVersion
+    node_image: StackVersion | None = None
 
 
-def parse(data: bytes, release: str) -> Metadata:
+def parse(data: bytes, release: str) -> ReleaseMetadata:
     """Parses the file; `release` is for messages. Versions may be dotted or dashed. Raises `MetadataError`."""
     if len(data) > MAX_BYTES:
         raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
@@ -48,7 +48,7 @@ def parse(data: bytes, release: str) -> Metadata:
     api_version = fields.text("apiVersion")
     if api_version != API_VERSION:
         raise MetadataError(release, "apiVersion", f"must be {API_VERSION}, found {api_version!r}")
-    return Metadata(
+    return ReleaseMetadata(
         cluster_stack=fields.version("versions.clusterStack"),
         kubernetes=fields.kubernetes("versions.kubernetes"),
         cluster_addon=fields.version("versions.components.clusterAddon"),
@@ -82,12 +82,12 @@ class _Fields:
             raise MetadataError(self.release, path, "missing")
         return value
 
-    def optional_version(self, path: str) -> Version | None:
+    def optional_version(self, path: str) -> StackVersion | None:
         return None if self.find(path) is None else self.version(path)
 
-    def version(self, path: str) -> Version:
+    def version(self, path: str) -> StackVersion:
         try:
-            return Version.parse(self.text(path))
+            return StackVersion.parse(self.text(path))
         except InvalidName as error:
             raise MetadataError(self.release, path, str(error)) from None
 

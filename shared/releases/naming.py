@@ -32,7 +32,7 @@ class IncomparableVersions(ValueError):
 
 @total_ordering
 @dataclass(frozen=True, slots=True)
-class Version:
+class StackVersion:
     """A version: `v3` in the stable channel, `v0-sha.hipstsw` in any other, with a patch.
 
     Versions of one channel are ordered by number, then by patch: numeric patches by value and before others, others as
@@ -50,7 +50,7 @@ class Version:
             raise InvalidName(f"invalid version: number {self.number}, channel {self.channel!r}, patch {self.patch!r}")
 
     @classmethod
-    def parse(cls, text: str) -> Version:
+    def parse(cls, text: str) -> StackVersion:
         """Parses either form. Raises `InvalidName`."""
         match = _VERSION.fullmatch(text)
         if not match:
@@ -76,7 +76,7 @@ class Version:
         return self.dotted
 
     def __lt__(self, other: object) -> bool:
-        if not isinstance(other, Version):
+        if not isinstance(other, StackVersion):
             return NotImplemented
         if self.channel != other.channel:
             raise IncomparableVersions(f"{self} and {other} are of different channels")
@@ -94,7 +94,7 @@ class ReleaseName:
     provider: str
     name: str
     kubernetes: str
-    version: Version
+    version: StackVersion
 
     def __post_init__(self) -> None:
         for field, text, rule in (
@@ -115,7 +115,7 @@ class ReleaseName:
                 "provider and name without dashes"
             )
         provider, name, major, minor, version = match.groups()
-        return cls(provider, name, f"{major}.{minor}", Version.parse(version))
+        return cls(provider, name, f"{major}.{minor}", StackVersion.parse(version))
 
     @classmethod
     def from_class_name(cls, text: str) -> ReleaseName | None:
@@ -150,7 +150,7 @@ class ReleaseName:
         """The prefix of file names of addon charts of this stack; the version of the addons follows."""
         return f"{self.stack}-cluster-addon-"
 
-    def addon_chart(self, version: Version) -> str:
+    def addon_chart(self, version: StackVersion) -> str:
         """Returns the file name of the addon chart; `version` is that of the addons, not of the stack."""
         return f"{self.addon_chart_prefix}{version.dotted}.tgz"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from shared.releases.metadata import Metadata, MetadataError, parse
+from shared.releases.metadata import MetadataError, ReleaseMetadata, parse
 from shared.releases.naming import ReleaseName
 
 METADATA = "metadata.yaml"
@@ -47,7 +47,7 @@ class Release:
 
     name: ReleaseName
     files: Mapping[str, Blob]
-    metadata: Metadata
+    metadata: ReleaseMetadata
 
     @property
     def class_chart(self) -> str:

@@ -35,7 +35,7 @@ ANY_NAMESPACE = "*"
 _STACKS = ListCache()
 
 
-class Clients(Protocol):
+class HasManagement(Protocol):
     """The part of `shared.clients.Clients` that this module needs."""
 
     @property
@@ -82,7 +82,7 @@ class ReleaseNotShared:
         )
 
 
-def resolve_source(clients: Clients, namespace: str, name: ReleaseName, *, since: str = "") -> ScopedSource:
+def resolve_source(clients: HasManagement, namespace: str, name: ReleaseName, *, since: str = "") -> ScopedSource:
     """Resolves the source of a release requested in a namespace; lists ClusterStacks at most once.
 
     Args:
@@ -111,7 +111,7 @@ def resolve_source(clients: Clients, namespace: str, name: ReleaseName, *, since
     return source_of_stack(clients, stacks[0] if stacks else {})
 
 
-def source_of_stack(clients: Clients, stack: Mapping[str, Any]) -> ScopedSource:
+def source_of_stack(clients: HasManagement, stack: Mapping[str, Any]) -> ScopedSource:
     """Returns the source of a ClusterStack's releases; reads nothing and raises nothing."""
     places, namespace = _places(stack), key_of(stack).namespace
     if not places:
@@ -151,12 +151,12 @@ def _places(stack: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(str(entry.get("url") or ""), str(dig(entry, "secretRef.name", ""))) for entry in entries]
 
 
-def _connect(clients: Clients, namespace: str, place: tuple[str, str]) -> Source:
+def _connect(clients: HasManagement, namespace: str, place: tuple[str, str]) -> Source:
     url, secret = place
     return from_url(url, _access(clients, Key(namespace, secret)) if secret else None, local=False)
 
 
-def _access(clients: Clients, key: Key) -> Access:
+def _access(clients: HasManagement, key: Key) -> Access:
     try:
         secret = clients.management.find(SECRET, key)
     except ApiError as error:

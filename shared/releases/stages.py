@@ -46,7 +46,7 @@ class BoundObject:
 
 
 @dataclass(frozen=True)
-class Condition:
+class StageCondition:
     """A CEL expression that has to become true; `objects` are its variables."""
 
     expression: str
@@ -59,8 +59,8 @@ class Stage:
 
     name: str
     action: Action = "apply"
-    before: Condition | None = None
-    after: Condition | None = None
+    before: StageCondition | None = None
+    after: StageCondition | None = None
     timeout: float = TIMEOUT
 
 
@@ -158,7 +158,7 @@ class _Reader:
             self._seconds(entry.get("timeout"), f"{path}.timeout"),
         )
 
-    def _condition(self, value: Any, path: str) -> Condition | None:
+    def _condition(self, value: Any, path: str) -> StageCondition | None:
         if value in (None, "", "~", "null"):
             return None
         entry = self._mapping(value, path, {"objects", "conditions"})
@@ -170,7 +170,7 @@ class _Reader:
         twice = next((key for key in keys if keys.count(key) > 1), None)
         if twice:
             raise self._error(f"{path}.objects", f"key {twice!r} occurs twice")
-        return Condition(self._text(entry, "conditions", path).strip(), objects)
+        return StageCondition(self._text(entry, "conditions", path).strip(), objects)
 
     def _object(self, value: Any, path: str) -> BoundObject:
         entry = self._mapping(value, path, {"key", "apiVersion", "kind", "name", "namespace"})

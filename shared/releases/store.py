@@ -18,7 +18,7 @@ import re
 from copy import copy
 from datetime import UTC, datetime, timedelta
 
-from shared.download.ingest import MIB, IngestedFile, Limits, ingest
+from shared.download.ingest import MIB, IngestedFile, IngestLimits, ingest
 from shared.releases import manifest
 from shared.releases.blob_cache import BlobCache
 from shared.releases.naming import ReleaseName
@@ -47,9 +47,11 @@ class ReleaseStore:
     `StorageUnavailable` or `StorageError`.
     """
 
-    def __init__(self, objects: ObjectStore, limits: Limits | None = None, cache_bytes: int = CACHE_BYTES) -> None:
+    def __init__(
+        self, objects: ObjectStore, limits: IngestLimits | None = None, cache_bytes: int = CACHE_BYTES
+    ) -> None:
         self._objects = objects
-        self._limits = limits or Limits()
+        self._limits = limits or IngestLimits()
         self._cache = BlobCache(cache_bytes)
         self._root = ""
 

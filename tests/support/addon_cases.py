@@ -24,8 +24,8 @@ from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.clients import ClusterClients
 from shared.kube import Object
-from shared.releases.metadata import Metadata
-from shared.releases.naming import ReleaseName, Version
+from shared.releases.metadata import ReleaseMetadata
+from shared.releases.naming import ReleaseName, StackVersion
 from shared.releases.release import Release as Stored
 from shared.releases.stages import Stages
 from shared.runtime import Decision
@@ -67,7 +67,7 @@ def assets(stages: Stages | None = None, problem: str = "", **charts: list[Objec
     for name, objects in charts.items():
         files[f"{name}/Chart.yaml"] = f"apiVersion: v2\nname: {name}\nversion: 1.0.0\n"
         files |= {f"{name}/templates/{n}.yaml": json.dumps(obj) for n, obj in enumerate(objects)}
-    stored = Stored(NAME, {}, Metadata(Version(2), "v1.27.3", Version(2)))
+    stored = Stored(NAME, {}, ReleaseMetadata(StackVersion(2), "v1.27.3", StackVersion(2)))
     return AddonAssets(stored, archive(files), stages=stages, problem=problem)
 
 

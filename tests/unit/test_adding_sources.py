@@ -12,7 +12,7 @@ import pytest
 from shared.api.provider import CORE
 from shared.components import repositories
 from shared.download import SourceError
-from shared.download.ingest import Limits, ingest
+from shared.download.ingest import IngestLimits, ingest
 from shared.releases import sources
 from shared.releases.sources.urls import from_env, from_url
 from tests.support.provider_objects import provider
@@ -91,7 +91,7 @@ def test_release_source_is_found_by_the_scheme_that_its_module_declares(add: Add
         from_url("shelf://team")
     add(sources, "shelf", RELEASES)
     configured = from_env({"RELEASE_SOURCE": "shelf://team", "SHELF_TOKEN": "t0ken"})
-    [file] = ingest(configured.fetch("docker-ferrol-1-27-v1"), Limits())
+    [file] = ingest(configured.fetch("docker-ferrol-1-27-v1"), IngestLimits())
     assert (file.name, file.data) == ("metadata.yaml", b"t0ken")
     assert from_url("SHELF://team", local=False).list() == ["docker-ferrol-1-27-v1"]
     with pytest.raises(SourceError, match=r"'unknown:' is not supported: must be .* shelf: URLs"):

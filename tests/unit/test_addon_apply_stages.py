@@ -14,7 +14,7 @@ from shared.applier.connection import ConnectionFailed
 from shared.applier.outcome import RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Patch
-from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, BoundObject, Condition, Stage, Stages
+from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, BoundObject, Stage, StageCondition, Stages
 from shared.runtime import Decision
 from tests.support.addon_cases import (
     NOW,
@@ -30,7 +30,7 @@ from tests.support.addon_cases import (
 from tests.support.releases import config_map
 
 BOUND = BoundObject("a", "v1", "ConfigMap", "a", "default")
-EXISTS = Condition("a.data.k == '1'", (BOUND,))
+EXISTS = StageCondition("a.data.k == '1'", (BOUND,))
 
 
 def staged(stage: Stage, phase: str = "", *, since: float = 0, **more: Any) -> ReleaseContext:
@@ -83,7 +83,7 @@ def test_stage_that_deletes_leaves_other_objects() -> None:
 
 
 @pytest.mark.parametrize(("after", "expected"), [(EXISTS, AFTER), (None, DONE)])
-def test_applied_stage_is_reported_and_moves_to_its_next_phase(after: Condition | None, expected: str) -> None:
+def test_applied_stage_is_reported_and_moves_to_its_next_phase(after: StageCondition | None, expected: str) -> None:
     decision = reported(staged(Stage("net", after=after), WORKING), {Rollout: RolloutOutcome()})
     assert (phase(decision), decision.proceed) == (expected, True)
     assert [event.reason for event in decision.kubernetes_events] == ["StageDone"]

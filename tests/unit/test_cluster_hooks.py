@@ -10,12 +10,19 @@ import pytest
 
 from functions.cluster_hooks import protocol
 from functions.cluster_hooks.decide import decide
-from shared.api.hooks import BEFORE_CLUSTER_DELETE, CLEANED_UP, CLEANUP_ANNOTATION, WAIT_ANNOTATION, HookWait, Limits
+from shared.api.hooks import (
+    BEFORE_CLUSTER_DELETE,
+    CLEANED_UP,
+    CLEANUP_ANNOTATION,
+    WAIT_ANNOTATION,
+    HookDeadlines,
+    HookWait,
+)
 from shared.kube import Object
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
-LIMITS = Limits(timedelta(hours=1), timedelta(minutes=10))
+DEADLINES = HookDeadlines(timedelta(hours=1), timedelta(minutes=10))
 V1, V2 = "test-stack-1-36-v1", "test-stack-1-36-v2"
 PREFIX = "/hooks.runtime.cluster.x-k8s.io/v1alpha1"
 
@@ -67,7 +74,7 @@ BEGUN_DELETE = {"metadata": {"annotations": {WAIT_ANNOTATION: waiting(BEFORE_CLU
 )
 @pytest.mark.parametrize("found", [None, addon()], ids=["none", "of another Cluster"])
 def test_cluster_without_addon_is_never_blocked(hook: str, found: Object | None) -> None:
-    decision = decide(hook, cluster(uid="another"), found, NOW, LIMITS)
+    decision = decide(hook, cluster(uid="another"), found, NOW, DEADLINES)
     assert (decision.outcome, decision.patch, decision.event_suffix) == ("continue", None, "")
 
 
@@ -80,7 +87,7 @@ def test_cluster_without_addon_is_never_blocked(hook: str, found: Object | None)
     ],
 )
 def test_first_hook_requests_addons_once_and_never_blocks(found: Object, patch: Object | None) -> None:
-    decision = decide(AFTER_CONTROL_PLANE_INITIALIZED, cluster(V1), found, NOW, LIMITS)
+    decision = decide(AFTER_CONTROL_PLANE_INITIALIZED, cluster(V1), found, NOW, DEADLINES)
     assert (decision.outcome, decision.patch) == ("continue", patch)
 
 
@@ -158,7 +165,7 @@ def test_first_hook_requests_addons_once_and_never_blocks(found: Object, patch: 
 def test_upgrade_is_blocked_until_addons_are_ready_or_overdue(
     about: Object, found: Object, outcome: str, patch: Object | None
 ) -> None:
-    decision = decide(BEFORE_CLUSTER_UPGRADE, about, found, NOW, LIMITS)
+    decision = decide(BEFORE_CLUSTER_UPGRADE, about, found, NOW, DEADLINES)
     assert (decision.outcome, decision.patch) == (outcome, patch)
     assert bool(decision.event_suffix) == (outcome == "overdue")
 
@@ -172,20 +179,24 @@ def test_upgrade_is_blocked_until_addons_are_ready_or_overdue(
     ids=["message of the addon", "no message yet"],
 )
 def test_blocked_upgrade_names_the_obstacle(found: Object, message: str) -> None:
-    assert decide(BEFORE_CLUSTER_UPGRADE, cluster(), found, NOW, LIMITS).message == message
+    assert decide(BEFORE_CLUSTER_UPGRADE, cluster(), found, NOW, DEADLINES).message == message
 
 
 def test_deadline_counts_whatever_the_request_contains() -> None:
     """Spaces in a version must not make each call look like the first."""
     about = cluster(version="v1 36\n3 %20")
-    begun = decide(BEFORE_CLUSTER_UPGRADE, about, addon(V1), NOW, LIMITS).patch
+    begun = decide(BEFORE_CLUSTER_UPGRADE, about, addon(V1), NOW, DEADLINES).patch
     assert begun is not None
     later = decide(
-        BEFORE_CLUSTER_UPGRADE, about, addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION]), NOW, LIMITS
+        BEFORE_CLUSTER_UPGRADE,
+        about,
+        addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION]),
+        NOW,
+        DEADLINES,
     )
     assert later.patch is None
     found = addon(V1, awaited=begun["metadata"]["annotations"][WAIT_ANNOTATION])
-    assert decide(BEFORE_CLUSTER_UPGRADE, about, found, NOW + timedelta(hours=1), LIMITS).outcome == "overdue"
+    assert decide(BEFORE_CLUSTER_UPGRADE, about, found, NOW + timedelta(hours=1), DEADLINES).outcome == "overdue"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +214,7 @@ def test_deadline_counts_whatever_the_request_contains() -> None:
     ],
 )
 def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Object, patch: Object | None) -> None:
-    decision = decide(AFTER_CLUSTER_UPGRADE, about, found, NOW, LIMITS)
+    decision = decide(AFTER_CLUSTER_UPGRADE, about, found, NOW, DEADLINES)
     assert (decision.outcome, decision.patch) == ("continue", patch)
 
 
@@ -255,13 +266,13 @@ def test_addons_are_reconciled_again_after_an_upgrade(about: Object, found: Obje
 def test_deletion_is_blocked_until_cleaned_up_or_overdue(
     about: Object, found: Object, outcome: str, patch: Object | None
 ) -> None:
-    decision = decide(BEFORE_CLUSTER_DELETE, about, found, NOW, LIMITS)
+    decision = decide(BEFORE_CLUSTER_DELETE, about, found, NOW, DEADLINES)
     assert (decision.outcome, decision.patch) == (outcome, patch)
 
 
 def test_blocked_deletion_names_what_is_left() -> None:
     found = addon(hook=BEFORE_CLUSTER_DELETE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", minutes=1), cleaned="False")
-    assert decide(BEFORE_CLUSTER_DELETE, going(), found, NOW, LIMITS).message.endswith(": two Services")
+    assert decide(BEFORE_CLUSTER_DELETE, going(), found, NOW, DEADLINES).message.endswith(": two Services")
 
 
 @pytest.mark.parametrize(
@@ -296,7 +307,7 @@ def test_call_that_contradicts_the_cluster_changes_nothing(hook: str, about: Obj
         addon(V1),
         addon("", hook=BEFORE_CLUSTER_DELETE, awaited=waiting(BEFORE_CLUSTER_DELETE, "u", days=3)),
     ):
-        decision = decide(hook, about, found, NOW, LIMITS)
+        decision = decide(hook, about, found, NOW, DEADLINES)
         assert (decision.outcome, decision.patch, decision.event_suffix) == (outcome, None, "")
 
 
@@ -308,9 +319,9 @@ def test_limits_come_from_the_environment(value: str, limit: Any, monkeypatch: p
     monkeypatch.setenv("HOOK_UPGRADE_SECONDS", value)
     if limit is None:
         with pytest.raises(ValueError, match="HOOK_UPGRADE_SECONDS"):
-            Limits.from_env()
+            HookDeadlines.from_env()
     else:
-        assert Limits.from_env() == Limits(upgrade=limit)
+        assert HookDeadlines.from_env() == HookDeadlines(upgrade=limit)
 
 
 # -- the protocol ----------------------------------------------------------------------------------------------

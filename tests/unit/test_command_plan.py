@@ -18,7 +18,7 @@ from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
 from shared.applier.preview import Change, classify, keep_reason, totals
 from shared.kube import Key, Object
-from shared.releases.stages import Condition, Stage
+from shared.releases.stages import Stage, StageCondition
 
 
 def obj(kind: str = "ConfigMap", **content: Any) -> Object:
@@ -221,7 +221,7 @@ def test_totals_count_objects_by_action() -> None:
 
 
 def test_plan_text_lists_changes_fields_and_conflicts() -> None:
-    stage = Stage("cni", before=Condition("net.ready"))
+    stage = Stage("cni", before=StageCondition("net.ready"))
     changes = (
         Change(OURS, "update", CHANGED, HELD, "why"),
         Change(OURS, "unchanged"),

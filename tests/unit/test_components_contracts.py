@@ -6,7 +6,7 @@ import pytest
 
 from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, ProviderKind
 from shared.components.contracts import contract_of, upgrade_refusal
-from shared.components.metadata import Metadata, Series
+from shared.components.metadata import ProviderMetadata, Series
 from shared.kube import Object
 from tests.support.provider_objects import provider
 
@@ -78,7 +78,7 @@ def test_up13_upgrade_by_more_than_three_minor_versions_is_refused(
 
 
 def test_contract_of_a_version_comes_from_its_release_series() -> None:
-    told = Metadata((Series(1, 14, NOW), Series(1, 5, "v1alpha4"), Series(1, 10, OLD)))
+    told = ProviderMetadata((Series(1, 14, NOW), Series(1, 5, "v1alpha4"), Series(1, 10, OLD)))
     assert contract_of(told, "v1.14.3") == (NOW, "")
     assert contract_of(told, "v1.10.0") == (OLD, "")
     assert "v1alpha4" in contract_of(told, "v1.5.0")[1]
@@ -86,6 +86,6 @@ def test_contract_of_a_version_comes_from_its_release_series() -> None:
 
 
 def test_up10_unknown_contract_is_refused() -> None:
-    contract, refused = contract_of(Metadata((Series(2, 0, NEXT),)), "v2.0.0")
+    contract, refused = contract_of(ProviderMetadata((Series(2, 0, NEXT),)), "v2.0.0")
     assert contract == NEXT
     assert "supported are v1beta2 and v1beta1" in refused

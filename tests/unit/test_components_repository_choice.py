@@ -12,7 +12,7 @@ from shared.components.errors import ComponentsError
 from shared.components.repositories import open_repository
 from shared.components.repositories.folder import FolderRepository
 from shared.components.repositories.gitlab import GitLabRepository
-from shared.components.repositories.oci import Reference, parse
+from shared.components.repositories.oci import ArtifactReference, parse
 from shared.components.repositories.releases import ReleaseRepository
 from tests.support.provider_objects import provider
 
@@ -20,20 +20,26 @@ from tests.support.provider_objects import provider
 @pytest.mark.parametrize(
     ("url", "found"),
     [
-        pytest.param("registry/image:v1.1.0", Reference("registry", "image", "v1.1.0"), id="OC1"),
-        pytest.param("registry/image", Reference("registry", "image"), id="OC2"),
-        pytest.param("registry:5050/image", Reference("registry:5050", "image"), id="OC3"),
-        pytest.param("registry:5050/image:v1.1.0", Reference("registry:5050", "image", "v1.1.0"), id="OC4"),
-        pytest.param("image", Reference("docker.io", "library/image"), id="OC5"),
+        pytest.param("registry/image:v1.1.0", ArtifactReference("registry", "image", "v1.1.0"), id="OC1"),
+        pytest.param("registry/image", ArtifactReference("registry", "image"), id="OC2"),
+        pytest.param("registry:5050/image", ArtifactReference("registry:5050", "image"), id="OC3"),
+        pytest.param("registry:5050/image:v1.1.0", ArtifactReference("registry:5050", "image", "v1.1.0"), id="OC4"),
+        pytest.param("image", ArtifactReference("docker.io", "library/image"), id="OC5"),
         pytest.param(
-            f"ghcr.io/a/b/c@sha256:{'0' * 64}", Reference("ghcr.io", "a/b/c", "", f"sha256:{'0' * 64}"), id="D-7"
+            f"ghcr.io/a/b/c@sha256:{'0' * 64}",
+            ArtifactReference("ghcr.io", "a/b/c", "", f"sha256:{'0' * 64}"),
+            id="D-7",
         ),
-        pytest.param("r/i:t@sha256:" + "1" * 64, Reference("r", "i", "t", "sha256:" + "1" * 64), id="tag and digest"),
+        pytest.param(
+            "r/i:t@sha256:" + "1" * 64, ArtifactReference("r", "i", "t", "sha256:" + "1" * 64), id="tag and digest"
+        ),
     ],
 )
-def test_oci_url_is_parsed_into_host_repository_tag_and_digest(url: str, found: Reference) -> None:
+def test_oci_url_is_parsed_into_host_repository_tag_and_digest(url: str, found: ArtifactReference) -> None:
     assert parse(url) == found
-    assert parse(f"http://{url}") == Reference(found.host, found.repository, found.tag, found.digest, plain=True)
+    assert parse(f"http://{url}") == ArtifactReference(
+        found.host, found.repository, found.tag, found.digest, plain=True
+    )
 
 
 @pytest.mark.parametrize("url", ["", "http://", "a b", "host/path:tag:tag", "host//x", "host/x@sha256:12"])

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from shared.components.errors import ComponentsError
-from shared.components.metadata import Metadata, Series
+from shared.components.metadata import ProviderMetadata, Series
 from shared.components.versions import Version, downgrade_refusal, highest, latest
 from shared.components.versions import parse as version
 
@@ -79,7 +79,7 @@ def test_downgrade_message_names_both_versions() -> None:
     assert "v1.9.9" in message
 
 
-ANY = Metadata(())
+ANY = ProviderMetadata(())
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_latest_is_the_newest_published_release(tags: str, published: str, found
         assert ask() == found
 
 
-def told(*series: tuple[int, int, str]) -> Metadata:
-    return Metadata(tuple(Series(*entry) for entry in series))
+def told(*series: tuple[int, int, str]) -> ProviderMetadata:
+    return ProviderMetadata(tuple(Series(*entry) for entry in series))
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def told(*series: tuple[int, int, str]) -> Metadata:
         ("1.2.0 1.0.5", told((1, 2, "v1beta3"), (1, 0, "v1beta1")), "1.0.5"),
     ],
 )
-def test_up14_latest_keeps_the_best_contract(tags: str, metadata: Metadata, found: str) -> None:
+def test_up14_latest_keeps_the_best_contract(tags: str, metadata: ProviderMetadata, found: str) -> None:
     assert latest(tags.split(), lambda _tag: metadata, ["v1beta2", "v1beta1"]) == found

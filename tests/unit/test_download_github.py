@@ -15,7 +15,7 @@ import pytest
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
 from shared.download.github import GitHubReleases
-from shared.download.ingest import Limits, ingest
+from shared.download.ingest import IngestLimits, ingest
 from shared.releases.sources.urls import from_url
 from tests.support.site import Request, Response, Site, files
 
@@ -96,7 +96,7 @@ def _source(site: Site, token: str = TOKEN) -> GitHubReleases:
 
 
 def _received(source: GitHubReleases, tag: str = TAG) -> dict[str, bytes]:
-    return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(source.fetch(tag), IngestLimits())}
 
 
 def test_release_is_fetched_by_its_tag(source: GitHubReleases, site: Site, github: GitHub) -> None:

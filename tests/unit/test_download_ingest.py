@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from shared.download import File, SourceError
-from shared.download.ingest import MIB, Limits, ingest, is_plain_name
+from shared.download.ingest import MIB, IngestLimits, ingest, is_plain_name
 
 
 @pytest.mark.parametrize("name", ["metadata.yaml", "a-1-27-v0-sha.x.tgz", "..data", "with space", "ünïcode"])
@@ -26,23 +26,23 @@ HOSTILE = [
 def test_unsafe_name_is_refused(name: str) -> None:
     assert not is_plain_name(name)
     with pytest.raises(SourceError, match="not a plain name") as caught:
-        list(ingest([File(name, [b"x"])], Limits()))
+        list(ingest([File(name, [b"x"])], IngestLimits()))
     assert not caught.value.transient
     assert str(caught.value).isprintable()
 
 
 def test_name_that_occurs_twice_is_refused() -> None:
     with pytest.raises(SourceError, match="twice"):
-        list(ingest([File("a", [b"1"]), File("a", [b"1"])], Limits()))
+        list(ingest([File("a", [b"1"]), File("a", [b"1"])], IngestLimits()))
 
 
 def test_size_and_digest_of_the_source_are_checked() -> None:
     digest = hashlib.sha256(b"ab").hexdigest()
-    [received] = ingest([File("a", [b"a", b"", b"b"], size=2, digest=digest)], Limits())
+    [received] = ingest([File("a", [b"a", b"", b"b"], size=2, digest=digest)], IngestLimits())
     assert (received.name, received.data, received.digest) == ("a", b"ab", digest)
     for broken in (File("a", [b"a"], size=2), File("a", [b"ax"], digest=digest)):
         with pytest.raises(SourceError) as caught:
-            list(ingest([broken], Limits()))
+            list(ingest([broken], IngestLimits()))
         assert caught.value.transient
 
 
@@ -56,19 +56,19 @@ def _zeros(size: int, given: list[int]) -> Iterator[bytes]:
 def test_file_beyond_the_limit_is_refused_while_it_is_read() -> None:
     given = [0]
     with pytest.raises(SourceError, match="too large"):
-        list(ingest([File("zeros", _zeros(10 * 1024 * MIB, given))], Limits(file=8 * MIB)))
+        list(ingest([File("zeros", _zeros(10 * 1024 * MIB, given))], IngestLimits(file=8 * MIB)))
     assert given[0] <= 9 * MIB
 
 
 def test_announced_size_beyond_the_limit_is_refused_before_the_first_byte() -> None:
     given = [0]
     with pytest.raises(SourceError, match="too large"):
-        list(ingest([File("zeros", _zeros(MIB, given), size=10 * 1024 * MIB)], Limits()))
+        list(ingest([File("zeros", _zeros(MIB, given), size=10 * 1024 * MIB)], IngestLimits()))
     assert given == [0]
 
 
 def test_sum_of_files_is_limited() -> None:
-    limits = Limits(file=4, release=6)
+    limits = IngestLimits(file=4, release=6)
     assert len(list(ingest([File("a", [b"123"]), File("b", [b"456"])], limits))) == 2
     with pytest.raises(SourceError, match="'b' is too large: over 3 bytes"):
         list(ingest([File("a", [b"123"]), File("b", [b"4567"])], limits))
@@ -76,4 +76,4 @@ def test_sum_of_files_is_limited() -> None:
 
 def test_number_of_files_is_limited() -> None:
     with pytest.raises(SourceError, match="more than 3 files"):
-        list(ingest((File(str(n), []) for n in range(10**9)), Limits(files=3)))
+        list(ingest((File(str(n), []) for n in range(10**9)), IngestLimits(files=3)))

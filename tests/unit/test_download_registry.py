@@ -13,7 +13,7 @@ import pytest
 
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
-from shared.download.ingest import Limits, ingest
+from shared.download.ingest import IngestLimits, ingest
 from shared.download.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, NotInRegistry, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
 from shared.releases.sources.urls import from_url
@@ -32,7 +32,7 @@ def _push(host: str, tag: str = TAG, access: Access | None = None, **options: bo
 
 
 def _received(source: Any, tag: str = TAG) -> dict[str, bytes]:
-    return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(source.fetch(tag), IngestLimits())}
 
 
 # -- a real registry -------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import Capabilities
 from shared.addons.first_values import FirstValues, GeneratedField, RenderedAddons
 from shared.manifests import identity
-from shared.releases.metadata import Metadata
-from shared.releases.naming import ReleaseName, Version
+from shared.releases.metadata import ReleaseMetadata
+from shared.releases.naming import ReleaseName, StackVersion
 from shared.releases.release import Release
 from shared.sandbox import Limits
 from tests.support.releases import archive
@@ -62,7 +62,9 @@ def assets(
         inner = archive({"s/Chart.yaml": "apiVersion: v2\nname: s\nversion: 1.0.0\n", **subchart})
         data = charts.pack({**charts.inspect(data, "c"), "c/charts/s-1.0.0.tgz": inner})
     name = ReleaseName.parse(f"docker-ferrol-1-27-v{version}")
-    return AddonAssets(Release(name, {}, Metadata(Version(version), "v1.27.3", Version(version))), data)
+    return AddonAssets(
+        Release(name, {}, ReleaseMetadata(StackVersion(version), "v1.27.3", StackVersion(version))), data
+    )
 
 
 def rendered(release: AddonAssets, record: FirstValues | None = None) -> RenderedAddons:

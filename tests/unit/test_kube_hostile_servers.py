@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from shared.kube import Client, Resource, Unavailable, connect
-from shared.kube.client import Limits
+from shared.kube.client import ResponseLimits
 from shared.kube.discovery import Discovery
 from shared.kube.errors import TooLarge
 from tests.support.hostile import (
@@ -32,10 +32,10 @@ from tests.support.hostile import (
 MAP = Resource("", "v1", "ConfigMap", "configmaps")
 
 
-SOON = Limits(0.4, 1 << 20)
+SOON = ResponseLimits(0.4, 1 << 20)
 
 
-def client(server: HostileServer, limits: Limits = SOON) -> Client:
+def client(server: HostileServer, limits: ResponseLimits = SOON) -> Client:
     ca = {"certificate-authority-data": base64.b64encode(server.ca).decode()} if server.ca else {}
     made = connect.workload(kubeconfig(server.url, **ca))
     made._limits = limits
@@ -61,14 +61,14 @@ def test_slow_response_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> 
 @pytest.mark.parametrize("body", [b"{}", b'{"gitVersion": 1}', b'{"gitVersion": ""}'])
 def test_missing_version_is_an_error_of_the_server(body: bytes) -> None:
     with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="has no gitVersion"):
-        client(server, Limits(30.0, 1 << 20)).version()
+        client(server, ResponseLimits(30.0, 1 << 20)).version()
 
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_endless_response_is_cut_off_and_not_retried(tls: bool) -> None:
     with HostileServer(flooding, tls=tls) as server:
         with pytest.raises(TooLarge, match="larger than 1 MiB"):
-            ended(lambda: client(server, Limits(30.0, 1 << 20)).request("GET", "/version"))
+            ended(lambda: client(server, ResponseLimits(30.0, 1 << 20)).request("GET", "/version"))
         assert len(server.seen) == 1  # it is not asked again, either
         assert server.sent < 16 << 20
 
@@ -76,7 +76,7 @@ def test_endless_response_is_cut_off_and_not_retried(tls: bool) -> None:
 def test_response_with_too_many_values_is_not_parsed() -> None:
     body = b'{"items":[' + b"[]," * 2_000_000 + b"[]]}"
     with HostileServer(answering(body)) as server, pytest.raises(TooLarge, match="values"):
-        client(server, Limits(30.0, 64 << 20)).request("GET", "/version")
+        client(server, ResponseLimits(30.0, 64 << 20)).request("GET", "/version")
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"[]", b"5"])
@@ -104,7 +104,7 @@ def test_invalid_list_is_an_error_of_the_server(items: object) -> None:
 def test_invalid_discovery_is_an_error_of_the_server(answer: object) -> None:
     body = json.dumps(answer).encode()
     with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="discovery"):
-        Discovery(client(server, Limits(5.0, 1 << 20))).served()
+        Discovery(client(server, ResponseLimits(5.0, 1 << 20))).served()
 
 
 def test_oversized_list_is_read_in_smaller_pages() -> None:
@@ -120,7 +120,7 @@ def test_oversized_list_is_read_in_smaller_pages() -> None:
         return answering(json.dumps(page).encode())(path, closing)
 
     with HostileServer(listing) as server:
-        found = list(client(server, Limits(30.0, 10_000)).list(MAP, limit=16))
+        found = list(client(server, ResponseLimits(30.0, 10_000)).list(MAP, limit=16))
     assert [one["metadata"]["name"] for one in found] == [one["metadata"]["name"] for one in items]
     assert asked[0] == 16
     assert set(asked[1:]) == {2}
@@ -133,7 +133,7 @@ def test_watch_line_length_is_limited() -> None:
             yield b"x" * 65536
 
     with HostileServer(line) as server, pytest.raises(TooLarge, match="a line"):
-        ended(lambda: list(client(server, Limits(30.0, 1 << 20)).watch(MAP, version="1")))
+        ended(lambda: list(client(server, ResponseLimits(30.0, 1 << 20)).watch(MAP, version="1")))
 
 
 @pytest.mark.parametrize("line", [b"{", b"5", b'{"type":"ADDED"}', b'{"type":"ERROR","object":5}'])
@@ -164,7 +164,7 @@ def test_only_status_objects_are_quoted_in_errors() -> None:
     ) as server:
         for path in ("/page", "/shaped", "/status_object", "/odd"):
             with pytest.raises(Exception, match=r"HTTP [45]|admission says no") as caught:
-                client(server, Limits(30.0, 1 << 20)).request("POST", path, body={})
+                client(server, ResponseLimits(30.0, 1 << 20)).request("POST", path, body={})
             assert "AKIA" not in str(caught.value)
             assert getattr(caught.value, "retry_after", 0.0) in (None, 0.0, 60.0)
 

@@ -21,7 +21,7 @@ from infra.release_tools.build import (
 from infra.release_tools.lint import lint
 from infra.release_tools.push import publish
 from shared import charts
-from shared.releases.naming import Version
+from shared.releases.naming import StackVersion
 from shared.releases.sources.folder import FolderSource
 
 CLASS = """\
@@ -53,7 +53,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def _numbers(stack: int, addon: int, node_image: int) -> Versions:
-    return Versions(Version(stack), Version(addon), Version(node_image))
+    return Versions(StackVersion(stack), StackVersion(addon), StackVersion(node_image))
 
 
 def test_custom_versions_default_to_that_of_the_stack(source: Path) -> None:

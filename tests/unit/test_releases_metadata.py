@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.releases.metadata import Metadata, MetadataError, parse
-from shared.releases.naming import ReleaseName, Version
+from shared.releases.metadata import MetadataError, ReleaseMetadata, parse
+from shared.releases.naming import ReleaseName, StackVersion
 from shared.releases.release import Blob, InvalidRelease, Release, assemble
 
 GOOD = """\
@@ -21,8 +21,8 @@ NODE_IMAGE = "    nodeImage: v1-sha-def\n"
 
 
 def test_all_fields_are_parsed() -> None:
-    assert parse(GOOD.encode(), "r") == Metadata(
-        Version(3, "sha", "abc"), "v1.27.3", Version(2), Version(1, "sha", "def")
+    assert parse(GOOD.encode(), "r") == ReleaseMetadata(
+        StackVersion(3, "sha", "abc"), "v1.27.3", StackVersion(2), StackVersion(1, "sha", "def")
     )
 
 

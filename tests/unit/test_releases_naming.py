@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from shared.releases.naming import IncomparableVersions, InvalidName, ReleaseName, Version
+from shared.releases.naming import IncomparableVersions, InvalidName, ReleaseName, StackVersion
 
 
 @pytest.mark.parametrize(
     ("text", "version", "tag", "dotted"),
     [
-        ("v3", Version(3), "v3", "v3"),
-        ("v0", Version(0), "v0", "v0"),
-        ("v0-sha.hipstsw", Version(0, "sha", "hipstsw"), "v0-sha-hipstsw", "v0-sha.hipstsw"),
-        ("v0-sha-hipstsw", Version(0, "sha", "hipstsw"), "v0-sha-hipstsw", "v0-sha.hipstsw"),
-        ("v12-beta.10", Version(12, "beta", "10"), "v12-beta-10", "v12-beta.10"),
-        ("v1-git.0123abc", Version(1, "git", "0123abc"), "v1-git-0123abc", "v1-git.0123abc"),
+        ("v3", StackVersion(3), "v3", "v3"),
+        ("v0", StackVersion(0), "v0", "v0"),
+        ("v0-sha.hipstsw", StackVersion(0, "sha", "hipstsw"), "v0-sha-hipstsw", "v0-sha.hipstsw"),
+        ("v0-sha-hipstsw", StackVersion(0, "sha", "hipstsw"), "v0-sha-hipstsw", "v0-sha.hipstsw"),
+        ("v12-beta.10", StackVersion(12, "beta", "10"), "v12-beta-10", "v12-beta.10"),
+        ("v1-git.0123abc", StackVersion(1, "git", "0123abc"), "v1-git-0123abc", "v1-git.0123abc"),
     ],
 )
-def test_version_is_parsed_in_both_forms(text: str, version: Version, tag: str, dotted: str) -> None:
-    assert Version.parse(text) == version
+def test_version_is_parsed_in_both_forms(text: str, version: StackVersion, tag: str, dotted: str) -> None:
+    assert StackVersion.parse(text) == version
     assert (version.tag, version.dotted, str(version)) == (tag, dotted, dotted)
-    assert Version.parse(tag) == Version.parse(dotted) == version
+    assert StackVersion.parse(tag) == StackVersion.parse(dotted) == version
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ def test_version_is_parsed_in_both_forms(text: str, version: Version, tag: str, 
 )
 def test_invalid_version_is_refused(text: str) -> None:
     with pytest.raises(InvalidName):
-        Version.parse(text)
+        StackVersion.parse(text)
 
 
 @pytest.mark.parametrize("parts", [(-1,), (1, "sha"), (1, "sha", ""), (1, "stable", "2"), (1, "a-b", "c")])
 def test_version_of_invalid_parts_is_refused(parts: tuple[int]) -> None:
     with pytest.raises(InvalidName):
-        Version(*parts)
+        StackVersion(*parts)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_version_of_invalid_parts_is_refused(parts: tuple[int]) -> None:
     ],
 )
 def test_versions_of_a_channel_are_ordered(older: str, newer: str) -> None:
-    old, new = Version.parse(older), Version.parse(newer)
+    old, new = StackVersion.parse(older), StackVersion.parse(newer)
     assert old < new
     assert new > old
     assert old <= new
@@ -68,13 +68,13 @@ def test_order_is_total_within_a_channel() -> None:
     ordered = ["02", "2", "10", "1a", "9a", "a1", "b"]
     for start in range(len(patches)):
         shuffled = patches[start:] + patches[:start]
-        assert [version.patch for version in sorted(Version(0, "sha", patch) for patch in shuffled)] == ordered
+        assert [version.patch for version in sorted(StackVersion(0, "sha", patch) for patch in shuffled)] == ordered
 
 
 def test_versions_of_two_channels_are_not_comparable() -> None:
     with pytest.raises(IncomparableVersions):
-        assert Version(1) < Version(2, "sha", "abc")
-    assert Version(1) != Version(1, "sha", "abc")
+        assert StackVersion(1) < StackVersion(2, "sha", "abc")
+    assert StackVersion(1) != StackVersion(1, "sha", "abc")
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_versions_of_two_channels_are_not_comparable() -> None:
     [
         (
             "docker-ferrol-1-27-v1",
-            ReleaseName("docker", "ferrol", "1.27", Version(1)),
+            ReleaseName("docker", "ferrol", "1.27", StackVersion(1)),
             "docker-ferrol-1-27-v1",
             "docker-ferrol-1-27-v1",
         ),
         *(
             (
                 text,
-                ReleaseName("docker", "ferrol", "1.27", Version(0, "sha", "hipstsw")),
+                ReleaseName("docker", "ferrol", "1.27", StackVersion(0, "sha", "hipstsw")),
                 "docker-ferrol-1-27-v0-sha-hipstsw",
                 "docker-ferrol-1-27-v0-sha.hipstsw",
             )
@@ -97,7 +97,7 @@ def test_versions_of_two_channels_are_not_comparable() -> None:
         ),
         (
             "openstack-scs2-1-36-v10",
-            ReleaseName("openstack", "scs2", "1.36", Version(10)),
+            ReleaseName("openstack", "scs2", "1.36", StackVersion(10)),
             "openstack-scs2-1-36-v10",
             "openstack-scs2-1-36-v10",
         ),
@@ -129,13 +129,13 @@ def test_other_names_are_not_release_names(text: str) -> None:
 )
 def test_release_name_of_invalid_parts_is_refused(parts: tuple[str, str, str]) -> None:
     with pytest.raises(InvalidName, match="invalid"):
-        ReleaseName(*parts, Version(1))
+        ReleaseName(*parts, StackVersion(1))
 
 
 def test_charts_have_file_names_of_the_stack_and_version() -> None:
     name = ReleaseName.parse("docker-ferrol-1-27-v3-sha-abc")
     assert name.stack == "docker-ferrol-1-27"
     assert name.class_chart == "docker-ferrol-1-27-cluster-class-v3-sha.abc.tgz"
-    assert name.addon_chart(Version(2)) == "docker-ferrol-1-27-cluster-addon-v2.tgz"
-    assert name.addon_chart(Version(0, "sha", "x")) == "docker-ferrol-1-27-cluster-addon-v0-sha.x.tgz"
-    assert name.addon_chart(Version(2)).startswith(name.addon_chart_prefix)
+    assert name.addon_chart(StackVersion(2)) == "docker-ferrol-1-27-cluster-addon-v2.tgz"
+    assert name.addon_chart(StackVersion(0, "sha", "x")) == "docker-ferrol-1-27-cluster-addon-v0-sha.x.tgz"
+    assert name.addon_chart(StackVersion(2)).startswith(name.addon_chart_prefix)

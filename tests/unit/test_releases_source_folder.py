@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from shared.download import ReleaseNotFound, SourceError
-from shared.download.ingest import MIB, Limits, ingest
+from shared.download.ingest import MIB, IngestLimits, ingest
 from shared.releases.sources.folder import FolderSource
 
 TAG = "docker-ferrol-1-27-v1"
 
 
 def _fetch(root: Path, tag: str = TAG) -> dict[str, bytes]:
-    return {file.name: file.data for file in ingest(FolderSource(root).fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(FolderSource(root).fetch(tag), IngestLimits())}
 
 
 @pytest.fixture
@@ -126,5 +126,5 @@ def test_file_that_grows_during_the_fetch_is_a_transient_error(folder: Path) -> 
     with (folder / "metadata.yaml").open("ab") as stream:
         stream.write(b"more")
     with pytest.raises(SourceError, match="14 bytes instead of 10") as caught:
-        list(ingest([file], Limits()))
+        list(ingest([file], IngestLimits()))
     assert caught.value.transient

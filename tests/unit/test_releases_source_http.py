@@ -10,7 +10,7 @@ import pytest
 
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
-from shared.download.ingest import Limits, ingest
+from shared.download.ingest import IngestLimits, ingest
 from shared.releases.sources import Source
 from shared.releases.sources.http import HttpSource
 from tests.support.site import Response, Site, files
@@ -25,7 +25,7 @@ FILES = {"metadata.yaml": METADATA, CLASS: b"class", ADDON: b"addon", "clusterad
 
 
 def received(source: Source, tag: str = TAG) -> dict[str, bytes]:
-    return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(source.fetch(tag), IngestLimits())}
 
 
 def sums(content: Mapping[str, bytes]) -> bytes:

@@ -6,7 +6,7 @@ import pytest
 
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
-from shared.download.ingest import Limits, ingest
+from shared.download.ingest import IngestLimits, ingest
 from shared.releases.sources.s3 import S3Source
 from shared.releases.sources.urls import from_env, from_url
 from shared.storage import ObjectStore
@@ -32,7 +32,7 @@ def bucket(object_store: ObjectStore) -> ObjectStore:
 
 
 def _received(source: S3Source, tag: str = TAG) -> dict[str, bytes]:
-    return {file.name: file.data for file in ingest(source.fetch(tag), Limits())}
+    return {file.name: file.data for file in ingest(source.fetch(tag), IngestLimits())}
 
 
 def _source(url: str, access: Access | None = None, *, local: bool = True) -> S3Source:

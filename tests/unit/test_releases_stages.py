@@ -5,8 +5,8 @@ from shared.releases.stages import (
     AFTER_CONTROL_PLANE_INITIALIZED,
     BEFORE_CLUSTER_UPGRADE,
     BoundObject,
-    Condition,
     Stage,
+    StageCondition,
     StagesError,
     parse,
 )
@@ -34,7 +34,7 @@ addonStages:
 def test_stages_are_parsed_by_hook() -> None:
     stages = parse(FILE, "r")
     cni = BoundObject("cni", "apps/v1", "DaemonSet", "cilium", "kube-system")
-    after = Condition("cni.status.numberReady == cni.status.desiredNumberScheduled", (cni,))
+    after = StageCondition("cni.status.numberReady == cni.status.desiredNumberScheduled", (cni,))
     assert stages.hooks == {
         AFTER_CONTROL_PLANE_INITIALIZED: (Stage("cni", "apply", after=after), Stage("old", "delete", timeout=5400.0)),
         BEFORE_CLUSTER_UPGRADE: (Stage("cni"),),

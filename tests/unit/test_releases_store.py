@@ -14,7 +14,7 @@ import pytest
 
 from infra.object_store import start, wait_ready
 from shared.download import File, ReleaseNotFound, SourceError
-from shared.download.ingest import Limits
+from shared.download.ingest import IngestLimits
 from shared.releases import manifest
 from shared.releases.blob_cache import BlobCache
 from shared.releases.naming import InvalidName
@@ -139,7 +139,7 @@ def test_half_written_folder_is_not_published(store: ReleaseStore, object_store:
 
 
 def test_unsafe_or_oversized_files_leave_nothing_visible(object_store: ObjectStore) -> None:
-    store = ReleaseStore(object_store, Limits(file=1000))
+    store = ReleaseStore(object_store, IngestLimits(file=1000))
     for name, data in (("../x", b""), ("zeros", bytes(1001))):
         with pytest.raises(SourceError):
             store.save(TAG, Files(FILES | {name: data}))

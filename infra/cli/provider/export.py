@@ -116,7 +116,7 @@ def _of_folder(provider: Object, read: Inputs, version: str, problem: Components
 # -- targets -------------------------------------------------------------------------------------------------------
 
 
-def parse_target(to: str) -> Path | oci.Reference:
+def parse_target(to: str) -> Path | oci.ArtifactReference:
     """Parses `--to`: a folder, or a reference in a registry.
 
     Raises:
@@ -162,7 +162,7 @@ def to_folder(
 
 
 def to_registry(
-    reference: oci.Reference,
+    reference: oci.ArtifactReference,
     exported: Sequence[ExportedVersion],
     access: Access,
     *,
@@ -197,13 +197,13 @@ def to_registry(
             progress(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
 
 
-def _repository_url(reference: oci.Reference) -> str:
+def _repository_url(reference: oci.ArtifactReference) -> str:
     """Returns the repository as `spec.fetchConfig.oci` takes it."""
     return f"{'http://' if reference.plain else ''}{reference.host}/{reference.repository}"
 
 
 @contextmanager
-def _opened(reference: oci.Reference, access: Access) -> Iterator[Registry]:
+def _opened(reference: oci.ArtifactReference, access: Access) -> Iterator[Registry]:
     try:
         with Registry(reference.host, reference.repository, access, reference.plain) as registry:
             yield registry

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from shared.download import File, SourceError
 from shared.download.access import Access
-from shared.download.ingest import Limits, ingest
-from shared.download.registry import Layer, Manifest, NotInRegistry, Registry
+from shared.download.ingest import IngestLimits, ingest
+from shared.download.registry import ImageManifest, Layer, NotInRegistry, Registry
 
 from ..errors import ComponentsError
 from .addresses import version_in
@@ -28,7 +28,7 @@ _YAML = "application/yaml"
 
 
 @dataclass(frozen=True)
-class Reference:
+class ArtifactReference:
     """A parsed URL of an artifact; `tag` and `digest` are empty if the URL has none."""
 
     host: str
@@ -38,7 +38,7 @@ class Reference:
     plain: bool = False
 
 
-def parse(url: str) -> Reference:
+def parse(url: str) -> ArtifactReference:
     """Parses the URL of an artifact; a bare name is an official image of Docker Hub. Raises `ComponentsError`."""
     match = _REFERENCE.fullmatch(url)
     if match is None:
@@ -46,7 +46,7 @@ def parse(url: str) -> Reference:
     host, path, tag = match["host"], match["path"].lstrip("/"), match["tag"] or ""
     if not path:
         host, path = "docker.io", f"library/{host}"
-    return Reference(host, path, tag, match["digest"] or "", match["plain"] == "http://")
+    return ArtifactReference(host, path, tag, match["digest"] or "", match["plain"] == "http://")
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ class OciRepository:
                 self._file(registry, manifest, components_names(self.type_name, self.name, version), MOST_COMPONENTS),
             )
 
-    def _file(self, registry: Registry, manifest: Manifest, names: Sequence[str], most: int) -> str:
+    def _file(self, registry: Registry, manifest: ImageManifest, names: Sequence[str], most: int) -> str:
         layers = {layer.name: layer for layer in manifest.layers}
         found = next((layers[name] for name in names if name in layers), None)
         if found is None:
             raise ComponentsError(f"OCI artifact {self.url} has none of the files {', '.join(names)}")
         file = File(found.name, registry.blob(found), found.size, found.digest.removeprefix("sha256:"))
-        [received] = ingest([file], Limits(file=most, release=most))
+        [received] = ingest([file], IngestLimits(file=most, release=most))
         return text(received.data, found.name)
 
 

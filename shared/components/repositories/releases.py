@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, quote
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
 from shared.download.github import GitHubReleases
-from shared.download.ingest import Limits, ingest
+from shared.download.ingest import IngestLimits, ingest
 from shared.download.web import HttpSession
 from shared.network import origin
 from shared.redaction import redact_url
@@ -67,10 +67,10 @@ class ReleaseRepository:
         if version != LATEST:
             return version_in(self.url, version)
         listed = self._listed()
-        known: dict[str, metadata.Metadata | None] = {}
+        known: dict[str, metadata.ProviderMetadata | None] = {}
         with HttpSession(self.ca) as session:
 
-            def metadata_of(version: str) -> metadata.Metadata | None:
+            def metadata_of(version: str) -> metadata.ProviderMetadata | None:
                 if version not in known:
                     known[version] = self._metadata(session, version)
                 return known[version]
@@ -144,18 +144,18 @@ class ReleaseRepository:
         """Returns an asset through the API: the URLs of private repositories answer 404 even with a token."""
         assets = (asset for asset in self._host.fetch(version) if asset.name == file)
         try:
-            found = next(ingest(assets, Limits(file=most, release=most)), None)
+            found = next(ingest(assets, IngestLimits(file=most, release=most)), None)
         except ReleaseNotFound:
             return None
         return found.data if found else None
 
-    def _metadata(self, session: HttpSession, version: str) -> metadata.Metadata | None:
+    def _metadata(self, session: HttpSession, version: str) -> metadata.ProviderMetadata | None:
         """Returns the metadata of a version; None if it is not published, and empty metadata if it is invalid."""
         data = self._find(session, version, METADATA, MOST_METADATA)
         try:
             return None if data is None else metadata.parse(data, version)
         except IncompatibleVersion:
-            return metadata.Metadata(())
+            return metadata.ProviderMetadata(())
 
     def _listed(self) -> list[str]:
         try:
