@@ -25,12 +25,12 @@ def read_release(folder: Path) -> tuple[Release, Files]:
     try:
         name = ReleaseName.parse(path.name)
     except InvalidName as error:
-        raise InvalidName(f"{error}{_way_out(folder)}") from error
+        raise InvalidName(f"{error}{_hint(folder)}") from error
     files = fetch_files(FolderSource(path.parent), path.name)
     return assemble_release(name, files), files
 
 
-def _way_out(folder: Path) -> str:
+def _hint(folder: Path) -> str:
     """Returns a hint for a folder that is not a release."""
     if (folder / SOURCES).is_file():
         return f": these are its sources; `capi-functions release build {folder} <folder>` makes a release of them"

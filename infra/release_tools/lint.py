@@ -106,15 +106,15 @@ def _archives(release: Release, files: Files) -> Iterator[LintFinding]:
             yield LintFinding(severity, archive, f"Chart.yaml has version {found}, must be {versions[archive].dotted}")
         traits = charts.traits(files[archive], archive)
         if traits.looks_up:
-            yield _lookups(archive, only_here=archive == release.addon_chart)
-        if traits.asks:
+            yield _lookup_finding(archive, of_addons=archive == release.addon_chart)
+        if traits.needs_cluster_facts:
             yield LintFinding(
                 "info", archive, "needs facts of the cluster: rendered by the helm program, for each version again"
             )
 
 
-def _lookups(archive: str, *, only_here: bool) -> LintFinding:
-    if only_here:
+def _lookup_finding(archive: str, *, of_addons: bool) -> LintFinding:
+    if of_addons:
         return LintFinding("info", archive, "calls `lookup`: without a cluster, lookups find nothing")
     return LintFinding(
         "warning", archive, "calls `lookup`: class charts have no cluster, so lookups always find nothing"
@@ -140,11 +140,11 @@ def _class(release: Release, files: Files) -> Iterator[LintFinding]:
             files[archive], {}, name=archive, release_name=release.name.stack, kube_version=kubernetes
         )
         objects = charts.parse(texts, default_namespace="default")
-        again = _again(release, files[archive])
+        at_another_time = _rendered_at_another_time(release, files[archive])
     except charts.ChartError as error:
         yield LintFinding("error", archive, str(error).removeprefix(f"{archive}: "))
         return
-    if again is not None and again != texts:
+    if at_another_time is not None and at_another_time != texts:
         yield LintFinding("warning", archive, "its output varies, so it is applied again at each reconciliation")
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterClass"]
     if release.name.class_name not in names:
@@ -154,7 +154,7 @@ def _class(release: Release, files: Files) -> Iterator[LintFinding]:
         )
 
 
-def _again(release: Release, chart: bytes) -> list[Manifest] | None:
+def _rendered_at_another_time(release: Release, chart: bytes) -> list[Manifest] | None:
     """Returns the class chart rendered at another time; None if its output does not vary."""
     archive = release.class_chart
     if not charts.traits(chart, archive).varies:
@@ -265,7 +265,7 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[LintFinding]:
         )
     for hook in HOOKS:
         together = assets.stages.desired(hook) if assets.stages else ()
-        yield from _twice(archive, [(one.name, parts[one.name]) for one in together])
+        yield from _objects_in_two_stages(archive, [(one.name, parts[one.name]) for one in together])
     objects = [obj for part in parts.values() for obj in part]
     yield from _foreign_kinds(archive, objects)
     for obj in objects:
@@ -274,7 +274,7 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[LintFinding]:
             yield LintFinding("warning", archive, f"{identity(obj)} has {size} bytes; etcd accepts about {_LARGE}")
 
 
-def _twice(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[LintFinding]:
+def _objects_in_two_stages(archive: str, parts: Sequence[tuple[str, list[Object]]]) -> Iterator[LintFinding]:
     """Yields objects that are in two stages; rendering rejects duplicates within one stage."""
     first: dict[Identity, str] = {}
     for stage, objects in parts:

@@ -63,7 +63,7 @@ def publish(release: Release, files: Files, url: str, access: Access | None = No
     try:
         there = _published(target, release.name.tag)
     except SourceError as error:
-        raise PushError(f"{error}{_way_out(target, str(error))}") from error
+        raise PushError(f"{error}{_hint(target, str(error))}") from error
     if there == files:
         return "unchanged"
     if there is not None and not force:
@@ -93,7 +93,7 @@ def _target(url: str, access: Access | None) -> Destination:
     return target
 
 
-def _way_out(target: Destination, problem: str) -> str:
+def _hint(target: Destination, problem: str) -> str:
     """Returns a hint for servers without TLS, or with an unknown certificate."""
     if not isinstance(target, OciSource):
         return ""

@@ -40,7 +40,7 @@ def chart_traits(assets: AddonAssets) -> charts.Traits:
     try:
         return charts.traits(assets.archive, assets.release.addon_chart)
     except charts.ArchiveError:
-        return charts.Traits(-1, asks=False, looks_up=False, remote_schema=False, varies=False)
+        return charts.Traits(-1, needs_cluster_facts=False, looks_up=False, remote_schema=False, varies=False)
 
 
 def umbrella_objects(assets: AddonAssets, context: Mapping[str, Any], capabilities: Capabilities) -> list[Object]:

@@ -93,7 +93,7 @@ def _assets(clients: Clients, name: ReleaseName, cluster: Object) -> AddonAssets
 
 def _capabilities(connection: ClusterConnection, assets: AddonAssets) -> Capabilities | ConnectionFailed:
     """Returns the live cluster's capabilities if a chart uses them, otherwise the release's, without a request."""
-    if not chart_traits(assets).asks:
+    if not chart_traits(assets).needs_cluster_facts:
         return Capabilities(assets.release.metadata.kubernetes)
     kubernetes = server_version(connection)
     if isinstance(kubernetes, ConnectionFailed):

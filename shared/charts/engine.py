@@ -67,7 +67,7 @@ def render(
     if traits.depth < 0:
         raise RenderError(f"{name}: the archive is empty")
     prepared = with_integer_template(chart, traits.depth)
-    if not traits.asks and not traits.remote_schema:
+    if not traits.needs_cluster_facts and not traits.remote_schema:
         texts = sandboxed.call("render", prepared, dict(values), name, release_name, namespace, name=name)
         return [Manifest(*text) for text in texts]
     try:

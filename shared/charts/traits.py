@@ -14,7 +14,7 @@ class Traits(NamedTuple):
     """The traits of a chart with its subcharts. `depth` is that of the most deeply nested file; -1 without files."""
 
     depth: int
-    asks: bool
+    needs_cluster_facts: bool
     """Whether the chart may use the Kubernetes version, the API list or live objects."""
     looks_up: bool
     """Whether the chart may look up live objects."""
@@ -36,7 +36,7 @@ def traits_of(members: Mapping[str, bytes]) -> Traits:
 
 
 _LOOKS_UP: Final = re.compile(rb"""\blookup\s+["'`$(.]""")
-_ASKS: Final = re.compile(rb"\bCapabilities\b|" + _LOOKS_UP.pattern)
+_CLUSTER_FACTS: Final = re.compile(rb"\bCapabilities\b|" + _LOOKS_UP.pattern)
 _CONSTRAINT: Final = re.compile(rb"""^["']?kubeVersion["']?\s*:""", re.MULTILINE)
 _INSIDE: Final = re.compile("#")
 _BUILT_IN: Final = {
@@ -54,7 +54,7 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
     A mention counts, also in values and other files, since `tpl` can run them. A false positive costs time only.
     """
     return any(
-        _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _ASKS.search(content)
+        _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _CLUSTER_FACTS.search(content)
         for path, content in members.items()
         if may_run(path)
     )

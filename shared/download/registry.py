@@ -116,10 +116,10 @@ class Registry:
                 return tags
             found = _mapping(self._ok(reply).json(), reply.url).get("tags") or []
             tags += [tag for tag in found if isinstance(tag, str) and _TAG.fullmatch(tag)]
-            following = _NEXT.search(reply.headers.get("Link", ""))
-            if not following or len(tags) > _NAMES:
+            next_page = _NEXT.search(reply.headers.get("Link", ""))
+            if not next_page or len(tags) > _NAMES:
                 return tags
-            url = self._own(resolve_url(url, following[1]))
+            url = self._require_same_host(resolve_url(url, next_page[1]))
         return tags
 
     def manifest(self, reference: str) -> ImageManifest:
@@ -180,17 +180,17 @@ class Registry:
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         descriptor = {"mediaType": media_type, "digest": digest, "size": len(data)}
         url = f"{self._base}blobs/{digest}"
-        known = self._authorized(
+        present = self._authorized(
             lambda header: self._session.request("HEAD", url, authorization=header), actions="push"
         )
-        known.close()
-        if known.status == 200:
+        present.close()
+        if present.status == 200:
             return descriptor
         upload = self._send("POST", f"{self._base}blobs/uploads/", {}, b"")
         upload.close()
         place = resolve_url(upload.url, upload.headers.get("Location", ""))
         separator = "&" if urlsplit(place).query else "?"
-        target = f"{self._own(place)}{separator}{urlencode({'digest': digest})}"
+        target = f"{self._require_same_host(place)}{separator}{urlencode({'digest': digest})}"
         self._send("PUT", target, {"Content-Type": "application/octet-stream"}, data).close()
         return descriptor
 
@@ -211,24 +211,24 @@ class Registry:
         given = self.access.token or self.access.username
         return "the credentials are not accepted" if given else "it needs a token, or a user name and password"
 
-    def _authorized(self, ask: Callable[[str], HttpResponse], *, actions: str = "pull") -> HttpResponse:
-        """Returns the response to `ask(Authorization header)`; answers one challenge with credentials or a token."""
-        reply = ask(self._authorization)
+    def _authorized(self, send: Callable[[str], HttpResponse], *, actions: str = "pull") -> HttpResponse:
+        """Returns the response to `send(Authorization header)`; answers one challenge with credentials or a token."""
+        reply = send(self._authorization)
         challenge = reply.headers.get("WWW-Authenticate", "")
         if reply.status != 401 or not challenge or origin(reply.url) != origin(self._base):
             return reply
         scheme, _, rest = challenge.partition(" ")
         if scheme.lower() == "basic" and self.access.username:
-            answer = self.access.basic
+            authorization = self.access.basic
         elif scheme.lower() == "bearer" and not self.access.token:
-            answer = f"Bearer {self._token(dict(_CHALLENGE.findall(rest)), actions)}"
+            authorization = f"Bearer {self._token(dict(_CHALLENGE.findall(rest)), actions)}"
         else:
             return reply
-        if answer == self._authorization:
+        if authorization == self._authorization:
             return reply
         reply.close()
-        self._authorization = answer
-        return ask(answer)
+        self._authorization = authorization
+        return send(authorization)
 
     def _token(self, challenge: Mapping[str, str], actions: str) -> str:
         realm = challenge.get("realm", "")
@@ -249,13 +249,13 @@ class Registry:
         separator = "&" if urlsplit(realm).query else "?"
         basic = self.access.basic if self.access.username else ""
         reply = self._ok(self._session.get(f"{realm}{separator}{urlencode(query)}", basic, accept="application/json"))
-        answer = _mapping(reply.json(), realm)
-        token = answer.get("token") or answer.get("access_token")
+        body = _mapping(reply.json(), realm)
+        token = body.get("token") or body.get("access_token")
         if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
             raise SourceError(f"the token server {redact_url(realm)} gives no token", transient=True)
         return token
 
-    def _own(self, url: str) -> str:
+    def _require_same_host(self, url: str) -> str:
         """Returns a URL that the registry sent. Raises `SourceError` for another host, as it would get credentials."""
         try:
             same = origin(url) == origin(self._base)

@@ -10,7 +10,7 @@ import pytest
 
 from infra.cli.output import WaitTimeout
 from infra.cli.provider import init
-from infra.cli.provider.requests import parse
+from infra.cli.provider.requests import parse_request
 from infra.cli.provider.status import list_providers
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, download_labels
 from shared.api.resources import CONFIG_MAP
@@ -106,7 +106,7 @@ def test_init_notes_config_maps_of_other_versions(
 def test_timeout_reports_the_reason(providers: Providers) -> None:
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT)
     providers.reconcile(INFRASTRUCTURE, "docker", "capd-system")
-    asked, said = parse(INFRASTRUCTURE, "docker:capd-system"), list[str]()
+    asked, said = parse_request(INFRASTRUCTURE, "docker:capd-system"), list[str]()
     with pytest.raises(WaitTimeout, match="docker: WaitingForCoreProviderReady: Waiting for the CoreProvider"):
         init.wait(providers.client, [asked], within=0.2, progress=said.append, pause=0.05)
     [line] = said

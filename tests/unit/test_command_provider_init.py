@@ -10,7 +10,14 @@ from typer.testing import CliRunner
 
 from infra.cli.failures import Failure
 from infra.cli.main import app
-from infra.cli.provider.requests import ProviderRequest, complete, default_namespace, kind_named, parse, secret_named
+from infra.cli.provider.requests import (
+    ProviderRequest,
+    complete,
+    default_namespace,
+    parse_kind,
+    parse_request,
+    parse_secret,
+)
 from infra.cli.provider.status import format_table, status_of
 from shared import bounded_yaml
 from shared.api.conditions import READY
@@ -51,7 +58,7 @@ from tests.support.provider_objects import provider
     ],
 )
 def test_request_has_name_namespace_and_version(kind: ProviderKind, text: str, namespace: str, version: str) -> None:
-    assert parse(kind, text) == ProviderRequest(kind, text.split(":")[0], namespace, version)
+    assert parse_request(kind, text) == ProviderRequest(kind, text.split(":")[0], namespace, version)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,7 @@ def test_request_has_name_namespace_and_version(kind: ProviderKind, text: str, n
 )
 def test_malformed_request_is_rejected(text: str) -> None:
     with pytest.raises(Failure, match="--infrastructure "):
-        parse(INFRASTRUCTURE, text)
+        parse_request(INFRASTRUCTURE, text)
 
 
 @pytest.mark.parametrize(
@@ -93,26 +100,26 @@ def test_malformed_request_is_rejected(text: str) -> None:
 )
 def test_rejection_names_the_mistake(text: str, words: str) -> None:
     with pytest.raises(Failure) as told:
-        parse(INFRASTRUCTURE, text)
+        parse_request(INFRASTRUCTURE, text)
     assert words in str(told.value)
 
 
 def test_core_provider_of_another_name_is_rejected() -> None:
     with pytest.raises(Failure, match="must be named cluster-api"):
-        parse(CORE, "capi")
+        parse_request(CORE, "capi")
 
 
 @pytest.mark.parametrize(
     ("text", "key"), [("", None), ("variables", Key("", "variables")), ("variables:vault", Key("vault", "variables"))]
 )
 def test_secret_has_name_and_namespace(text: str, key: Key | None) -> None:
-    assert secret_named(text) == key
+    assert parse_secret(text) == key
 
 
 @pytest.mark.parametrize("text", [":", "a:", ":a", "a:b:c", "A"])
 def test_malformed_secret_is_rejected(text: str) -> None:
     with pytest.raises(Failure, match="must be name"):
-        secret_named(text)
+        parse_secret(text)
 
 
 def wanted(*places: tuple[ProviderKind, str]) -> list[ProviderRequest]:
@@ -149,22 +156,22 @@ def test_required_providers_are_added(
 
 
 def test_added_providers_have_the_version_of_the_core_provider() -> None:
-    asked = [parse(CORE, "cluster-api:v1.13.4"), parse(INFRASTRUCTURE, "docker:v1.12.0")]
+    asked = [parse_request(CORE, "cluster-api:v1.13.4"), parse_request(INFRASTRUCTURE, "docker:v1.12.0")]
     assert [one.version for one in complete(asked)] == ["v1.13.4", "v1.13.4", "v1.13.4", "v1.12.0"]
     assert [one.version for one in complete(asked[1:])] == ["", "", "", "v1.12.0"]
 
 
 def test_duplicate_request_is_rejected() -> None:
     with pytest.raises(Failure, match="InfrastructureProvider docker is requested twice"):
-        complete([parse(INFRASTRUCTURE, "docker"), parse(INFRASTRUCTURE, "docker:elsewhere")])
+        complete([parse_request(INFRASTRUCTURE, "docker"), parse_request(INFRASTRUCTURE, "docker:elsewhere")])
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type_name)
 def test_kind_is_found_by_each_of_its_names(kind: ProviderKind) -> None:
     for text in (kind.kind, kind.kind.lower(), kind.resource.plural, kind.short_name, kind.type_name, kind.prefix):
-        assert kind_named(text) is kind
+        assert parse_kind(text) is kind
     with pytest.raises(Failure, match="is not a kind of provider"):
-        kind_named("node")
+        parse_kind("node")
 
 
 # -- the command ---------------------------------------------------------------------------------------------------

@@ -154,9 +154,7 @@ def test_settings_replace_the_host_of_github(monkeypatch: pytest.MonkeyPatch) ->
         (Response(body=b"{}"), True, None),
     ],
 )
-def test_failing_release_list_names_spec_version_as_way_out(
-    told: Response, transient: bool, after: float | None
-) -> None:
+def test_failing_release_list_has_a_hint_at_spec_version(told: Response, transient: bool, after: float | None) -> None:
     with site({LIST: told}) as server, pytest.raises(SourceError, match=r"set spec\.version, which needs no") as error:
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
     assert (error.value.transient, error.value.retry_after) == (transient, after)

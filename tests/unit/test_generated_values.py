@@ -106,7 +106,7 @@ def test_chart_traits_raise_if_a_limit_is_exceeded(
 
 
 def test_unreadable_archive_has_default_traits() -> None:
-    assert not chart_objects.chart_traits(replace(assets(), archive=b"no archive")).asks
+    assert not chart_objects.chart_traits(replace(assets(), archive=b"no archive")).needs_cluster_facts
 
 
 def test_generated_fields_are_named_and_keep_first_values() -> None:

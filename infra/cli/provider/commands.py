@@ -100,10 +100,10 @@ def catalog(
     from shared.components.errors import ComponentsError
 
     from .catalog_names import list_known
-    from .requests import kind_named
+    from .requests import parse_kind
 
     with failures(ComponentsError):
-        found = list(list_known(kind_named(kind) if kind else None))
+        found = list(list_known(parse_kind(kind) if kind else None))
     if as_json or output is Format.json:
         typer.echo(json.dumps(found, indent=2))
         return

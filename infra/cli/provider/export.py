@@ -26,7 +26,7 @@ from shared.providers.source_resolution import repository_of, resolve
 from .. import manifests
 from ..failures import Failure
 from .dry_run import scratch_storage
-from .requests import ProviderRequest, namespace_named
+from .requests import ProviderRequest, namespace_object
 
 _LIKE_REGISTRY = re.compile(
     r"([A-Za-z0-9.-]+:[0-9]+|localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\.[A-Za-z]{2,}|[0-9.]{7,})/"
@@ -152,7 +152,7 @@ def to_folder(
     folder.mkdir(parents=True, exist_ok=True)
     for one in exported:
         config_map = one.config_map()
-        both = [namespace_named(config_map["metadata"]["namespace"]), config_map]
+        both = [namespace_object(config_map["metadata"]["namespace"]), config_map]
         files = {f"{config_map['metadata']['name']}.yaml": manifests.dump(both).encode()}
         if layers:
             files = {layer.name: layer.data for layer in one.layers()}

@@ -53,13 +53,13 @@ def select_providers(client: Client, kind: str, name: str) -> list[Object]:
     """
     from shared.kube import key_of
 
-    from .requests import kind_named
+    from .requests import parse_kind
     from .status import list_providers
 
     found = list_providers(client)
     if kind == "all":
         return found
-    wanted = kind_named(kind).kind
+    wanted = parse_kind(kind).kind
     chosen = [one for one in found if one["kind"] == wanted and key_of(one).name == (name or key_of(one).name)]
     if not chosen:
         which = f" {name}" if name else ""
@@ -73,11 +73,11 @@ def parse_settings(secret: str, annotations: Sequence[str] | None, target_namesp
     Raises:
         Failure: An option has another form, or is one of clusterctl's that is not supported.
     """
-    from .requests import ProviderSettings, annotations_named, secret_named
+    from .requests import ProviderSettings, parse_annotations, parse_secret
 
     if target_namespace:
         raise Failure("--target-namespace: give each provider its namespace, as in `-i docker:capd-system:v1.14.0`")
-    return ProviderSettings(secret_named(secret), annotations_named(annotations or ()))
+    return ProviderSettings(parse_secret(secret), parse_annotations(annotations or ()))
 
 
 def parse_requests(core: str, *others: Sequence[str] | None) -> list[ProviderRequest]:
@@ -88,7 +88,7 @@ def parse_requests(core: str, *others: Sequence[str] | None) -> list[ProviderReq
     """
     from shared.api.provider import KINDS
 
-    from .requests import parse
+    from .requests import parse_request
 
     texts = ([core] if core else [], *others)
-    return [parse(kind, text) for kind, those in zip(KINDS, texts, strict=True) for text in those or ()]
+    return [parse_request(kind, text) for kind, given in zip(KINDS, texts, strict=True) for text in given or ()]

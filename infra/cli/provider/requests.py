@@ -76,7 +76,7 @@ class ProviderRequest:
         }
 
 
-def kind_named(text: str) -> ProviderKind:
+def parse_kind(text: str) -> ProviderKind:
     """Returns the kind with this kind name, plural, short name or word, such as `infrastructure`.
 
     Raises:
@@ -89,7 +89,7 @@ def kind_named(text: str) -> ProviderKind:
     raise Failure(f"{text!r} is not a kind of provider; kinds are {', '.join(kind.prefix for kind in KINDS)}")
 
 
-def parse(kind: ProviderKind, text: str) -> ProviderRequest:
+def parse_request(kind: ProviderKind, text: str) -> ProviderRequest:
     """Parses `name[:[namespace:]version]`; without a namespace the default one.
 
     Raises:
@@ -124,7 +124,7 @@ def default_namespace(kind: ProviderKind, name: str) -> str:
     return f"{prefix}{name}-{kind.prefix}-system"
 
 
-def secret_named(text: str) -> Key | None:
+def parse_secret(text: str) -> Key | None:
     """Parses `name[:namespace]`; an empty text gives None, a missing namespace an empty one.
 
     Raises:
@@ -138,7 +138,7 @@ def secret_named(text: str) -> Key | None:
     return Key(namespace, name)
 
 
-def annotations_named(texts: Iterable[str]) -> dict[str, str]:
+def parse_annotations(texts: Iterable[str]) -> dict[str, str]:
     """Parses annotations of the form `name=value`.
 
     Raises:
@@ -186,10 +186,10 @@ def complete(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
 
 def namespaces(wanted: Iterable[ProviderRequest]) -> list[Object]:
     """Returns the Namespace objects of the requests, without duplicates."""
-    return [namespace_named(name) for name in dict.fromkeys(one.namespace for one in wanted)]
+    return [namespace_object(name) for name in dict.fromkeys(one.namespace for one in wanted)]
 
 
-def namespace_named(name: str) -> Object:
+def namespace_object(name: str) -> Object:
     """Returns a Namespace object."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 

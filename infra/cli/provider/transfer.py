@@ -59,7 +59,7 @@ def adopt(
     from .deployed_functions import why_not_reconciled
     from .init import create_and_wait
     from .report import Report
-    from .requests import kind_named
+    from .requests import parse_kind
 
     with failures():
         if every is bool(kind and name):
@@ -69,7 +69,7 @@ def adopt(
             client = connection.client
             report = Report(as_json=as_json or output is Format.json)
             found = adopting.find(client)
-            wanted = list(found.providers) if every else adopting.select(found.providers, kind_named(kind), name)
+            wanted = list(found.providers) if every else adopting.select(found.providers, parse_kind(kind), name)
             wanted = adopting.paused(wanted) if pause else wanted
             operator_hint = adopting.stop_operator_hint(client)
             report.add_notes(
