@@ -77,11 +77,11 @@ def files(directory: Path | None, kubeconfig: Path | None, context: str = "") ->
         if running(directory) is None:
             start = f"start it with `capi-functions up -d {directory}`"
             raise Failure(f"no run in {directory}: {start}, or name a cluster with --kubeconfig or $KUBECONFIG")
-        return [_of_run(directory)]
+        return [_kubeconfig_of_run(directory)]
     listed = loading_rules.default_files()
     if not os.environ.get("KUBECONFIG") and not context:
         if running(DEFAULT_DIR):
-            return [_of_run(DEFAULT_DIR)]
+            return [_kubeconfig_of_run(DEFAULT_DIR)]
         if crashed(DEFAULT_DIR):
             # Another cluster would be the wrong one: the user expects the run that has crashed.
             again = "start it again with `capi-functions up`, or run `capi-functions down` to use another cluster"
@@ -96,5 +96,5 @@ def files(directory: Path | None, kubeconfig: Path | None, context: str = "") ->
     return listed
 
 
-def _of_run(directory: Path) -> Path:
+def _kubeconfig_of_run(directory: Path) -> Path:
     return directory / "management.kubeconfig"

@@ -60,7 +60,7 @@ def _binary(name: str) -> Callable[[], CheckResult]:
         try:
             path = locate([name], progress=lambda _line: None, get=False)[name]
         except BinaryNotFound:
-            return CheckResult(name, "note", f"not installed; {_way('the first run')}")
+            return CheckResult(name, "note", f"not installed; {_install_hint('the first run')}")
         return CheckResult(name, "ok", str(path))
 
     return check
@@ -74,16 +74,16 @@ def _helm() -> CheckResult:
         return CheckResult("helm", "missing", str(error))
     if found:
         return CheckResult("helm", "ok", str(found))
-    return CheckResult("helm", "note", f"not installed; {_way('the first chart that reads from its cluster')}")
+    return CheckResult("helm", "note", f"not installed; {_install_hint('the first chart that reads from its cluster')}")
 
 
-def _way(need: str) -> str:
+def _install_hint(need: str) -> str:
     """Returns how a missing executable is installed."""
-    build = f"builds it into {cache_directory()}" if _go() else "needs Go to build it"
+    build = f"builds it into {cache_directory()}" if _has_go() else "needs Go to build it"
     return f"{need} downloads it; without network access it {build}"
 
 
-def _go() -> bool:
+def _has_go() -> bool:
     """Returns whether `go` is in PATH and runs."""
     go = shutil.which("go")
     return bool(go and subprocess.run([go, "version"], capture_output=True, check=False).returncode == 0)

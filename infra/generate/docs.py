@@ -93,12 +93,12 @@ def _rows(declared: Mapping[str, Triggers]) -> Iterable[tuple[str, ...]]:
         for watch in triggers.watches:
             resource = watch.resource
             kind = f"{resource.kind} ({resource.group})" if resource.group else resource.kind
-            yield f"`{name}`", kind, _matters(watch), ", ".join(watch.changes)
+            yield f"`{name}`", kind, _watched_fields(watch), ", ".join(watch.changes)
         for subscription in triggers.subscriptions:
             yield f"`{name}`", f"`{subscription.type}`", "", ""
 
 
-def _matters(watch: Watch) -> str:
+def _watched_fields(watch: Watch) -> str:
     parts = [", ".join(f"`{path}`" for path in watch.fields) if watch.fields else "all"]
     parts += [f"label `{watch.selector}`"] * bool(watch.selector) + ["by reference"] * watch.reference
     return "; ".join(parts)

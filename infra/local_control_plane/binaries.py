@@ -107,9 +107,9 @@ def locate(
     missing: list[str] = []
     for name in names:
         tried: list[str] = []
-        for way in _ways(name, progress, get, archives):
+        for attempt in _attempts(name, progress, get, archives):
             try:
-                found[name] = way()
+                found[name] = attempt()
                 break
             except _Unavailable as reason:
                 tried.append(f"  - {reason}")
@@ -137,7 +137,7 @@ def _archive_of(name: str, archives: Sequence[Archive]) -> Archive | None:
     return next((archive for archive in archives if name in archive.names), None)
 
 
-def _ways(name: str, progress: Progress, get: bool, archives: Sequence[Archive]) -> Iterator[Callable[[], Path]]:
+def _attempts(name: str, progress: Progress, get: bool, archives: Sequence[Archive]) -> Iterator[Callable[[], Path]]:
     """Yields the ways to get an executable, in the order in which to try them."""
     module = module_of(name)
     archived = _archive_of(name, archives)

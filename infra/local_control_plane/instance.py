@@ -81,7 +81,7 @@ def start(
         BinaryNotFound: An executable is missing, see `binaries.locate`.
     """
     layout = _layout(directory)
-    say = progress or _silent
+    say = progress or _ignore_progress
     if ca is not None:
         _place_ca(layout, ca)
     if status(directory).phase not in ("starting", "ready"):
@@ -180,7 +180,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _silent(line: str) -> None:
+def _ignore_progress(line: str) -> None:
     del line
 
 

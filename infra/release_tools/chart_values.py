@@ -26,9 +26,9 @@ class OwnChart:
 
     def values(self, samples: Sequence[Sample]) -> list[dict[str, Any]]:
         """Returns the values for each sample cluster; samples that fail to render are left out."""
-        return [merge_values(self.defaults, own) for sample in samples if (own := self._of(sample)) is not None]
+        return [merge_values(self.defaults, own) for sample in samples if (own := self._values_for(sample)) is not None]
 
-    def _of(self, sample: Sample) -> dict[str, Any] | None:
+    def _values_for(self, sample: Sample) -> dict[str, Any] | None:
         try:
             return charts.render_values(self.template, sample, name=self.name)
         except charts.ChartError:

@@ -37,11 +37,11 @@ def labelled_entries(cluster: ClusterClients, served: Iterable[Resource]) -> lis
     newest = {(resource.group, resource.kind): resource for resource in reversed(served)}
     kinds = [resource for resource in newest.values() if resource.kind not in _COPIES]
     with ThreadPoolExecutor(THREADS, thread_name_prefix="adopt") as pool:
-        found = pool.map(lambda resource: _of_kind(cluster, resource), kinds)
+        found = pool.map(lambda resource: _entries_of_kind(cluster, resource), kinds)
         return [entry for entries in found for entry in entries]
 
 
-def _of_kind(cluster: ClusterClients, resource: Resource) -> list[InventoryEntry]:
+def _entries_of_kind(cluster: ClusterClients, resource: Resource) -> list[InventoryEntry]:
     pages = cluster.client.pages(resource, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST)
     try:
         items: list[Object] = [item for page in pages for item in page["items"]]

@@ -149,14 +149,14 @@ class _Run:
         return outcome
 
     @cached_property
-    def _known(self) -> set[Identity]:
+    def _inventoried(self) -> set[Identity]:
         return self.rollout.plan.identities
 
     def _prune_one(self, entry: InventoryEntry) -> InventoryEntry | None:
         if self.stopped.is_set():
             return replace(entry, status=NOT_SYNCED, error="not pruned: the API server stopped answering")
         try:
-            return prune(self.rollout.cluster, entry, self.rollout.policy, self._known)
+            return prune(self.rollout.cluster, entry, self.rollout.policy, self._inventoried)
         except Unavailable as error:
             self._stop_on_server_failure(error)
             return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error.detail}")

@@ -54,7 +54,7 @@ def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
     A mention counts, also in values and other files, since `tpl` can run them. A false positive costs time only.
     """
     return any(
-        _CONSTRAINT.search(content) if _is(path, "Chart.yaml") else _CLUSTER_FACTS.search(content)
+        _CONSTRAINT.search(content) if _has_file_name(path, "Chart.yaml") else _CLUSTER_FACTS.search(content)
         for path, content in members.items()
         if may_run(path)
     )
@@ -67,7 +67,7 @@ def uses_lookup(members: Mapping[str, bytes]) -> bool:
 
 def has_remote_schema(members: Mapping[str, bytes]) -> bool:
     """Returns whether the schema of the values may refer to an external schema."""
-    return any(_refers(content) for path, content in members.items() if _is(path, "values.schema.json"))
+    return any(_refers(content) for path, content in members.items() if _has_file_name(path, "values.schema.json"))
 
 
 def _refers(schema: bytes) -> bool:
@@ -80,6 +80,6 @@ def _refers(schema: bytes) -> bool:
     return any(_BUILT_IN[key].match(str(value)) is None for key, value in pairs if key in _BUILT_IN)
 
 
-def _is(path: str, file_name: str) -> bool:
+def _has_file_name(path: str, file_name: str) -> bool:
     """Returns whether the path is that of a file with this name, in any folder."""
     return path.rpartition("/")[2] == file_name

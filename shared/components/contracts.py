@@ -43,9 +43,9 @@ def upgrade_refusal(provider: Object, version: str, contract: str, others: Itera
         contract: The contract of that version.
         others: The other providers; for a provider other than core, the core provider suffices.
     """
-    if message := _skips(provider, version):
+    if message := _skipped_versions(provider, version):
         return message
-    others = [other for other in others if _stays(other)]
+    others = [other for other in others if _keeps_its_version(other)]
     if api.kind_of(provider).is_core:
         for other in others:
             theirs = dig(other, "status.contract", "")
@@ -60,13 +60,13 @@ def upgrade_refusal(provider: Object, version: str, contract: str, others: Itera
     return ""
 
 
-def _stays(other: Mapping[str, Any]) -> bool:
+def _keeps_its_version(other: Mapping[str, Any]) -> bool:
     """Returns whether the provider is installed and is core, or is installed and no other version is requested."""
     installed = api.installed_version(other)
     return bool(installed) and (api.kind_of(other).is_core or api.spec_version(other) in ("", installed))
 
 
-def _skips(provider: Object, version: str) -> str:
+def _skipped_versions(provider: Object, version: str) -> str:
     """Returns why the upgrade skips too many versions: core and kubeadm upgrade by three minor versions at most."""
     before, after = versions.try_parse(api.installed_version(provider)), versions.try_parse(version)
     if api.label_of(provider) not in _LOCKSTEP or before is None or after is None or before < _SINCE:

@@ -38,7 +38,7 @@ def _is_deployment(obj: Mapping[str, Any]) -> bool:
 
 
 def _customized(deployment: Object, provider: Object, several: bool) -> Object:
-    where = _where(key_of(deployment).name, several)
+    where = _path_of(key_of(deployment).name, several)
     wanted = dig(provider, where, {})
     result = deepcopy(deployment)
     # spec.manager comes last: it overrides flags of spec.deployment.
@@ -49,7 +49,7 @@ def _customized(deployment: Object, provider: Object, several: bool) -> Object:
     return result
 
 
-def _where(name: str, several: bool) -> tuple[str, ...]:
+def _path_of(name: str, several: bool) -> tuple[str, ...]:
     """Returns the path of the fields that customize the Deployment `name`."""
     return ("spec",) if not several or _MAIN.fullmatch(name) else ("spec", "additionalDeployments", name)
 

@@ -17,7 +17,7 @@ def prefixes(pattern: str, text: str) -> list[int]:
     tests = _tests(pattern)
     if tests is None:
         return []
-    states = _spread({0}, tests)
+    states = _add_states_after_stars({0}, tests)
     found = []
     for position, character in enumerate(text, 1):
         after = set()
@@ -29,7 +29,7 @@ def prefixes(pattern: str, text: str) -> list[int]:
                 after.add(state)
             elif test(character):
                 after.add(state + 1)
-        states = _spread(after, tests)
+        states = _add_states_after_stars(after, tests)
         if not states:
             break
         if len(tests) in states:
@@ -37,7 +37,7 @@ def prefixes(pattern: str, text: str) -> list[int]:
     return found
 
 
-def _spread(states: set[int], tests: list[_Test | None]) -> set[int]:
+def _add_states_after_stars(states: set[int], tests: list[_Test | None]) -> set[int]:
     """Returns the states, with those after each `*`, which may match nothing."""
     for state in list(states):
         while state < len(tests) and tests[state] is None:

@@ -83,7 +83,7 @@ def _overridden(workload: Object, overrides: Overrides, label: str) -> Object:
 
 def override_image(image: str, overrides: Overrides, label: str) -> str:
     """Returns the image, overridden; unchanged if no override matches. Raises `ImageError`."""
-    found = _IMAGE.fullmatch(_in_full(image))
+    found = _IMAGE.fullmatch(_with_registry(image))
     keys = ("all", label, f"{label}/{found['name']}") if found else ("all", label)
     override = {name: value for key in keys for name, value in overrides.get(key, {}).items()}
     if not override:
@@ -94,7 +94,7 @@ def override_image(image: str, overrides: Overrides, label: str) -> str:
     return f"{repository.removesuffix('/')}/{name}{f':{tag}' if tag else ''}{found['digest'] or ''}"
 
 
-def _in_full(image: str) -> str:
+def _with_registry(image: str) -> str:
     """Returns the image with its registry: Docker Hub for short names."""
     host, slash, _ = image.partition("/")
     if slash and (host == "localhost" or re.search(r"[.:A-Z]", host)):

@@ -117,7 +117,7 @@ class _Edited:
             case {"op": "copy", "path": path, "from": source}:
                 self._add(_pointer(path), self._value(_pointer(source)))
             case {"op": "test", "path": path, "value": value}:
-                if not _same(self._value(_pointer(path)), value):
+                if not _equal_in_json(self._value(_pointer(path)), value):
                     raise ValueError("the value differs")
             case _:
                 raise ValueError("needs op (add, remove, replace, move, copy, test), path, and its value or from")
@@ -187,6 +187,6 @@ def _index(text: str, last: int) -> int:
     return int(text)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _equal_in_json(one: Any, other: Any) -> bool:
     """Returns whether values are equal in JSON: true is not 1."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -80,7 +80,7 @@ class _Evaluation:
         else:
             arguments = [self.of([argument]) for argument in expression.arguments]
             self._spend(_work(expression.operator, value, arguments), expression)
-            result = _operated(expression, value, arguments)
+            result = _apply_operator(expression, value, arguments)
         self._spend(len(result), expression)
         return result
 
@@ -100,7 +100,7 @@ def _work(operator: str, value: str, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _operated(expression: Expression, value: str, arguments: Sequence[str]) -> str:
+def _apply_operator(expression: Expression, value: str, arguments: Sequence[str]) -> str:
     match expression.operator, arguments:
         case ["#length", _]:
             return str(len(value.encode()))

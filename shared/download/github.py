@@ -40,7 +40,7 @@ class GitHubReleases:
                 raise ReleaseNotFound(tag, self._name())
             release = self._json(reply)
             if not isinstance(release, dict) or not isinstance(assets := release.get("assets"), list):
-                raise self._odd()
+                raise self._unexpected_response()
             for asset in assets:
                 yield self._file(session, asset)
 
@@ -53,7 +53,7 @@ class GitHubReleases:
                 more = _NEXT.search(reply.headers.get("Link", ""))
                 releases = self._json(reply)
                 if not isinstance(releases, list):
-                    raise self._odd()
+                    raise self._unexpected_response()
                 published = (r for r in releases if isinstance(r, dict) and not r.get("draft"))
                 tags.update(tag for r in published if isinstance(tag := r.get("tag_name"), str))
                 if not more:
@@ -62,10 +62,10 @@ class GitHubReleases:
 
     def _file(self, session: HttpSession, asset: Any) -> File:
         if not isinstance(asset, dict) or not isinstance(number := asset.get("id"), int):
-            raise self._odd()
+            raise self._unexpected_response()
         name, size = asset.get("name"), asset.get("size")
         if not isinstance(name, str) or not isinstance(size, int):
-            raise self._odd()
+            raise self._unexpected_response()
         if asset.get("state", "uploaded") != "uploaded":
             raise SourceError(f"asset {name!r} in {self._name()} is still being uploaded", transient=True)
         digest = _DIGEST.fullmatch(asset.get("digest") or "")
@@ -98,7 +98,7 @@ class GitHubReleases:
             return SourceError(f"{self._name()} does not exist or may not be read{hint}", transient=False)
         return reply.error("the token is not accepted" if self.access.token else "a token is needed")
 
-    def _odd(self) -> SourceError:
+    def _unexpected_response(self) -> SourceError:
         """Returns the error for a response of an unexpected shape."""
         return SourceError(f"{self._name()} does not answer as GitHub does", transient=True)
 

@@ -201,12 +201,12 @@ class HttpSession:
     def check(self, url: str) -> None:
         """Raises `SourceError` after the deadline of the session."""
         if time.monotonic() >= self.deadline:
-            raise self._late(url)
+            raise self._timeout_error(url)
 
     def failure(self, url: str, error: Exception) -> SourceError:
         """Returns the error for an exception of the transport, without its text, which may quote a whole URL."""
         if time.monotonic() >= self.deadline:
-            return self._late(url)
+            return self._timeout_error(url)
         cause = _innermost(error)
         if isinstance(cause, ssl.SSLCertVerificationError):
             return SourceError(f"{redact_url(url)} is not trusted: {cause.verify_message}", transient=False)
@@ -215,7 +215,7 @@ class HttpSession:
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else type(cause).__name__
         return SourceError(f"{redact_url(url)} does not answer: {reason}", transient=True)
 
-    def _late(self, url: str) -> SourceError:
+    def _timeout_error(self, url: str) -> SourceError:
         return SourceError(f"{redact_url(url)} takes longer than {self._total:g} s in all", transient=True)
 
     def _pool(self, url: str) -> urllib3.PoolManager:

@@ -103,7 +103,7 @@ def resolve_source(clients: HasManagement, namespace: str, name: ReleaseName, *,
         if find_definition(clients.management, CLUSTER_STACK) is not None:
             raise  # a ClusterStack with sources of its own may exist
         listed = ()
-    stacks = [stack for stack in listed if _is_of(stack, name)]
+    stacks = [stack for stack in listed if _publishes(stack, name)]
     # The oldest ClusterStack of the channel comes first: a newer one must not take over the releases of an older one.
     stacks.sort(
         key=lambda stack: (_other_channel(stack, name), dig(stack, "metadata.creationTimestamp", ""), key_of(stack))
@@ -166,7 +166,7 @@ def _access(clients: HasManagement, key: Key) -> Access:
     return from_secret(secret)
 
 
-def _is_of(stack: Mapping[str, Any], name: ReleaseName) -> bool:
+def _publishes(stack: Mapping[str, Any], name: ReleaseName) -> bool:
     """Returns whether the release has the ClusterStack's provider, name and Kubernetes version."""
     found = [dig(stack, f"spec.{field}") for field in ("provider", "name", "kubernetesVersion")]
     return found == [name.provider, name.name, name.kubernetes]

@@ -37,8 +37,8 @@ def gather(management: Client, cluster: Object) -> ClusterObjects:
     wanted = release_of(cluster)
     infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), namespace)
     control_plane = clients.get_reference(cluster_api.control_plane_ref(cluster), namespace)
-    addon = _look(management, CLUSTER_ADDON, addon_of(cluster))
-    release = _look(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
+    addon = _look_up(management, CLUSTER_ADDON, addon_of(cluster))
+    release = _look_up(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
     objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
     events = [event for obj in objects for event in _events(management, obj)]
     return ClusterObjects(cluster, infrastructure, control_plane, addon, release, sorted(events, key=time_of)[-EVENTS:])
@@ -50,7 +50,7 @@ def release_of(cluster: Object) -> Key | None:
     return Key(cluster_api.class_namespace(cluster), name.tag) if name else None
 
 
-def _look(management: Client, resource: Resource, key: Key) -> LookupResult:
+def _look_up(management: Client, resource: Resource, key: Key) -> LookupResult:
     try:
         found = management.find(resource, key)
     except ApiError as error:

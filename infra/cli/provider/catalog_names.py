@@ -35,14 +35,14 @@ def reject_misspelled(wanted: Iterable[ProviderRequest]) -> None:
         try:
             catalog.lookup(one.kind, one.name)
         except UnknownProvider:
-            if meant := _meant(one.kind, one.name):
+            if meant := _suggestion(one.kind, one.name):
                 hint = "`provider catalog` lists all names; a file in $CLUSTERCTL_CONFIG may add some"
                 raise Failure(f"--{one.kind.prefix} {one.name}: did you mean {meant}? {hint}") from None
         except ComponentsError:
             continue  # `notes_on_unknown` reports it
 
 
-def _meant(kind: ProviderKind, name: str) -> str:
+def _suggestion(kind: ProviderKind, name: str) -> str:
     listed = catalog.built_in_providers()
     if kinds := [other.prefix for other, known in listed if known == name]:
         return " or ".join(f"--{prefix} {name}" for prefix in kinds)

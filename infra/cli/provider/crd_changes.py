@@ -23,7 +23,7 @@ def is_crd(change: Change) -> bool:
 
 def removals(changes: Iterable[Change]) -> Sequence[str]:
     """Returns the versions that are removed or no longer served, and the fields that a version loses, as texts."""
-    return [f"{change.entry.name}: {text}" for change in changes if is_crd(change) for text in _gone(change.fields)]
+    return [f"{change.entry.name}: {text}" for change in changes if is_crd(change) for text in _removals(change.fields)]
 
 
 def without_descriptions(change: Change) -> Change:
@@ -36,7 +36,7 @@ def without_descriptions(change: Change) -> Change:
     return replace(change, fields=tuple(fields), reason="; ".join(filter(None, (change.reason, text))))
 
 
-def _gone(fields: Iterable[FieldDiff]) -> Iterable[str]:
+def _removals(fields: Iterable[FieldDiff]) -> Iterable[str]:
     for field in fields:
         version, schema = _VERSION.fullmatch(field.path), _SCHEMA.fullmatch(field.path)
         if version and not version[2] and field.new is ABSENT:

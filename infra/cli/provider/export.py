@@ -97,14 +97,16 @@ def from_cluster(client: Client, provider: Object) -> ExportedVersion:
     try:
         resolved = resolve(clients, {**provider, "spec": {**provider.get("spec", {}), "version": version}}, read)
     except (ComponentsError, SourceError) as error:
-        return _of_folder(provider, read, version, error)
+        return _read_folder(provider, read, version, error)
     if bundle := resolved.bundle:
         return ExportedVersion(provider, resolved.version, Files(bundle.metadata, bundle.components), bundle.source)
     repository = resolved.source.repository
     return ExportedVersion(provider, resolved.version, repository.fetch(resolved.version), repository.place)
 
 
-def _of_folder(provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError) -> ExportedVersion:
+def _read_folder(
+    provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError
+) -> ExportedVersion:
     """Reads a version from a folder, a source that functions do not use. Raises `problem` for any other source."""
     source = repository_of(provider, read, local=True)
     if not isinstance(source, FolderRepository):
@@ -187,7 +189,7 @@ def to_registry(
     for tag, group in groupby(by_tag, key=lambda pair: pair[0]):
         versions = [one for _, one in group]
         layers = [layer for one in versions for layer in one.layers()]
-        with _opened(reference, access) as registry:
+        with _open_registry(reference, access) as registry:
             others = _others(registry, tag, layers)
             if others and not force:
                 hint = "export all providers of the tag at once, give another tag, or replace it with --force"
@@ -203,7 +205,7 @@ def _repository_url(reference: oci.ArtifactReference) -> str:
 
 
 @contextmanager
-def _opened(reference: oci.ArtifactReference, access: Access) -> Iterator[Registry]:
+def _open_registry(reference: oci.ArtifactReference, access: Access) -> Iterator[Registry]:
     try:
         with Registry(reference.host, reference.repository, access, reference.plain) as registry:
             yield registry

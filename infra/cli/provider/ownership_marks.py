@@ -23,10 +23,10 @@ _OTHERS = re.compile(
 
 def is_mark(field: FieldDiff) -> bool:
     """Returns whether the field is a mark."""
-    return field.path in _PLAIN or bool(_OTHERS.fullmatch(field.path)) or _all_of_them(field)
+    return field.path in _PLAIN or bool(_OTHERS.fullmatch(field.path)) or _only_marks(field)
 
 
-def _all_of_them(field: FieldDiff) -> bool:
+def _only_marks(field: FieldDiff) -> bool:
     """Returns whether all labels, or all annotations, are added or removed at once and all of them are marks."""
     names = _NAMES.get(field.path.removeprefix("metadata."), ())
     values = [value for value in (field.old, field.new) if isinstance(value, Mapping)]

@@ -61,7 +61,7 @@ def _rights(objects: Sequence[Mapping[str, Any]]) -> Iterator[Right]:
     for obj in objects:
         scope = key_of(obj).namespace
         for rule in obj.get("rules") or []:
-            yield from _of_rule(scope, rule)
+            yield from _rights_of_rule(scope, rule)
         role = dig(obj, "roleRef", {})
         if role and (role.get("kind"), role.get("name")) not in own:
             # The role is not among these objects (such as cluster-admin): its name stands for its rights.
@@ -70,7 +70,7 @@ def _rights(objects: Sequence[Mapping[str, Any]]) -> Iterator[Right]:
                 yield Right(scope, "all rights of", "", f"{role.get('kind')} {role.get('name')}", who)
 
 
-def _of_rule(scope: str, rule: Mapping[str, Any]) -> Iterator[Right]:
+def _rights_of_rule(scope: str, rule: Mapping[str, Any]) -> Iterator[Right]:
     def given(name: str) -> Sequence[str]:
         return rule.get(name) or []
 

@@ -81,8 +81,8 @@ class ReleaseRepository:
         """See `Repository.fetch`."""
         with HttpSession(self.ca) as session:
             return Files(
-                text(self._wanted(session, version, METADATA, MOST_METADATA), METADATA),
-                text(self._wanted(session, version, self._file, MOST_COMPONENTS), self._file),
+                text(self._require_file(session, version, METADATA, MOST_METADATA), METADATA),
+                text(self._require_file(session, version, self._file, MOST_COMPONENTS), self._file),
             )
 
     # -- parts of the URL ------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class ReleaseRepository:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def _wanted(self, session: HttpSession, version: str, file: str, most: int) -> bytes:
+    def _require_file(self, session: HttpSession, version: str, file: str, most: int) -> bytes:
         """Returns the content of a file. Raises `SourceError` if it is not published."""
         data = self._find(session, version, file, most)
         if data is None:

@@ -47,14 +47,14 @@ def from_url(url: str, access: Access | None = None, *, local: bool = True) -> S
         return source_type.open(found, access or Access())
     except UnusableUrl as error:
         scheme = f"{found.scheme}:" if found.scheme else ""
-        raise SourceError(f"release source {scheme!r} {error}: {_wanted()}", transient=False) from None
+        raise SourceError(f"release source {scheme!r} {error}: {_supported_forms()}", transient=False) from None
 
 
 def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
     """Returns one source for all sources that the settings name. Raises `SourceError`."""
     urls = env.get("RELEASE_SOURCE", "").split() or _other_operator(env)
     if not urls:
-        raise SourceError(f"RELEASE_SOURCE is not set: {_wanted()} ({RELEASE_SOURCES.where})", transient=False)
+        raise SourceError(f"RELEASE_SOURCE is not set: {_supported_forms()} ({RELEASE_SOURCES.where})", transient=False)
     entitled: dict[str, str] = {}
     sources = []
     for url in urls:
@@ -75,7 +75,7 @@ def _types() -> dict[str, SourceType]:
     return {scheme: source_type for source_type in found for scheme in source_type.schemes}
 
 
-def _wanted() -> str:
+def _supported_forms() -> str:
     schemes = [f"{scheme}:" for scheme in sorted(_types()) if scheme and not scheme.endswith("+http")]
     return f"must be a path or one of {', '.join(schemes)} URLs"
 
