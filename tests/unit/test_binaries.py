@@ -194,8 +194,8 @@ with tarfile.open(fileobj=HALF, mode="w:gz") as _tar:
 @pytest.mark.parametrize(
     ("members", "name", "digest", "reason"),
     [
-        (BOTH, "{version}.tar.gz", "sha512:" + "0" * 128, "its digest is sha512:[^0]"),
-        (BOTH, "{version}.tar.gz", "sha256:" + "0" * 64, "its digest is sha256:[^0]"),
+        (BOTH, "{version}.tar.gz", "sha512:" + "0" * 128, "its digest is sha512:(?!0{128})"),
+        (BOTH, "{version}.tar.gz", "sha256:" + "0" * 64, "its digest is sha256:(?!0{64})"),
         (BOTH, "{version}.tar.gz.cut", "", "digest|read"),
         (b"not an archive", "{version}.tar.gz", "", "gzip"),
         (HALF.getvalue()[:50_000], "{version}.tar.gz", "", "end|EOF|ended"),
