@@ -193,8 +193,8 @@ def test_load_balancers_and_volumes_are_deleted_and_waited_for(deleted_cluster: 
     assert cloud.names(CLAIM, deleting=True) == ["data"]
     condition = deleted_cluster.condition(CLEANED_UP)
     assert (condition["status"], condition["reason"]) == ("False", "CleanupOngoing")
-    for told in ("Service default/public", "PersistentVolumeClaim default/data", "PersistentVolume disk"):
-        assert told in condition["message"]
+    for name in ("Service default/public", "PersistentVolumeClaim default/data", "PersistentVolume disk"):
+        assert name in condition["message"]
     assert hook(deleted_cluster) == 10
     cloud.remove_finalizers()
     assert clean(deleted_cluster).status == 204
@@ -329,12 +329,12 @@ def test_unreachable_workload_cluster_is_reported_and_given_up_at_the_deadline(
     condition = deleted_cluster.condition(CLEANED_UP)
     assert (condition["status"], condition["reason"]) == ("False", "CleanupGivenUp")
     assert "delete at the cloud what is left" in condition["message"]
-    told = [
+    recorded = [
         event
         for event in deleted_cluster.client.list(EVENT, deleted_cluster.namespace)
         if event["reason"] == "CleanupGivenUp"
     ]
-    assert [event["type"] for event in told] == ["Warning"]
+    assert [event["type"] for event in recorded] == ["Warning"]
     assert hook(deleted_cluster) == 0
 
 

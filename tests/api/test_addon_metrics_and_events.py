@@ -76,9 +76,9 @@ def test_finished_stage_records_an_event_and_log_lines_name_the_stage(world: Wor
     world.cluster(name)
     answer = world.settle()
     assert answer.context == {"cluster": "demo", "release": name, "stage": "csi"}
-    told = events(world)["StageDone"]
-    assert (told["type"], told["involvedObject"]["kind"]) == ("Normal", "ClusterAddon")
-    assert told["message"] == f"{name}: stage cni applied"
+    event = events(world)["StageDone"]
+    assert (event["type"], event["involvedObject"]["kind"]) == ("Normal", "ClusterAddon")
+    assert event["message"] == f"{name}: stage cni applied"
     about = change_event(world.addon(), "update", source="/test")
     assert f"cluster=demo release={name} stage=csi " in logs.line("addon_apply", about, answer, 0.1)
     fields = logs.fields("addon_apply", about, answer, 0.1)
@@ -102,10 +102,10 @@ def test_kept_objects_record_an_event(world: World) -> None:
     world.client.patch(CONFIG_MAP, Key(world.namespace, "theirs"), taken)
     world.cluster(write_release(world.releases, "v2", [world.map("a")]))
     world.settle()
-    told = events(world)["ObjectsKept"]["message"]
-    assert f"ConfigMap {world.namespace}/marked" in told
-    assert f"ConfigMap {world.namespace}/theirs" in told
-    assert f"ConfigMap {world.namespace}/a" not in told
+    message = events(world)["ObjectsKept"]["message"]
+    assert f"ConfigMap {world.namespace}/marked" in message
+    assert f"ConfigMap {world.namespace}/theirs" in message
+    assert f"ConfigMap {world.namespace}/a" not in message
 
 
 @pytest.mark.parametrize(("drift", "times"), [("repair", 2), ("report", 1)])
@@ -117,5 +117,5 @@ def test_repaired_drift_records_an_event_though_the_status_is_unchanged(world: W
     for _ in range(2):
         world.client.patch(CONFIG_MAP, Key(world.namespace, "a"), {"data": {"k": "changed"}})
         world.resync()
-    told = events(world)["DriftFound"]
-    assert (told["count"], told["type"]) == (times, "Warning")
+    event = events(world)["DriftFound"]
+    assert (event["count"], event["type"]) == (times, "Warning")

@@ -276,10 +276,10 @@ def test_drift_is_repaired_within_one_resync(world: World) -> None:
     assert world.names() == ["a", "b", "c"]
     assert world.read("c")["data"]["theirs"] == "x"
     assert dig(world.addon(), "status.ready") is True
-    told = world.event_messages()["DriftFound"]
-    assert f"ConfigMap {world.namespace}/a (data.k)" in told
-    assert f"ConfigMap {world.namespace}/b (missing)" in told
-    assert "/c" not in told
+    message = world.event_messages()["DriftFound"]
+    assert f"ConfigMap {world.namespace}/a (data.k)" in message
+    assert f"ConfigMap {world.namespace}/b (missing)" in message
+    assert "/c" not in message
     uid = next(entry["uid"] for entry in dig(world.addon(), "status.resources") if entry["name"] == "b")
     assert uid == world.read("b")["metadata"]["uid"]
     # A drift check without drift writes nothing.

@@ -152,15 +152,15 @@ class Story:
         patch = {"metadata": {"annotations": {PREFIX + "rollback-from": value}}}
         self.world.client.patch(CLUSTER_ADDON, Key(self.world.namespace, ADDON), patch)
 
-    def check(self, reason: str, words: str, *, names: str = "", told: bool = True) -> None:
+    def check(self, reason: str, words: str, *, names: str = "", recorded: bool = True) -> None:
         """Checks reason and message of Ready; `names` is another release that the status may name."""
         addon, where = self.world.addon(), " -> ".join(self.path)
         conditions = {one["type"]: one for one in dig(addon, "status.conditions")}
         ready = conditions["Ready"]
-        said = [one["message"] for one in conditions.values() if one["status"] != "True"]
-        said += [entry.get("error", "") for entry in dig(addon, "status.resources", [])]
+        messages = [one["message"] for one in conditions.values() if one["status"] != "True"]
+        messages += [entry.get("error", "") for entry in dig(addon, "status.resources", [])]
         others = [name for name in self.expected if name not in (self.class_name, names)]
-        assert not [(name, text) for name in others for text in said if name in text], where
+        assert not [(name, text) for name in others for text in messages if name in text], where
         assert dig(addon, "status.release") == self.class_name, where
         assert (ready.get("reason", ""), words in ready["message"]) == (reason, True), (where, ready)
         assert (ready["status"], dig(addon, "status.ready")) == ((("False", False)) if reason else ("True", True)), (
@@ -172,7 +172,7 @@ class Story:
             reason,
             ready["message"],
         )
-        if reason and told:
+        if reason and recorded:
             about = [(event["reason"], event["message"]) for event in self.news.values()]
             assert (reason, ready["message"]) in about, (where, about)
 
@@ -205,7 +205,7 @@ def test_status_is_about_the_present_release_only(world: World, seed: int) -> No
             case 2:
                 world.secret(b"no kubeconfig")
                 story.go_to(name)
-                story.check("ControlPlaneNotReady", "demo-kubeconfig", told=False)
+                story.check("ControlPlaneNotReady", "demo-kubeconfig", recorded=False)
                 world.secret()
             case 3:
                 story.go_to("some-class")

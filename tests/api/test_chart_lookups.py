@@ -66,8 +66,8 @@ def test_lookup_returns_live_objects(management: Client, namespace: str, helm: P
     assert shown(f'lookup "v1" "Secret" "{namespace}" "none"', cluster, helm) == {}
     has = '.Capabilities.APIVersions.Has "{}"'
     facts = f'list (lookup "v1" "Secret" "x" "") .Capabilities.KubeVersion.Version ({has}) ({has})'
-    _, *told = shown(facts.format("apps/v1/Deployment", "toys.example.com/v1"), cluster, helm)
-    assert told == [cluster.version, True, False]
+    _, *facts_in_output = shown(facts.format("apps/v1/Deployment", "toys.example.com/v1"), cluster, helm)
+    assert facts_in_output == [cluster.version, True, False]
 
 
 @pytest.mark.parametrize("kind", ['"toys.example.com/v1" "Widget"', '"v1" "Nope"', '"v9" "Nope"'])

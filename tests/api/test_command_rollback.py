@@ -69,17 +69,17 @@ def test_rollback_and_undo(world: World, run: Run) -> None:
 def test_rollback_waits_and_prints_progress(world: World, run: Run) -> None:
     _, new = upgraded(world)
     assert run("--no-wait").exit_code == 0
-    key, told = Key(world.namespace, "demo"), list[str]()
+    key, messages = Key(world.namespace, "demo"), list[str]()
     with ThreadPoolExecutor(1) as pool:
         waiting: Future[None] = pool.submit(
-            command.wait_until_applied, world.client, key, within=30.0, progress=told.append
+            command.wait_until_applied, world.client, key, within=30.0, progress=messages.append
         )
-        while not told and not waiting.done():
+        while not messages and not waiting.done():
             # The command prints each new message, so it has to see the waiting state before the function runs.
             status: Object = {"status": {"conditions": [_condition("Ready", "Busy")]}}
             world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), status, subresource="status")
             time.sleep(0.1)
-        assert told == ["Busy: for a test"]
+        assert messages == ["Busy: for a test"]
         assert not waiting.done()
         look(world)
         waiting.result(30)

@@ -132,16 +132,16 @@ class Client:
 def test_ready_instance_serves_its_admin_and_a_second_start_changes_nothing(
     directory: Path, run: Callable[..., Status]
 ) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     instance = directory / "a"
-    first = run(instance, progress=told.append)
+    first = run(instance, progress=messages.append)
     config = kubeconfig(instance)
     client = Client(config)
 
     assert first == status(instance)
     assert (first.phase, first.host, first.error) == ("ready", "127.0.0.1", "")
     assert first.url == f"https://127.0.0.1:{first.port}"
-    assert str(instance) in told[-1]
+    assert str(instance) in messages[-1]
     assert {"default", "kube-system"} <= client.namespaces()
     assert yaml.safe_load(config.read_text())["current-context"] == "a"
 
@@ -293,9 +293,9 @@ def test_stop_ends_the_api_server_before_etcd(directory: Path, run: Callable[...
         stopping.join(60)
         assert not stopping.is_alive()
     assert not processes_of(directory)
-    said = (instance / "logs" / "supervisor.log").read_text()
-    assert "ignores SIGTERM" not in said, "the API server waited for the watch until it was killed"
-    assert said.index("stopped by a signal") < said.index("kube-apiserver has ended") < said.index("etcd has ended")
+    log = (instance / "logs" / "supervisor.log").read_text()
+    assert "ignores SIGTERM" not in log, "the API server waited for the watch until it was killed"
+    assert log.index("stopped by a signal") < log.index("kube-apiserver has ended") < log.index("etcd has ended")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -405,10 +405,10 @@ def test_controllers_work_with_their_own_rights_and_end_with_the_instance(
 
     stop(instance)
     assert not processes_of(directory)
-    said = (instance / "logs" / "supervisor.log").read_text()
+    log = (instance / "logs" / "supervisor.log").read_text()
     order = [*reversed(controllers.NAMES), "kube-apiserver", "etcd"]
-    assert [said.index(f"{name} has ended") for name in order] == sorted(
-        said.index(f"{name} has ended") for name in order
+    assert [log.index(f"{name} has ended") for name in order] == sorted(
+        log.index(f"{name} has ended") for name in order
     )
 
     # The same instance without controllers, and with them again.

@@ -45,7 +45,7 @@ def config_map(namespace: str, name: str, data: dict[str, str], **labels: str) -
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
-class Heard:
+class ChangeRecorder:
     """The changes that a watcher reported."""
 
     def __init__(self) -> None:
@@ -88,25 +88,25 @@ def forwarding(
 
 
 def test_watcher_reports_the_first_list_and_then_changes(management: Client, namespace: str) -> None:
-    heard = Heard()
+    recorder = ChangeRecorder()
     management.create(CONFIG_MAP, config_map(namespace, "before", {"a": "1"}))
-    with watching(management, CONFIG, heard, namespace=namespace):
-        assert heard.changes() == [("add", "before")]
+    with watching(management, CONFIG, recorder, namespace=namespace):
+        assert recorder.changes() == [("add", "before")]
         management.create(CONFIG_MAP, config_map(namespace, "during", {"a": "1"}))
         management.apply(CONFIG_MAP, config_map(namespace, "during", {"a": "2"}), manager="test")
         management.delete(CONFIG_MAP, Key(namespace, "before"))
-        heard.waits_for("delete", "before")
-        assert heard.changes()[1:] == [("add", "during"), ("update", "during"), ("delete", "before")]
+        recorder.waits_for("delete", "before")
+        assert recorder.changes()[1:] == [("add", "during"), ("update", "during"), ("delete", "before")]
 
 
 def test_resync_reports_every_object_as_an_update(management: Client, namespace: str) -> None:
-    heard = Heard()
+    recorder = ChangeRecorder()
     management.create(CONFIG_MAP, config_map(namespace, "one", {"a": "1"}))
-    with watching(management, CONFIG, heard, namespace=namespace, resync=0.5):
-        until(lambda: len(heard.events) > 2)
-    assert heard.changes()[:3] == [("add", "one"), ("update", "one"), ("update", "one")]
-    assert [event.resync for event, _ in heard.events[:3]] == [False, True, True]
-    resynced = heard.events[1][0]
+    with watching(management, CONFIG, recorder, namespace=namespace, resync=0.5):
+        until(lambda: len(recorder.events) > 2)
+    assert recorder.changes()[:3] == [("add", "one"), ("update", "one"), ("update", "one")]
+    assert [event.resync for event, _ in recorder.events[:3]] == [False, True, True]
+    resynced = recorder.events[1][0]
     assert resynced.object is not None
     assert resynced.object["data"] == {"a": "1"}
 
@@ -120,14 +120,14 @@ def test_change_goes_to_functions_by_fields_selector_and_kind_of_change(manageme
         "reference": Triggers("reference", (Watch(CONFIG_MAP, reference=True, fields=("data",)),)),
     }
     assert len(informer_specs(triggers.values())) == 3
-    heard = Heard()
-    with watching(management, triggers, heard, namespace=namespace):
+    recorder = ChangeRecorder()
+    with watching(management, triggers, recorder, namespace=namespace):
         for data, labels in (({"a": "1"}, {}), ({"a": "2"}, {}), ({"a": "2"}, {"chosen": "yes"}), ({"a": "2"}, {})):
             management.apply(CONFIG_MAP, config_map(namespace, "one", data, **labels), manager="test")
         management.patch(CONFIG_MAP, Key(namespace, "one"), {"metadata": {"annotations": {"no": "matter"}}})
         management.delete(CONFIG_MAP, Key(namespace, "one"))
-        until(lambda: heard.changes().count(("delete", "one")) == 3)
-    reported = {name: [event.change for event, functions in heard.events if name in functions] for name in triggers}
+        until(lambda: recorder.changes().count(("delete", "one")) == 3)
+    reported = {name: [event.change for event, functions in recorder.events if name in functions] for name in triggers}
     assert reported == {
         "data": ["add", "update", "delete"],
         "labels": ["add", "update", "update", "delete"],
@@ -135,7 +135,7 @@ def test_change_goes_to_functions_by_fields_selector_and_kind_of_change(manageme
         "chosen": ["add", "delete"],
         "reference": ["add", "update", "delete"],
     }
-    assert all((event.object is None) == (functions == ("reference",)) for event, functions in heard.events)
+    assert all((event.object is None) == (functions == ("reference",)) for event, functions in recorder.events)
 
 
 def test_secrets_are_watched_without_fetching_their_values(management: Client, namespace: str) -> None:
@@ -143,16 +143,16 @@ def test_secrets_are_watched_without_fetching_their_values(management: Client, n
         informer_specs([Triggers("careless", (Watch(SECRET),))])
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": "s"}}
     management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
-    heard = Heard()
+    recorder = ChangeRecorder()
     careful = {"careful": Triggers("careful", (Watch(SECRET, reference=True),))}
-    with watching(management, careful, heard, namespace=namespace):
+    with watching(management, careful, recorder, namespace=namespace):
         management.patch(SECRET, Key(namespace, "s"), {"stringData": {"key": "other"}})
-        heard.waits_for("update", "s")
+        recorder.waits_for("update", "s")
         management.delete(SECRET, Key(namespace, "s"))
-        heard.waits_for("delete", "s")
-    assert heard.changes() == [("add", "s"), ("update", "s"), ("delete", "s")]
+        recorder.waits_for("delete", "s")
+    assert recorder.changes() == [("add", "s"), ("update", "s"), ("delete", "s")]
     expected = {"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": "s"}
-    assert all(event.data == expected for event, _ in heard.events)
+    assert all(event.data == expected for event, _ in recorder.events)
     management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
     [page] = management.pages(SECRET, namespace, accept=METADATA_LIST)
     assert "data" not in page["items"][0]
@@ -162,13 +162,13 @@ def test_secrets_and_config_maps_are_reported_only_if_a_provider_references_them
     management: Client, namespace: str
 ) -> None:
     triggers = {name: catalog.triggers()[name] for name in ("provider_preflight", "provider_wake")}
-    heard = Heard()
+    recorder = ChangeRecorder()
 
     def provider(name: str, **spec: Any) -> None:
         metadata = {"namespace": namespace, "name": name}
         body = {"apiVersion": IPAM.resource.api_version, "kind": IPAM.kind, "metadata": metadata, "spec": spec}
         management.create(IPAM.resource, body)
-        heard.waits_for("add", name)
+        recorder.waits_for("add", name)
 
     def inputs(*names: str) -> set[tuple[str, str]]:
         """Creates these objects and returns which are reported, once the last one is, which a provider references."""
@@ -176,10 +176,10 @@ def test_secrets_and_config_maps_are_reported_only_if_a_provider_references_them
             metadata = {"namespace": namespace, "name": name}
             management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
             management.create(CONFIG_MAP, config_map(namespace, name, {}))
-        until(lambda: heard.changes().count(("add", names[-1])) == 2)
-        return {(event.kind, event.name) for event, _ in heard.events if event.name in names}
+        until(lambda: recorder.changes().count(("add", names[-1])) == 2)
+        return {(event.kind, event.name) for event, _ in recorder.events if event.name in names}
 
-    with watching(management, triggers, heard, namespace=namespace):
+    with watching(management, triggers, recorder, namespace=namespace):
         provider("one", configSecret={"name": "first"}, additionalManifests={"name": "first"})
         assert inputs("of-nobody", "first") == {("Secret", "first"), ("ConfigMap", "first")}
         provider("two", configSecret={"name": "second"}, fetchConfig={"selector": {"matchLabels": {"a": "b"}}})
@@ -193,13 +193,13 @@ def test_secrets_and_config_maps_are_reported_only_if_a_provider_references_them
         provider("three", configSecret={"name": "third"}, additionalManifests={"name": "third"})
         management.patch(SECRET, Key(namespace, "first"), {"stringData": {"key": "other"}})
         assert inputs("of-nobody-now", "third") == {("Secret", "third"), ("ConfigMap", "third")}
-        assert ("update", "first") not in heard.changes()
+        assert ("update", "first") not in recorder.changes()
 
 
 def test_kind_that_is_defined_later_is_watched(
     management: Client, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    heard = Heard()
+    recorder = ChangeRecorder()
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
@@ -212,16 +212,16 @@ def test_kind_that_is_defined_later_is_watched(
     widget = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"namespace": namespace, "name": "w"}}
     with (
         caplog.at_level("INFO", logger="capi-functions.events"),
-        watching(management, {"w": Triggers("w", (Watch(NOT_SERVED),))}, heard),
+        watching(management, {"w": Triggers("w", (Watch(NOT_SERVED),))}, recorder),
     ):
         management.create(CRD, definition)
         try:
             until(lambda: dig(management.get(CRD, Key("", "widgets.example.dev")), "status.acceptedNames.kind"))
             until(lambda: _created(management, widget))
-            heard.waits_for("add", "w")
+            recorder.waits_for("add", "w")
         finally:
             management.delete(CRD, Key("", "widgets.example.dev"))
-        heard.waits_for("delete", "w")
+        recorder.waits_for("delete", "w")
     assert len([record for record in caplog.records if "not served" in record.message]) <= 2
     assert not [record for record in caplog.records if record.exc_info]
 
@@ -278,20 +278,20 @@ def test_delivery_recovers_after_refused_connections(management: Client, namespa
 
 def check_watch_that_fell_behind(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     """Asserts that a list follows a watch that the server answers with 410, for a version from before its start."""
-    heard, versions, original = Heard(), [], client.watch
+    recorder, versions, original = ChangeRecorder(), [], client.watch
 
     def old(*arguments: Any, version: str, **options: Any) -> Iterator[Object]:
         versions.append(version)
         return original(*arguments, version="1" if len(versions) == 1 else version, **options)
 
     client.watch = old  # type: ignore[method-assign]
-    with caplog.at_level("INFO", "capi-functions.events"), watching(client, CONFIG, heard, namespace="default"):
+    with caplog.at_level("INFO", "capi-functions.events"), watching(client, CONFIG, recorder, namespace="default"):
         until(lambda: len(versions) == 2)
-        known = len(heard.events)
+        known = len(recorder.events)
         client.create(CONFIG_MAP, config_map("default", "later", {"a": "1"}))
-        heard.waits_for("add", "later")
+        recorder.waits_for("add", "later")
     assert "fell behind" in caplog.text
-    assert len(heard.events) == known + 1, "the second list brought nothing new"
+    assert len(recorder.events) == known + 1, "the second list brought nothing new"
 
 
 def test_changes_during_an_api_server_restart_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -300,11 +300,11 @@ def test_changes_during_an_api_server_restart_are_reported(tmp_path: Path, caplo
     local_control_plane.start(plane, owner=os.getpid())
     client = connect.from_kubeconfig(str(local_control_plane.kubeconfig(plane)))
     other = connect.from_kubeconfig(str(local_control_plane.kubeconfig(plane)))
-    heard = Heard()
+    recorder = ChangeRecorder()
     try:
         for name in ("stays", "goes", "changes", "replaced"):
             other.create(CONFIG_MAP, config_map("default", name, {"a": "1"}, team="x"))
-        with watching(client, CONFIG, heard, namespace="default") as watcher:
+        with watching(client, CONFIG, recorder, namespace="default") as watcher:
             # The list after the break is delayed, so that the watch misses what follows, whatever the timing.
             [informer] = watcher._informers
             entered, go = threading.Event(), threading.Event()
@@ -316,7 +316,7 @@ def test_changes_during_an_api_server_restart_are_reported(tmp_path: Path, caplo
                 return original(*arguments, **options)
 
             client.pages = held  # type: ignore[method-assign]
-            heard.events.clear()
+            recorder.events.clear()
             local_control_plane.stop(plane)
             local_control_plane.start(plane, owner=os.getpid())
             assert entered.wait(60), "after a break the watcher lists again"
@@ -326,19 +326,19 @@ def test_changes_during_an_api_server_restart_are_reported(tmp_path: Path, caplo
             other.create(CONFIG_MAP, config_map("default", "new", {"a": "1"}))
             other.apply(CONFIG_MAP, config_map("default", "changes", {"a": "2"}), manager="test")
             go.set()
-            heard.waits_for("delete", "goes")
-            assert sorted(heard.changes()) == [
+            recorder.waits_for("delete", "goes")
+            assert sorted(recorder.changes()) == [
                 ("add", "new"),
                 ("add", "replaced"),
                 ("delete", "goes"),
                 ("delete", "replaced"),
                 ("update", "changes"),
             ]
-            [gone] = [event for event, _ in heard.events if (event.change, event.name) == ("delete", "goes")]
+            [gone] = [event for event, _ in recorder.events if (event.change, event.name) == ("delete", "goes")]
             assert gone.data["metadata"]["labels"] == {"team": "x"}
             assert gone.data["metadata"]["uid"]
             other.create(CONFIG_MAP, config_map("default", "after", {"a": "1"}))
-            heard.waits_for("add", "after")
+            recorder.waits_for("add", "after")
             assert informer.thread.is_alive()
         check_watch_that_fell_behind(other, caplog)
     finally:

@@ -62,8 +62,8 @@ def kubeconfig(server: str, **user: Any) -> bytes:
 
 def echoing(exchange: Exchange) -> None:
     """A server or proxy that echoes the headers of the request in an error."""
-    said = f"not you: {dict(exchange.request.headers)}"
-    exchange.answer(ProxyResponse(500, said.encode(), {"Content-Type": "text/plain", "X-Was": TOKEN}))
+    text = f"not you: {dict(exchange.request.headers)}"
+    exchange.answer(ProxyResponse(500, text.encode(), {"Content-Type": "text/plain", "X-Was": TOKEN}))
 
 
 def looking(world: World, texts: WrittenTexts) -> str:
@@ -101,8 +101,8 @@ def test_workload_credentials_do_not_leak(
         }
         for what, content in broken.items():
             world.secret(content)
-            said = looking(world, texts)
-            assert "demo-kubeconfig" in said or "not ready" in said, what
+            output = looking(world, texts)
+            assert "demo-kubeconfig" in output or "not ready" in output, what
         good = kubeconfig(proxy.url, token=f"{TOKEN}\n", password=PASSWORD)
         world.secret(good)
         proxy.fail(echoing)
@@ -142,17 +142,17 @@ data: {password: {{ .Values.password | quote }}}
     world.client.patch(CLUSTER, Key(world.namespace, "demo"), annotated)
     assert cluster["metadata"]["name"] == "demo"
     world.secret()
-    said = looking(world, texts)
-    assert "Secret" in said or "values" in said
+    output = looking(world, texts)
+    assert "Secret" in output or "values" in output
     texts.add_objects(world.client, world.namespace, KINDS, whole=False)
     assert texts.find(PASSWORD) == []
 
 
 def refusing(status: int) -> Callable[[Request], Response]:
     def answer(asked: Request) -> Response:
-        said = f"<Error><Code>{asked.authorization}</Code><Message>{asked.headers} {asked.path}</Message></Error>"
+        body = f"<Error><Code>{asked.authorization}</Code><Message>{asked.headers} {asked.path}</Message></Error>"
         challenge = 'Basic realm="x"' if "Basic" in str(asked.authorization) else f'Bearer realm="{asked.path}"'
-        return Response(status, said.encode(), {"WWW-Authenticate": challenge})
+        return Response(status, body.encode(), {"WWW-Authenticate": challenge})
 
     return answer
 
@@ -198,14 +198,14 @@ def test_source_credentials_do_not_leak(
         world.cluster(tag)
         try:
             texts.call("cluster_stack", change_event(stack, "update", source="/test"), world.clients)
-            said = looking(world, texts)
+            output = looking(world, texts)
             # Not the spec, which may contain the URL.
             texts.add_objects(world.client, world.namespace, [CLUSTER_STACK], whole=False)
         finally:
             objects.remove(world.client, CLUSTER_STACK, Key(world.namespace, "stack"))
         sent = [asked.authorization for asked in site.requests if asked.authorization]
         assert bool(sent) == (scheme in ("", "github+", "s3") or (scheme == "oci+" and sent != []))
-    assert said
+    assert output
     texts.add_objects(world.client, world.namespace, (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE))
     texts.add_stored_objects(object_store)
     assert texts.find(TOKEN, PASSWORD) == []

@@ -111,8 +111,8 @@ def test_providers_of_the_operator_are_adopted_from_its_downloads(
     [before] = providers.client.list(DEPLOYMENT, namespace)
     kept: list[tuple[Resource, Key]] = []
     if install is by_operator:
-        told = reported_by_operator(providers, key, PREVIOUS)
-        kept = kept_by_operator(providers, told, PREVIOUS, of.file)
+        reported = reported_by_operator(providers, key, PREVIOUS)
+        kept = kept_by_operator(providers, reported, PREVIOUS, of.file)
         before_us = [providers.client.get(*place) for place in kept]
         providers.releases.clear()
         provider = providers.until_ready(*key)

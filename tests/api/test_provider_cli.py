@@ -36,30 +36,30 @@ def test_init_installs_providers_and_leaves_existing_ones(providers: Providers, 
         (INFRASTRUCTURE, "docker", "docker-infrastructure-system"),
     )
     with working(providers, *names):
-        said = done(command("init", *four, "--wait", "--timeout=120"))
-    assert "InfrastructureProvider docker-infrastructure-system/docker: NotLookedAt" in said
-    assert f"CoreProvider capi-system/cluster-api: {CURRENT} is ready" in said
-    assert "all are ready" in said
+        output = done(command("init", *four, "--wait", "--timeout=120"))
+    assert "InfrastructureProvider docker-infrastructure-system/docker: NotLookedAt" in output
+    assert f"CoreProvider capi-system/cluster-api: {CURRENT} is ready" in output
+    assert "all are ready" in output
     for one in json.loads(done(command("list", "-o", "json"))):
         assert (one["installed"], one["wanted"], one["contract"], one["ready"]) == (CURRENT, CURRENT, "v1beta2", "True")
 
     # The second time nothing changes, and all providers are listed.
     before = [(key_of(each), each["metadata"]["resourceVersion"]) for each in list_providers(providers.client)]
     result = command("init", "-i", "docker:not-there:v1.0.0")
-    said, notes = done(result), " ".join(result.stderr.split())
-    assert "InfrastructureProvider docker-infrastructure-system/docker exists: left unchanged" in said
+    output, notes = done(result), " ".join(result.stderr.split())
+    assert "InfrastructureProvider docker-infrastructure-system/docker exists: left unchanged" in output
     assert f"has {CURRENT} in its spec instead of v1.0.0: `kubectl -n docker-infrastructure-system patch" in notes
     assert """--type merge -p '{"spec":{"version":"v1.0.0"}}'` changes it""" in notes
     assert "docker-infrastructure-system/docker stays in its namespace" in notes
-    assert "CoreProvider capi-system/cluster-api exists: left unchanged" in said
+    assert "CoreProvider capi-system/cluster-api exists: left unchanged" in output
     assert before == [(key_of(each), each["metadata"]["resourceVersion"]) for each in list_providers(providers.client)]
     assert providers.client.find(NAMESPACE, Key("", "not-there")) is None
 
 
 def test_init_does_not_wait_without_functions(providers: Providers, command: Command) -> None:
-    said = done(command("init", "--ipam=in-cluster:ipam-test", "--config-secret=variables:vault", "--no-wait"))
-    assert "Namespace ipam-test created" in said
-    assert "IPAMProvider ipam-test/in-cluster created with the newest version" in said
+    output = done(command("init", "--ipam=in-cluster:ipam-test", "--config-secret=variables:vault", "--no-wait"))
+    assert "Namespace ipam-test created" in output
+    assert "IPAMProvider ipam-test/in-cluster created with the newest version" in output
     made = {one["kind"]: one for one in list_providers(providers.client)}
     assert set(made) == {"CoreProvider", "IPAMProvider"}
     assert made["IPAMProvider"]["spec"] == {"configSecret": {"name": "variables", "namespace": "vault"}}
@@ -98,18 +98,18 @@ def test_init_notes_config_maps_of_other_versions(
         providers.config_map(version, "brought", download_labels(made, version))
     result = command("init", "--ipam", asked, "--no-wait")
     done(result)
-    told = " ".join(result.stderr.split())
-    assert ("note: IPAMProvider brought/in-cluster: ConfigMaps in its namespace " in told) is bool(note)
-    assert note in told
+    stderr = " ".join(result.stderr.split())
+    assert ("note: IPAMProvider brought/in-cluster: ConfigMaps in its namespace " in stderr) is bool(note)
+    assert note in stderr
 
 
 def test_timeout_reports_the_reason(providers: Providers) -> None:
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT)
     providers.reconcile(INFRASTRUCTURE, "docker", "capd-system")
-    asked, said = parse_request(INFRASTRUCTURE, "docker:capd-system"), list[str]()
+    asked, messages = parse_request(INFRASTRUCTURE, "docker:capd-system"), list[str]()
     with pytest.raises(WaitTimeout, match="docker: WaitingForCoreProviderReady: Waiting for the CoreProvider"):
-        init.wait(providers.client, [asked], within=0.2, progress=said.append, pause=0.05)
-    [line] = said
+        init.wait(providers.client, [asked], within=0.2, progress=messages.append, pause=0.05)
+    [line] = messages
     assert line.startswith("InfrastructureProvider capd-system/docker: WaitingForCoreProviderReady")
 
 
@@ -193,8 +193,8 @@ def test_plan_chooses_the_newest_version_in_config_maps(providers: Providers, co
         [foretold] = outlooks(command("plan", "core", "-o", "json", "--exit-code"), 3)
         assert foretold["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
         place = f"the ConfigMaps in its namespace ({PREVIOUS}, {CURRENT})"
-        told = f"the newest of {place}; its source has no list of versions: "
-        assert [note.startswith(told) for note in foretold["notes"]] == [True] * ("url" in config)
+        expected = f"the newest of {place}; its source has no list of versions: "
+        assert [note.startswith(expected) for note in foretold["notes"]] == [True] * ("url" in config)
         assert "set spec.version" not in str(foretold["notes"])
     # The installed version is one of them, or newer.
     providers.client.delete(CONFIG_MAP, key_of(made.pop()))
@@ -210,10 +210,10 @@ def test_plan_chooses_the_newest_version_in_config_maps(providers: Providers, co
 
 def test_plan_reports_obstacles(providers: Providers, command: Command) -> None:
     core(providers)
-    for version, told in ((PREVIOUS, "Downgrade is not supported"), ("v1.14.99", "no version v1.14.99")):
+    for version, obstacle in ((PREVIOUS, "Downgrade is not supported"), ("v1.14.99", "no version v1.14.99")):
         text = done(command("plan", "core", "cluster-api", "--version", version, "--exit-code"), 4)
         assert "cannot be installed: " in text
-        assert told in text
+        assert obstacle in text
     providers.releases.clear()  # nor is there a list of versions; the others are planned for nevertheless
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT, configSecret={"name": "missing"})
     core_says, docker_says = outlooks(command("plan", "-o", "json"), 4)
@@ -238,17 +238,17 @@ def test_plan_works_before_the_core_provider_is_ready(providers: Providers, comm
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT.removeprefix("v"), **spec)
     [core_says, docker_says] = outlooks(command("plan", "-o", "json"), 4)
     assert core_says["obstacle"] == ""
-    told = "it waits until CoreProvider capi-system/cluster-api is ready"
+    note = "it waits until CoreProvider capi-system/cluster-api is ready"
     assert docker_says["notes"][:2] == [
         "spec.version has this version already",
         "release tags usually begin with v, as in v1.14.0; the version is looked up exactly as written",
     ]
-    assert told in docker_says["notes"]
+    assert note in docker_says["notes"]
     assert "no version 1.14.0" in docker_says["obstacle"]
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT, **spec)
     [docker_says] = outlooks(command("plan", "infrastructure", "-o", "json", "--exit-code"), 3)
     assert docker_says["obstacle"] == ""
-    assert told in docker_says["notes"]
+    assert note in docker_says["notes"]
     assert "spec.patches[0] matches no object and changes nothing" in docker_says["notes"]
 
 

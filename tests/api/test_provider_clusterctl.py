@@ -88,11 +88,11 @@ def _remove(client: Client) -> None:
 def test_upgrade_plan_lists_installed_and_next_versions(providers: Providers, configuration: Path, here: Path) -> None:
     for version, following in ((PREVIOUS, [CURRENT]), (CURRENT, ["Already", "up", "to", "date"])):
         bring(providers, version)
-        told = run_clusterctl(configuration, here, "upgrade", "plan")
-        rows = [line.split() for line in told.splitlines()]
+        output = run_clusterctl(configuration, here, "upgrade", "plan")
+        rows = [line.split() for line in output.splitlines()]
         for kind, name, namespace, _ in PROVIDERS:
-            assert [kind.label(name), namespace, kind.kind, version, *following] in rows, told
-        assert "Cluster API contract version" in told
+            assert [kind.label(name), namespace, kind.kind, version, *following] in rows, output
+        assert "Cluster API contract version" in output
 
 
 # -- describe cluster ----------------------------------------------------------------------------------------------
@@ -100,9 +100,9 @@ def test_upgrade_plan_lists_installed_and_next_versions(providers: Providers, co
 
 @pytest.mark.parametrize("release", [components])  # clusterctl asks for objects of every kind
 def test_describe_cluster_shows_infrastructure(cluster: Object, configuration: Path, here: Path) -> None:
-    told = run_clusterctl(configuration, here, "describe", "cluster", ONE.name, "-n", ONE.namespace)
-    assert f"Cluster {ONE}" in told
-    assert f"DockerCluster {ONE}" in told
+    output = run_clusterctl(configuration, here, "describe", "cluster", ONE.name, "-n", ONE.namespace)
+    assert f"Cluster {ONE}" in output
+    assert f"DockerCluster {ONE}" in output
 
 
 # -- move ----------------------------------------------------------------------------------------------------------

@@ -326,11 +326,11 @@ def test_clusterctl_lists_recorded_providers(
         for entry, label in zip(INVENTORY, labels, strict=True):
             made = management.create(CLUSTERCTL_PROVIDER, _recorded(entry, label, namespace))
             assert {name: made[name] for name in entry} == entry
-        told = _clusterctl("upgrade", "plan", kubeconfig=kubeconfig, home=tmp_path)
+        output = _clusterctl("upgrade", "plan", kubeconfig=kubeconfig, home=tmp_path)
     finally:
         for label in labels:
             management.delete(CLUSTERCTL_PROVIDER, Key(namespace, label))
-    rows = [line.split() for line in told.splitlines()]
+    rows = [line.split() for line in output.splitlines()]
     for entry, label in zip(INVENTORY, labels, strict=True):
         assert [label, namespace, entry["type"], "v1.0.0", "v1.1.0"] in rows
 

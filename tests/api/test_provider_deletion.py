@@ -39,7 +39,7 @@ WIDGET = widget("made-up")
 FORCE = {"capi-functions.dev/force-delete": "true"}
 
 
-def told(core: FakeProvider) -> tuple[str, str, str]:
+def deletion_condition(core: FakeProvider) -> tuple[str, str, str]:
     return core.condition_of("Deleting")
 
 
@@ -58,7 +58,7 @@ def test_deletion_waits_for_objects_of_all_kinds(core: FakeProvider) -> None:
     providers.client.delete(core.kind.resource, core.at)
     for number in range(len(objects)):
         assert core.reconcile().retry_after == 20.0
-        status, reason, message = told(core)
+        status, reason, message = deletion_condition(core)
         assert (status, reason) == ("True", "CustomResourcesExist")
         left = [resource.kind for resource, _ in objects[number:]]
         counts = ", ".join(f"{left.count(kind)} {kind}" for kind in ("Gadget", "Widget") if kind in left)
@@ -93,7 +93,7 @@ def test_core_provider_is_deleted_last(core: FakeProvider) -> None:
     brought = providers.brought()
     core.delete()
     for number, other in enumerate(others):
-        status, reason, message = told(core)
+        status, reason, message = deletion_condition(core)
         assert (status, reason) == ("True", "OtherProvidersExist")
         for each in others:
             assert (f"{each.kind.kind} {each.at}" in message) is (each in others[number:])

@@ -90,8 +90,8 @@ def test_invalid_components_are_rejected(
     core.publish("v1.1.0", components)
     core.apply("v1.1.0")
     core.reconcile()
-    status, told, message = core.condition_of()
-    assert (status, told) == ("False", reason)
+    status, reported_reason, message = core.condition_of()
+    assert (status, reported_reason) == ("False", reason)
     assert words in message
     assert len(message) <= 4_000
     core.publish("v1.2.0")
@@ -206,8 +206,8 @@ def test_missing_reference_is_reported_until_it_exists(
     core.reconcile()
     [answer] = [answer for name, answer in core.providers.answers if name == "provider_preflight"]
     assert answer.retry_after == 30.0
-    told = ("False", "ReferencedObjectMissing", f"{named} does not exist")
-    assert core.condition_of("PreflightCheckPassed") == core.condition_of("Ready") == told
+    expected = ("False", "ReferencedObjectMissing", f"{named} does not exist")
+    assert core.condition_of("PreflightCheckPassed") == core.condition_of("Ready") == expected
     assert get_condition(dig(core.object, "status.conditions"), "ProviderInstalled") is None
     assert core.providers.brought() == {}
 
@@ -222,7 +222,7 @@ def test_missing_reference_is_reported_until_it_exists(
     # After its deletion the reference is reported, and what is installed stays unchanged.
     core.providers.client.delete(SECRET if field == "configSecret" else CONFIG_MAP, there)
     core.reconcile()
-    assert core.condition_of("PreflightCheckPassed") == told
+    assert core.condition_of("PreflightCheckPassed") == expected
     assert (core.installed, core.value) == ("v1.1.0", "hello")
 
 

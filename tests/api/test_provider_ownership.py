@@ -193,12 +193,12 @@ def test_existing_objects_are_adopted_and_reported(core: FakeProvider) -> None:
     client.apply(CRD, theirs[1], manager="a-chart")
     core.publish("v1.2.0", [cluster_role("ops-team", "x"), crd("common"), config_map("own", "1")])
     core.install("v1.2.0")
-    [told] = [event for event in client.list(EVENT, core.namespace) if event["reason"] == "ObjectsTakenOver"]
-    assert told["type"] == "Warning"
-    assert told["involvedObject"]["uid"] == core.object["metadata"]["uid"]
-    assert "ClusterRole ops-team (kubectl-by-hand)" in told["message"]
-    assert f"CustomResourceDefinition {KIND.name} (a-chart)" in told["message"]
-    assert "own" not in told["message"]
+    [event] = [event for event in client.list(EVENT, core.namespace) if event["reason"] == "ObjectsTakenOver"]
+    assert event["type"] == "Warning"
+    assert event["involvedObject"]["uid"] == core.object["metadata"]["uid"]
+    assert "ClusterRole ops-team (kubectl-by-hand)" in event["message"]
+    assert f"CustomResourceDefinition {KIND.name} (a-chart)" in event["message"]
+    assert "own" not in event["message"]
     core.reconcile(resync=True)
     assert len([event for event in client.list(EVENT, core.namespace) if event["reason"] == "ObjectsTakenOver"]) == 1
 

@@ -61,5 +61,5 @@ def test_api_server_accepts_all_reasons(management: Client, namespace: str) -> N
     made |= {"metadata": {"name": "made", "namespace": namespace}, "spec": {}}
     management.create(INFRASTRUCTURE.resource, made)
     key, status = Key(namespace, "made"), {"status": {"conditions": conditions}}
-    told = management.patch(INFRASTRUCTURE.resource, key, status, subresource="status")
-    assert [condition["reason"] for condition in told["status"]["conditions"]] == reasons
+    patched = management.patch(INFRASTRUCTURE.resource, key, status, subresource="status")
+    assert [condition["reason"] for condition in patched["status"]["conditions"]] == reasons

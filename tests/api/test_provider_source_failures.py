@@ -21,7 +21,7 @@ from tests.support.provider_world import Providers
 from tests.support.site import Request, Response
 
 
-def failing(providers: Providers, told: Callable[[bytes], Response]) -> None:
+def failing(providers: Providers, respond: Callable[[bytes], Response]) -> None:
     """Makes the site answer so for components."""
     healthy = providers.site.answer
 
@@ -30,13 +30,13 @@ def failing(providers: Providers, told: Callable[[bytes], Response]) -> None:
         if "components" not in asked.path or found.status != 200:
             return found
         assert isinstance(found.body, bytes)
-        return told(found.body)
+        return respond(found.body)
 
     providers.site.answer = answer
 
 
 @pytest.mark.parametrize(
-    ("told", "word", "after"),
+    ("respond", "word", "after"),
     [
         pytest.param(lambda _: Response(429, headers={"Retry-After": "7"}), "limits requests", 7.0, id="429"),
         pytest.param(lambda _: Response(500), "HTTP 500", 60.0, id="500"),
@@ -51,11 +51,11 @@ def failing(providers: Providers, told: Callable[[bytes], Response]) -> None:
     ],
 )
 def test_failing_source_is_reported_and_retried(
-    core: FakeProvider, providers: Providers, told: Callable[[bytes], Response], word: str, after: float
+    core: FakeProvider, providers: Providers, respond: Callable[[bytes], Response], word: str, after: float
 ) -> None:
     core.publish("v1.1.0")
     healthy = providers.site.answer
-    failing(providers, told)
+    failing(providers, respond)
     core.apply("v1.1.0")
     assert core.reconcile().retry_after == after
     status, reason, message = core.condition_of()

@@ -35,9 +35,9 @@ def test_adopt_continues_providers_of_clusterctl(providers: Providers, command: 
     assert list_providers(providers.client) == []
 
     # First the plan, then the adoption.
-    said = done(command("adopt", "core", "cluster-api", "--paused"))
-    assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in said
-    assert "without waiting: they are paused" in said
+    output = done(command("adopt", "core", "cluster-api", "--paused"))
+    assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in output
+    assert "without waiting: they are paused" in output
     [foretold] = outlooks(command("plan", "core", "cluster-api", "-o", "json"))
     assert foretold["version"] == {"installed": "", "wanted": CURRENT}
     assert foretold["obstacle"] == ""
@@ -45,9 +45,9 @@ def test_adopt_continues_providers_of_clusterctl(providers: Providers, command: 
     assert ("Deployment", "capi-controller-manager") not in places(foretold["changes"], "create", "recreate")
     providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
     with working(providers, CORE_KEY):
-        said = done(command("adopt", "--all", "--wait", "--timeout=60"))
-    assert "CoreProvider capi-system/cluster-api exists: left unchanged" in said
-    assert "all are ready" in said
+        output = done(command("adopt", "--all", "--wait", "--timeout=60"))
+    assert "CoreProvider capi-system/cluster-api exists: left unchanged" in output
+    assert "all are ready" in output
     after = providers.client.get(DEPLOYMENT, MANAGER_KEY)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert "clusterctl" not in {entry["manager"] for entry in after["metadata"]["managedFields"]}
@@ -61,9 +61,9 @@ def test_adoption_of_unchanged_objects_only_marks_them(providers: Providers, com
     others = [change for change in foretold["changes"] if change["action"] == "update" and not change.get("marked")]
     assert others == []
     assert foretold["summary"]["marked"] == foretold["summary"]["update"] > 10
-    told = done(command("plan"))
-    assert f"{foretold['summary']['marked']} objects: only labels, owner references" in told
-    assert "clusterstack.x-k8s.io/instance" not in told
+    output = done(command("plan"))
+    assert f"{foretold['summary']['marked']} objects: only labels, owner references" in output
+    assert "clusterstack.x-k8s.io/instance" not in output
     providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
     providers.until_ready(*CORE_KEY)
 
@@ -90,8 +90,8 @@ def test_adopt_refuses_to_run_beside_an_operator(providers: Providers, command: 
     assert result.exit_code == 1
     assert "kubectl -n operator-test scale deployment capi-operator --replicas 0" in " ".join(result.stderr.split())
     providers.client.patch(DEPLOYMENT, key_of(operator), {"spec": {"replicas": 0}})
-    said = done(command("adopt", "--all", "--no-wait"))
-    assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in said  # as its image says
+    output = done(command("adopt", "--all", "--no-wait"))
+    assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in output  # as its image says
     providers.client.delete(DEPLOYMENT, key_of(operator))
     core(providers)
 
@@ -122,11 +122,11 @@ def test_exported_config_maps_install_providers_without_a_source(
     providers: Providers, command: Command, tmp_path: Path
 ) -> None:
     core(providers)
-    said = done(command("export", "--all", "--to", str(tmp_path / "out")))
-    assert f"CoreProvider cluster-api {CURRENT}" in said
+    output = done(command("export", "--all", "--to", str(tmp_path / "out")))
+    assert f"CoreProvider cluster-api {CURRENT}" in output
     [file] = (tmp_path / "out").iterdir()
     assert file.name == f"core-cluster-api-{CURRENT}.yaml"
-    assert f"needs image registry.k8s.io/cluster-api/cluster-api-controller:{CURRENT}" in said
+    assert f"needs image registry.k8s.io/cluster-api/cluster-api-controller:{CURRENT}" in output
     namespace, config_map = manifests.load(file)
     assert (namespace["kind"], namespace["metadata"]["name"]) == ("Namespace", "capi-system")
     assert config_map["metadata"]["namespace"] == "capi-system"
@@ -160,8 +160,8 @@ def test_documented_export_works_as_written(
     )
     two = (f"{named[0]}:{CURRENT}", f"{named[3]}:{CURRENT}", "--annotate=capi-functions.dev/wait=false")
     with working(providers, *keys):
-        said = done(command("init", *two, "--wait", "--timeout=120"))
-    assert "all are ready" in said
+        output = done(command("init", *two, "--wait", "--timeout=120"))
+    assert "all are ready" in output
     assert {one["status"]["installedVersion"] for one in list_providers(providers.client)} == {CURRENT}
     for obj in brought:
         if obj["kind"] == CONFIG_MAP.kind:
@@ -178,8 +178,8 @@ def test_export_includes_providers_that_are_not_reconciled(
     done(command("export", "--all", "--to", str(tmp_path / "out")))
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT)
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
-    said = done(command("export", "--all", "--to", str(tmp_path / "again")))
-    assert f"of file://{tmp_path}/local/cluster-api/core-components.yaml" in said
+    output = done(command("export", "--all", "--to", str(tmp_path / "again")))
+    assert f"of file://{tmp_path}/local/cluster-api/core-components.yaml" in output
     [one], [other] = ((tmp_path / name).iterdir() for name in ("out", "again"))
     assert one.read_text() == other.read_text()
 
@@ -198,9 +198,9 @@ def test_exported_artifact_installs_providers_without_another_source(
 ) -> None:
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "local", CURRENT, release=reduced)))
     two = ("--core=cluster-api", f"--bootstrap=kubeadm:{CURRENT}")
-    said = done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
-    assert f"BootstrapProvider kubeadm {CURRENT}" in said
-    assert f"spec.fetchConfig.oci http://{registry}/mirror/capi:{CURRENT}" in said
+    output = done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
+    assert f"BootstrapProvider kubeadm {CURRENT}" in output
+    assert f"spec.fetchConfig.oci http://{registry}/mirror/capi:{CURRENT}" in output
     # The same export changes nothing; one with fewer files would lose some.
     done(command("export", *two, "--to", f"oci+http://{registry}/mirror/capi"))
     result = command("export", two[0], "--to", f"oci+http://{registry}/mirror/capi")

@@ -116,9 +116,9 @@ def test_init_reports_created_objects_as_json(providers: Providers, command: Com
     assert first["obstacle"].startswith(NOBODY)
 
     again = command(*init, "--wait", "--timeout=0.1")
-    told = json.loads(done(again, 1))
-    assert told["written"] == [{**one, "action": "unchanged"} for one in (core, made)]
-    assert told["obstacle"].startswith(WAITED)
+    printed = json.loads(done(again, 1))
+    assert printed["written"] == [{**one, "action": "unchanged"} for one in (core, made)]
+    assert printed["obstacle"].startswith(WAITED)
     assert "exists: left unchanged" in again.stderr
 
 
@@ -128,10 +128,10 @@ def test_adopt_reports_created_objects_as_json(providers: Providers, command: Co
     written = {"kind": "CoreProvider", "namespace": "capi-system", "name": "cluster-api", "version": CURRENT}
     dry = json.loads(done(command("adopt", "--all", "--dry-run", "--json")))
     assert [one["spec"] for one in dry["items"]] == [{"version": CURRENT}]
-    told = json.loads(done(command("adopt", "--all", "--json")))
-    assert told["written"] == [{**written, "action": "created"}]
-    assert not told["ready"]
-    assert told["obstacle"].startswith(NOBODY)
+    printed = json.loads(done(command("adopt", "--all", "--json")))
+    assert printed["written"] == [{**written, "action": "created"}]
+    assert not printed["ready"]
+    assert printed["obstacle"].startswith(NOBODY)
     core(providers)  # so that all of it goes with the provider
 
 

@@ -36,7 +36,7 @@ def others(core: FakeProvider) -> list[FakeProvider]:
     return [core.other(kind, "made-up", namespace) for kind, namespace in places]
 
 
-def heard(core: FakeProvider, sink: Receiver, event: Event) -> list[Event]:
+def emitted(core: FakeProvider, sink: Receiver, event: Event) -> list[Event]:
     """Returns the events that the function emits for this event."""
     sink.received.clear()
     assert core.providers.send(event, ["provider_wake"]).status == 204
@@ -77,10 +77,10 @@ def test_changed_secret_wakes_providers_that_reference_it(
     its_own.apply("v1.1.0", configSecret={"name": "variables"})
 
     core.providers.secret("variables", SPACE, VALUE="two")
-    told = heard(core, sink, changed(core, SECRET, "variables"))
-    assert names(told) == of(core, elsewhere)
-    assert heard(core, sink, changed(core, SECRET, "unused")) == []
-    [about_core] = [event for event in told if event.kind == core.kind.kind]
+    events = emitted(core, sink, changed(core, SECRET, "variables"))
+    assert names(events) == of(core, elsewhere)
+    assert emitted(core, sink, changed(core, SECRET, "unused")) == []
+    [about_core] = [event for event in events if event.kind == core.kind.kind]
     core.providers.send(about_core)
     core.until_ready()
     assert core.value == "two"
@@ -102,14 +102,14 @@ def test_changed_config_map_wakes_providers_that_name_or_select_it(
     elsewhere.apply("v1.1.0", additionalManifests={"name": "more", "namespace": SPACE})
     its_own.apply("v1.1.0", fetchConfig=by_label, additionalManifests={"name": "more", "namespace": SPACE})
 
-    def told(name: str, namespace: str = SPACE) -> list[Event]:
-        return heard(core, sink, changed(core, CONFIG_MAP, name, namespace, whole=whole))
+    def emitted_for(name: str, namespace: str = SPACE) -> list[Event]:
+        return emitted(core, sink, changed(core, CONFIG_MAP, name, namespace, whole=whole))
 
-    assert names(told("more")) == of(beside, elsewhere, its_own)
-    assert names(told("v1.1.0", "other-system")) == of(its_own)
-    assert told("unused") == []
+    assert names(emitted_for("more")) == of(beside, elsewhere, its_own)
+    assert names(emitted_for("v1.1.0", "other-system")) == of(its_own)
+    assert emitted_for("unused") == []
     providers.config_map("v1.1.0", SPACE, SELECTED, metadata=METADATA, components=components.replace("one", "two"))
-    [about_core] = told("v1.1.0")
+    [about_core] = emitted_for("v1.1.0")
     assert names([about_core]) == of(core)
     providers.send(about_core)
     core.until_ready()
@@ -135,7 +135,7 @@ def test_deleted_config_map_wakes_providers_that_name_it(core: FakeProvider, sin
     core.apply("v1.1.0", additionalManifests={"name": "more"})
     event = changed(core, CONFIG_MAP, "more")
     providers.client.delete(CONFIG_MAP, event.key)
-    assert names(heard(core, sink, event)) == of(core)
+    assert names(emitted(core, sink, event)) == of(core)
 
 
 def test_rejecting_sink_makes_the_event_retry(core: FakeProvider, sink: Receiver) -> None:
@@ -151,7 +151,7 @@ def test_rejecting_sink_makes_the_event_retry(core: FakeProvider, sink: Receiver
 def test_change_concerns_a_provider_created_after_the_last_list(core: FakeProvider, sink: Receiver) -> None:
     """At once, since a broker does not deliver the event a second time."""
     core.providers.secret("unused", SPACE)
-    assert heard(core, sink, changed(core, SECRET, "unused")) == []
+    assert emitted(core, sink, changed(core, SECRET, "unused")) == []
     core.apply("v1.1.0", configSecret={"name": "variables"})
     core.providers.secret("variables", SPACE)
-    assert names(heard(core, sink, changed(core, SECRET, "variables"))) == of(core)
+    assert names(emitted(core, sink, changed(core, SECRET, "variables"))) == of(core)

@@ -72,12 +72,15 @@ def test_workload_that_does_not_become_ready_is_named(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", objects))
     world.secret()
 
-    def told() -> str:
+    def waiting_message() -> str:
         assert world.settle().retry_after == 5.0
         return str(world.condition("ObjectsReady")["message"])
 
-    until(lambda: "good" not in told() and "0 of 1 replicas available" in told(), details=told)
-    assert f"Deployment {world.namespace}/bad" in told()
+    until(
+        lambda: "good" not in waiting_message() and "0 of 1 replicas available" in waiting_message(),
+        details=waiting_message,
+    )
+    assert f"Deployment {world.namespace}/bad" in waiting_message()
     assert dig(world.addon(), "status.ready") is False
     world.cluster(write_release(world.releases, "v2", [workload(DEPLOYMENT, "bad", world.namespace)]))
     settled(world)

@@ -327,7 +327,7 @@ def test_concurrent_requests_are_deduplicated_by_release(
     site.answer = answer
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda tag: fetch(clients, _wanted(namespace, tag)), [V1, V2] * 3))
-    assert sorted(told.message for told in answers) == sorted(
+    assert sorted(answer.message for answer in answers) == sorted(
         [f"{V1} fetched", f"{V2} fetched"] + [f"{tag} is stored already" for tag in (V1, V2)] * 2
     )
     paths = [asked.path for asked in site.requests]
@@ -361,14 +361,14 @@ def test_two_processes_agree_on_one_release(tmp_path: Path, store: ReleaseStore)
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
         with ThreadPoolExecutor(2) as pool:
-            told = [out for out, _ in pool.map(lambda process: process.communicate("\n", timeout=60), processes)]
+            outputs = [out for out, _ in pool.map(lambda process: process.communicate("\n", timeout=60), processes)]
     finally:
         for process in processes:
             process.kill()
             process.communicate()
     release = store.load(V1)
     assert release is not None
-    assert [text.strip() for text in told] == [release.files["cluster-addon-values.yaml"].digest] * 2
+    assert [text.strip() for text in outputs] == [release.files["cluster-addon-values.yaml"].digest] * 2
     assert store.read(release, "cluster-addon-values.yaml") in (b"from: 1", b"from: 2")
 
 

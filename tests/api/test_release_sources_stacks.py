@@ -43,8 +43,8 @@ def test_cluster_stack_follows_its_own_registry(stacks: Stacks, start_registry: 
     assert f"{STACK}-v2" in stacks.names(CLASS)
     assert stacks.of_stack("Ready")["status"] == "True"
     kinds = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS)
-    told = [list(stacks.client.list(kind, stacks.namespace)) for kind in kinds]
-    assert PASSWORD not in str([told, stacks.answers])
+    listed = [list(stacks.client.list(kind, stacks.namespace)) for kind in kinds]
+    assert PASSWORD not in str([listed, stacks.answers])
 
 
 def test_cluster_stack_waits_for_retry_after_of_its_source(stacks: Stacks) -> None:

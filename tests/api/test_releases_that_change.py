@@ -190,7 +190,7 @@ def test_other_content_under_the_tag_during_a_rollout_is_not_applied(
 def test_republished_tag_is_reported_and_not_applied(
     addons: Addons, object_store: ObjectStore, tmp_path: Path, lost: str
 ) -> None:
-    """It has to be fetched again, and is something else by then; until it is what it was, or told apart by its name."""
+    """The tag is fetched again with other content, and refused until it has its first content again."""
     for version in ("v1", "v2"):
         write(tmp_path, version, addons.namespace, version)
     shutil.copytree(tmp_path / V2, tmp_path / "original")
@@ -200,8 +200,8 @@ def test_republished_tag_is_reported_and_not_applied(
     MISHAPS[lost](object_store)
     write(tmp_path, "v2", addons.namespace, "forged")
     addons.want(V2)
-    told = "IssueWithReleaseAssets"
-    addons.until(lambda: addons.condition("ClusterStackReleaseDownloaded").get("reason") == told, told)
+    reason = "IssueWithReleaseAssets"
+    addons.until(lambda: addons.condition("ClusterStackReleaseDownloaded").get("reason") == reason, reason)
     message = addons.condition("Ready")["message"]
     assert f"release {V2} was published again with other content" in message
     assert f"delete pins/{V2}.json" in message

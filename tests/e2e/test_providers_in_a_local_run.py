@@ -49,9 +49,9 @@ def test_clusters_can_be_written_after_installation_and_restart(
         succeeds("up", "--dir", folder, "--detach")
         assert definition()[0] == "", "a run brings a definition of its own"
         kubectl_output("apply", "--server-side", "-f", str(tmp_path / "exported"))
-        said = " ".join(succeeds("provider", "init", "--dir", folder, *wanted, "--timeout=150").split())
-        assert "are installed without webhooks" in said
-        assert "all are ready" in said
+        output = " ".join(succeeds("provider", "init", "--dir", folder, *wanted, "--timeout=150").split())
+        assert "are installed without webhooks" in output
+        assert "all are ready" in output
         brought = definition()
         assert brought[0] == "cluster-api"
 

@@ -19,8 +19,8 @@ def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
     assert "kind: CustomResourceDefinition" in shell.run(render)
     assert "no findings" in shell.run(build)
     until(lambda: shell.succeeds("kubectl get clusteraddon cluster-addon-demo"), "the addon")
-    said = shell.run(upgrade)
-    assert "rolling back to local-demo-1-36-v1" in said
+    output = shell.run(upgrade)
+    assert "rolling back to local-demo-1-36-v1" in output
     # The other commands need internet access.
     assert "the cluster has no providers" in shell.run(
         "\n".join(re.findall(r"^capi-functions provider list.*", providers, re.M))

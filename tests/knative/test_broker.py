@@ -63,8 +63,12 @@ def provider() -> list[Object]:
     """Returns a core provider, the ConfigMap with its components, and the Secret with a variable of theirs."""
     made: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made-up"}, "data": {"a": "${VALUE}"}}
     series = [{"major": 1, "minor": 1, "contract": "v1beta2"}]
-    told = {"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Metadata", "releaseSeries": series}
-    data = {"metadata": yaml.safe_dump(told), "components": yaml.safe_dump(made)}
+    release_metadata = {
+        "apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3",
+        "kind": "Metadata",
+        "releaseSeries": series,
+    }
+    data = {"metadata": yaml.safe_dump(release_metadata), "components": yaml.safe_dump(made)}
     labels = {"provider": "core"}
     metadata = {"name": "v1.1.0", "namespace": "default", "labels": labels}
     wait = {"capi-functions.dev/wait": "false"}
@@ -90,14 +94,14 @@ def management(tmp_path: Path) -> Iterator[tuple[Client, Path]]:
     folder = tmp_path / "management"
     local_control_plane.start(folder, owner=os.getpid(), timeout=120)
     client = connect.from_kubeconfig(str(local_control_plane.kubeconfig(folder)))
-    told = subprocess.run(
+    download = subprocess.run(
         ["go", "mod", "download", "-json", "knative.dev/eventing"],
         cwd=MODULE,
         capture_output=True,
         text=True,
         check=True,
     )
-    config = Path(json.loads(told.stdout)["Dir"], "config")
+    config = Path(json.loads(download.stdout)["Dir"], "config")
     files = [*config.glob("core/resources/*.yaml"), *config.glob("channels/in-memory-channel/resources/*.yaml")]
     knative = [doc for file in files for doc in yaml.safe_load_all(file.read_text()) if doc]
     crds.install(client, [*crds.load(), *(doc for doc in knative if doc["kind"] == CRD.kind)])
@@ -216,7 +220,7 @@ def test_functions_reconcile_behind_the_broker(
         def log() -> str:
             return "".join(pod.log.read_text() for pod in pods)
 
-        def told() -> str:
+        def reported() -> str:
             return "\n".join(line for line in log().splitlines() if " -> 204 " not in line)[-6000:]
 
         idle = {"MAX_IDLE_CONNS": "100", "MAX_IDLE_CONNS_PER_HOST": "100"}
@@ -253,9 +257,9 @@ def test_functions_reconcile_behind_the_broker(
             addon = client.find(CLUSTER_ADDON, addon_key)
             return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == name
 
-        until(lambda: applied(first), "v1 applied", details=told)
+        until(lambda: applied(first), "v1 applied", details=reported)
         client.patch(CLUSTER, key, {"spec": {"topology": {"classRef": {"name": second}}}})
-        until(lambda: applied(second), "v2 applied", details=told)
+        until(lambda: applied(second), "v2 applied", details=reported)
         entries = dig(client.get(CLUSTER_ADDON, addon_key), "status.resources")
         assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
         client.delete(CLUSTER, key)
@@ -265,7 +269,7 @@ def test_functions_reconcile_behind_the_broker(
             time.sleep(0.4)
             return client.find(CLUSTER, key) is None
 
-        until(gone, "the Cluster gone", details=told)
+        until(gone, "the Cluster gone", details=reported)
         assert list(client.list(SECRET, "default")) == []
 
         spec = {
@@ -284,7 +288,7 @@ def test_functions_reconcile_behind_the_broker(
             stack = client.get(CLUSTER_STACK, Key("default", "stack"))
             return dig(release, "status.ready") is True and is_true(dig(stack, "status.conditions"), "Ready")
 
-        until(offered, "the release of the ClusterStack", details=told)
+        until(offered, "the release of the ClusterStack", details=reported)
 
         core_key = Key("default", "cluster-api")
         kinds = {resource.kind: resource for resource in (CONFIG_MAP, SECRET, CORE.resource)}
@@ -296,7 +300,7 @@ def test_functions_reconcile_behind_the_broker(
             time.sleep(0.4)
             return is_true(dig(client.get(CORE.resource, core_key), "status.conditions"), "Ready")
 
-        until(installed, "the provider installed", details=told)
+        until(installed, "the provider installed", details=reported)
         assert client.get(CONFIG_MAP, Key("default", "made-up"))["data"] == {"a": "one"}
 
         # No sweep: `provider_wake` posts the change of a provider's Secret to the broker.
@@ -305,7 +309,7 @@ def test_functions_reconcile_behind_the_broker(
         def renewed() -> bool:
             return dig(client.get(CONFIG_MAP, Key("default", "made-up")), "data.a") == "two"
 
-        until(renewed, "the provider's components have the new value", details=told)
+        until(renewed, "the provider's components have the new value", details=reported)
         client.delete(CORE.resource, core_key)
 
         def removed() -> bool:
@@ -313,7 +317,7 @@ def test_functions_reconcile_behind_the_broker(
             time.sleep(0.4)
             return client.find(CORE.resource, core_key) is None
 
-        until(removed, "the provider gone", details=told)
+        until(removed, "the provider gone", details=reported)
         assert client.find(CONFIG_MAP, Key("default", "made-up")) is None
         # Every function was called through its Trigger; none refused an event or lacked a right.
         assert [pod.name for pod in pods if f" {pod.name.replace('-', '_')} " not in pod.log.read_text()] == []

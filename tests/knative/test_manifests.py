@@ -88,10 +88,10 @@ def knative() -> list[Object]:
     if shutil.which("go") is None:
         pytest.skip("Knative's CRDs are in its Go module, and there is no go")
     command = ["go", "mod", "download", "-json", "knative.dev/eventing"]
-    told = subprocess.run(
+    download = subprocess.run(
         command, cwd=PROJECT / "infra/binaries/knative", capture_output=True, text=True, check=True, timeout=170
     )
-    files = sorted(Path(json.loads(told.stdout)["Dir"], "config/core/resources").glob("*.yaml"))
+    files = sorted(Path(json.loads(download.stdout)["Dir"], "config/core/resources").glob("*.yaml"))
     return [document for path in files for document in documents(path) if document.get("kind") == CRD.kind]
 
 
@@ -347,9 +347,9 @@ def test_service_accounts_have_the_declared_rights(
     }
     kind = Resource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
     deadline = time.monotonic() + 5  # the authorizer caches roles
-    while (said := client.create(kind, review)["status"]["allowed"]) != allowed and time.monotonic() < deadline:
+    while (granted := client.create(kind, review)["status"]["allowed"]) != allowed and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert said == allowed
+    assert granted == allowed
 
 
 # -- access to the functions -------------------------------------------------------------------------------------

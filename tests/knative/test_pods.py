@@ -68,7 +68,7 @@ def test_changed_settings_reach_a_function_without_a_restart(
     wish = own_event("release.wanted", source="/test", subject=tag, data={"release": tag, "namespace": namespace})
     pod = Pod(MANIFESTS / "function-release-assets.yaml", tmp_path, management, kubeconfig, SINK)
 
-    def told() -> tuple[int, str]:
+    def answer() -> tuple[int, str]:
         """Returns the answer after an update of the volumes, and the log."""
         pod.sync()
         status = post(pod, wish).status
@@ -76,19 +76,19 @@ def test_changed_settings_reach_a_function_without_a_restart(
 
     with pod:
         pod.until_ready()
-        status, line = told()
+        status, line = answer()
         assert status == 503
         assert "set AWS_ACCESS_KEY_ID" in line
         assert "ConfigMap or Secret capi-functions-storage in namespace capi-functions" in line
 
         store_in(management, object_store)
-        status, line = told()
+        status, line = answer()
         assert "RELEASE_SOURCE is not set" in line
         assert "ConfigMap or Secret capi-functions-releases in namespace capi-functions" in line
 
         source = {"RELEASE_SOURCE": (tmp_path / "releases").as_uri()}
         management.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=source))
-        status, line = told()
+        status, line = answer()
         assert (status, line.rpartition(" ")[2]) == (204, "fetched")
 
 

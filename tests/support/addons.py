@@ -78,7 +78,7 @@ class Addons:
         return last
 
     def until(self, reached: Callable[[], bool], what: str, *, within: float = HANGS) -> None:
-        until(reached, what, within=within, pause=0, between=self.sweep, details=self.told)
+        until(reached, what, within=within, pause=0, between=self.sweep, details=self.describe)
 
     # -- the state afterwards ----------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Addons:
     def condition(self, type_: str) -> Object:
         return objects.condition(self.addon(), type_, self.answers[-3:])
 
-    def told(self) -> str:
+    def describe(self) -> str:
         addon = self.client.find(CLUSTER_ADDON, self.addon_key)
         return f"{dig(addon, 'status.conditions')} {self.answers[-3:]}"
 

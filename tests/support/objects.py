@@ -41,10 +41,10 @@ def metadata_of(client: Client, resource: Resource, selector: str = "") -> Itera
         yield from page["items"]
 
 
-def condition(obj: Object, type_: str, told: object = "") -> Object:
-    """Returns the condition; fails with `told` if it is missing."""
+def condition(obj: Object, type_: str, details: object = "") -> Object:
+    """Returns the condition; fails with `details` if it is missing."""
     found = get_condition(dig(obj, "status.conditions"), type_)
-    assert found is not None, f"{type_} is not among {dig(obj, 'status.conditions')} {told}".rstrip()
+    assert found is not None, f"{type_} is not among {dig(obj, 'status.conditions')} {details}".rstrip()
     return found
 
 

@@ -103,8 +103,8 @@ def kept_by_operator(providers: Providers, provider: Object, version: str, file:
     owned = {"ownerReferences": [owner_reference(provider)]}
     metadata = {**owned, "labels": labels, "annotations": {"provider.cluster.x-k8s.io/compressed": "true"}}
     packed = {"components": base64.b64encode(gzip.compress((release / file).read_bytes())).decode()}
-    told = {"metadata": (release / "metadata.yaml").read_text()}
-    download = manifest(CONFIG_MAP, name, key.namespace, metadata=metadata, data=told, binaryData=packed)
+    data = {"metadata": (release / "metadata.yaml").read_text()}
+    download = manifest(CONFIG_MAP, name, key.namespace, metadata=metadata, data=data, binaryData=packed)
     cache = secret(f"{name}-cache", key.namespace, cache="[]")
     cache["metadata"] |= {**owned, "annotations": {HASH_ANNOTATION: "0" * 64}}
     for resource, obj in ((CONFIG_MAP, download), (SECRET, cache)):

@@ -127,7 +127,7 @@ def test_each_obstacle_has_a_condition_and_an_interval(
 def test_generated_values_too_large_for_a_secret_are_reported() -> None:
     field = GeneratedField("", "Secret db", ("data", "password"))
     builder = AddonStatusBuilder.of(an_addon(), a_cluster(), NOW)
-    for value, told in (
+    for value, words in (
         ("short", ("True", "RenderNotRepeatable")),
         (random.Random(1).randbytes(2**20).hex(), ("False", "TooLarge")),
     ):
@@ -136,7 +136,7 @@ def test_generated_values_too_large_for_a_secret_are_reported() -> None:
         )
         report_generated_values(builder, NAME, keep)
         found = get_condition(builder.conditions, GENERATED_VALUES_KEPT) or {}
-        assert (found["status"], found["reason"]) == told
+        assert (found["status"], found["reason"]) == words
 
 
 @pytest.mark.parametrize("damaged", ["", "no base64", "AAAA", "H4sIAAAAAAAC/////////////w=="])
@@ -156,10 +156,10 @@ def test_unknown_kind_invalidates_discovery() -> None:
     assert decided(a_release(content=assets(addons=[WIDGET]))).effects == (InvalidateDiscovery(REACHED),)
 
 
-@pytest.mark.parametrize(("before", "told"), [("True", ["ControlPlaneNotReady"]), ("False", [])])
-def test_failed_connection_records_an_event_only_after_a_success(before: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("before", "types"), [("True", ["ControlPlaneNotReady"]), ("False", [])])
+def test_failed_connection_records_an_event_only_after_a_success(before: str, types: list[str]) -> None:
     addon = an_addon({"type": "ClusterReady", "status": before, "reason": "", "lastTransitionTime": "x"})
-    assert [event.reason for event in decided(ConnectionFailed("gone"), addon).kubernetes_events] == told
+    assert [event.reason for event in decided(ConnectionFailed("gone"), addon).kubernetes_events] == types
 
 
 def test_addon_that_is_up_to_date_gets_its_finalizer_only() -> None:
@@ -221,7 +221,7 @@ def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("addon", "outcome", "told"),
+    ("addon", "outcome", "reasons"),
     [
         (an_addon(), RolloutOutcome(written=[entry_of_a()]), ["AddonsApplied"]),
         (applied_before(), RolloutOutcome(), []),
@@ -232,20 +232,20 @@ def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
         ),
     ],
 )
-def test_rollout_records_events_for_changes_only(addon: Object, outcome: RolloutOutcome, told: list[str]) -> None:
+def test_rollout_records_events_for_changes_only(addon: Object, outcome: RolloutOutcome, reasons: list[str]) -> None:
     decision = reported(a_release(addon, inventory=[entry_of_a()]), {Rollout: outcome})
-    assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (told, None)
+    assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (reasons, None)
     assert decision.status is not None
     assert decision.status["ready"] is True
     assert "history" not in decision.status
 
 
-@pytest.mark.parametrize(("kept", "told"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
-def test_history_lists_stored_manifests_only(kept: tuple[str, ...], told: list[str]) -> None:
+@pytest.mark.parametrize(("kept", "reasons"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
+def test_history_lists_stored_manifests_only(kept: tuple[str, ...], reasons: list[str]) -> None:
     saved = manifest_history.SavedManifests(frozenset(kept), "" if kept else "too large")
     decision = reported(a_release(), {Rollout: RolloutOutcome(), manifest_history.SaveManifest: saved})
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
-    assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *told]
+    assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *reasons]
 
 
 def test_reported_drift_is_in_the_status() -> None:
@@ -286,16 +286,16 @@ def test_incomplete_rollout_is_reported_and_retried(
 def test_readiness_is_checked_again_until_ready_or_timeout(
     wait: bool, waiting: str, since: float | None, expected: tuple[str, str, float | None]
 ) -> None:
-    said = {"type": "ObjectsReady", "status": "False", "reason": "WaitingForObjects", "severity": "Info", "message": ""}
-    began = [{**said, "lastTransitionTime": rfc3339(NOW - timedelta(seconds=since))}] if since else []
+    fields = {"type": "ObjectsReady", "status": "False", "reason": "WaitingForObjects", "severity": "Info"}
+    began = [{**fields, "message": "", "lastTransitionTime": rfc3339(NOW - timedelta(seconds=since))}] if since else []
     found = AwaitingReadiness(replace(POLICY, wait=wait), REACHED, [entry_of_a(waiting="is starting")])
     observed = seen(found, an_addon(*began))
     decision = decide(observed, NOW)
     assert decision.effects == (RecheckReadiness(REACHED, found.inventory),)
-    told = report(observed, decision, results_of(decision, {RecheckReadiness: [entry_of_a(waiting=waiting)]}), NOW)
-    assert (*condition(told, "ObjectsReady")[:2], told.requeue_after) == expected
-    assert (told.status or {})["ready"] is (expected[2] is None)
-    assert ("AddonsReady" in [event.reason for event in told.kubernetes_events]) is (wait and not waiting)
+    result = report(observed, decision, results_of(decision, {RecheckReadiness: [entry_of_a(waiting=waiting)]}), NOW)
+    assert (*condition(result, "ObjectsReady")[:2], result.requeue_after) == expected
+    assert (result.status or {})["ready"] is (expected[2] is None)
+    assert ("AddonsReady" in [event.reason for event in result.kubernetes_events]) is (wait and not waiting)
 
 
 def test_connection_lost_during_the_readiness_check_is_reported() -> None:
@@ -323,9 +323,9 @@ def test_rollback_applies_the_stored_manifest_and_stays_not_ready() -> None:
     going = get_condition(intent.patch["status"]["conditions"], "HelmChartApplied") or {}
     assert (going["reason"], rollout(decision).plan.prune) == ("RollingBack", ())
     assert record.patch["spec"]["clusterStack"] == found.manifest.class_name
-    told = reported(found, {Rollout: RolloutOutcome()})
-    assert (*condition(told, "HelmChartApplied")[:2], told.requeue_after) == ("False", "RolledBack", None)
-    assert (told.status or {})["ready"] is False
+    result = reported(found, {Rollout: RolloutOutcome()})
+    assert (*condition(result, "HelmChartApplied")[:2], result.requeue_after) == ("False", "RolledBack", None)
+    assert (result.status or {})["ready"] is False
 
 
 def test_rollback_without_a_manifest_is_reported() -> None:

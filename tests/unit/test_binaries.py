@@ -445,8 +445,8 @@ def test_main_gets_all_executables(
     names = sorted(name for module in modules.MODULES for name in module.packages)
     binaries.main()
     assert cached_files(cache) == names
-    told = capsys.readouterr().out
-    assert all(f"built {name} in" in told for name in names)
+    output = capsys.readouterr().out
+    assert all(f"built {name} in" in output for name in names)
     (go.parent / "go").unlink()
     binaries.main()
     assert len(go.read_text().splitlines()) == len(names)

@@ -46,7 +46,7 @@ def condition(type_: str, status: str = "False", message: str = "", **more: str)
     return {"type": type_, "status": status, "message": message, "lastTransitionTime": SINCE, **more}
 
 
-def told(objects: ClusterObjects) -> str:
+def described(objects: ClusterObjects) -> str:
     """Returns the text as it is printed without a terminal."""
     written = io.StringIO()
     show(Console(file=written, soft_wrap=True, highlight=False, width=80), document(objects, NOW))
@@ -64,7 +64,7 @@ def test_cluster_without_references_has_a_short_document() -> None:
         "deleting": False,
         "paused": False,
     }
-    assert "addons: none" in told(ClusterObjects(bare))
+    assert "addons: none" in described(ClusterObjects(bare))
 
 
 WAITS: list[tuple[list[Object], Object | None]] = [
@@ -122,7 +122,7 @@ def test_inventory_is_counted_by_state() -> None:
 
 def test_text_names_ten_failing_objects_and_counts_the_rest() -> None:
     resources = [entry(f"bad-{number}", error="refused") for number in range(25)]
-    text = told(ClusterObjects(cluster(), addon=addon(resources=resources)))
+    text = described(ClusterObjects(cluster(), addon=addon(resources=resources)))
     assert "objects: 25 in all: 25 failing" in text
     assert text.count("refused") == 10
     assert "and 15 more" in text
@@ -140,7 +140,7 @@ def test_missing_objects_are_named() -> None:
     )
     found = document(objects, NOW)
     assert found["infrastructure"] == {"kind": "KINDCluster", "namespace": "ns", "name": "demo", "state": "absent"}
-    text = told(objects)
+    text = described(objects)
     assert "infrastructure: KINDCluster ns/demo does not exist" in text
     assert "addons: ClusterAddon ns/cluster-addon-demo does not exist" in text
     assert "release: x-y-1-36-v2, without a ClusterStackRelease" in text
@@ -194,7 +194,7 @@ def test_text_has_all_sections() -> None:
         LookupResult("failed", "ClusterStackRelease", error="forbidden"),
         [event],
     )
-    text = told(objects)
+    text = described(objects)
     for words in (
         "Cluster ns/demo",
         "phase: Provisioned",
@@ -220,7 +220,7 @@ def test_text_has_all_sections() -> None:
 
 def test_text_without_a_terminal_is_not_wrapped() -> None:
     long = "word " * 150
-    text = told(ClusterObjects(cluster(conditions=[condition("Ready", message=f"{long}end")])))
+    text = described(ClusterObjects(cluster(conditions=[condition("Ready", message=f"{long}end")])))
     assert any(line.endswith("end") and "Ready=False" in line for line in text.splitlines())
 
 
@@ -230,6 +230,6 @@ HOSTILE = [7, "text", {"type": "Ready"}, [7, None, {"type": 7, "status": ["x"]},
 @pytest.mark.parametrize("conditions", HOSTILE)
 def test_status_in_another_form_is_tolerated(conditions: Any) -> None:
     infrastructure: Object = {"kind": "X", "metadata": {"name": "[red]\x1b[2J"}, "status": {"conditions": conditions}}
-    text = told(ClusterObjects(cluster(), LookupResult("present", "X", infrastructure)))
+    text = described(ClusterObjects(cluster(), LookupResult("present", "X", infrastructure)))
     assert "[red]\\x1b[2J" in text
     assert "\x1b" not in text

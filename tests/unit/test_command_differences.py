@@ -16,7 +16,7 @@ MORE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "delete"]}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         (1, 2, ["a: 1 -> 2"]),
         ("b", "c", ['a: "b" -> "c"']),
@@ -49,11 +49,11 @@ MORE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "delete"]}
         ([], ["\x1b[31m"], ["a:", '  + "\\u001b[31m"']),
     ],
 )
-def test_difference_of_one_field(old: Any, new: Any, told: list[str]) -> None:
-    assert list(lines(FieldDiff("a", old, new))) == told
+def test_difference_of_one_field(old: Any, new: Any, expected: list[str]) -> None:
+    assert list(lines(FieldDiff("a", old, new))) == expected
 
 
 def test_difference_of_a_long_list_is_cut() -> None:
-    told = list(lines(FieldDiff("a", [], list(range(100)))))
-    assert len(told) == 22
-    assert told[-1] == "  and 80 more"
+    expected = list(lines(FieldDiff("a", [], list(range(100)))))
+    assert len(expected) == 22
+    assert expected[-1] == "  and 80 more"

@@ -231,7 +231,7 @@ def test_plan_text_lists_changes_fields_and_conflicts() -> None:
             (FieldDiff("data.l", ABSENT, [1]), FieldDiff("data.m", 2, ABSENT), FieldDiff("data", REDACTED)),
         ),
     )
-    told = "\n".join(plan_text.lines(forecast(*changes, stage=stage, notes=("[b]paused[/b]",))))
+    text = "\n".join(plan_text.lines(forecast(*changes, stage=stage, notes=("[b]paused[/b]",))))
     for words in (
         "x-y-1-36-v1 -> x-y-1-36-v2",
         "\\[b]paused",
@@ -244,12 +244,12 @@ def test_plan_text_lists_changes_fields_and_conflicts() -> None:
         "data: (a Secret's: not shown)",
         "2 to update, 1 unchanged, 1 with conflicts",
     ):
-        assert words in told, told
-    assert told.count("ConfigMap ns/a") == 2
+        assert words in text, text
+    assert text.count("ConfigMap ns/a") == 2
 
 
 @pytest.mark.parametrize(
-    ("present", "wanted", "said"),
+    ("present", "wanted", "expected"),
     [
         ("", "x-y-1-36-v1", "nothing -> x-y-1-36-v1"),
         ("x-y-1-36-v1", "x-y-1-36-v1", "x-y-1-36-v1"),
@@ -257,15 +257,15 @@ def test_plan_text_lists_changes_fields_and_conflicts() -> None:
         ("x-y-1-36-v0-sha-abc", "x-y-1-36-v0-sha.abd", "x-y-1-36-v0-sha-abc -> x-y-1-36-v0-sha.abd"),
     ],
 )
-def test_plan_text_names_the_releases_once_if_equal(present: str, wanted: str, said: str) -> None:
-    told = next(plan_text.lines(replace(forecast(), present=present, wanted=wanted)))
-    assert told == f"[bold]Cluster ns/demo[/bold]  {said}"
+def test_plan_text_names_the_releases_once_if_equal(present: str, wanted: str, expected: str) -> None:
+    line = next(plan_text.lines(replace(forecast(), present=present, wanted=wanted)))
+    assert line == f"[bold]Cluster ns/demo[/bold]  {expected}"
 
 
-@pytest.mark.parametrize(("actions", "said"), [(["unknown", "delete"], True), (["delete"], False), ([], False)])
-def test_plan_text_warns_of_unknown_kinds(actions: list[Any], said: bool) -> None:
-    told = list(plan_text.lines(forecast(*[Change(OURS, action) for action in actions])))
-    assert ("nothing would be applied or deleted" in told[-1]) is said
+@pytest.mark.parametrize(("actions", "warned"), [(["unknown", "delete"], True), (["delete"], False), ([], False)])
+def test_plan_text_warns_of_unknown_kinds(actions: list[Any], warned: bool) -> None:
+    lines = list(plan_text.lines(forecast(*[Change(OURS, action) for action in actions])))
+    assert ("nothing would be applied or deleted" in lines[-1]) is warned
 
 
 def test_plain_text_has_no_escape_sequences() -> None:

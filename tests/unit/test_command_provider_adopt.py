@@ -57,8 +57,8 @@ def test_providers_are_recognized_by_records_and_deployments(
     result = recognize(records, deployments)
     assert list(result.providers) == wanted
     assert len(result.unclear) == len(unclear)
-    for said, part in zip(result.unclear, unclear, strict=True):
-        assert part in said
+    for message, part in zip(result.unclear, unclear, strict=True):
+        assert part in message
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.type_name)

@@ -60,10 +60,10 @@ def deployments(**replicas: int | None) -> list[Object]:
     ],
 )
 def test_missing_and_stopped_functions_are_named(present: list[Object], words: list[str]) -> None:
-    told = missing_functions(present)
-    assert bool(told) is bool(words)
+    message = missing_functions(present)
+    assert bool(message) is bool(words)
     for part in words:
-        assert part in told
+        assert part in message
 
 
 def test_providers_in_a_local_run_get_annotations_for_no_pods() -> None:

@@ -99,9 +99,9 @@ def test_malformed_request_is_rejected(text: str) -> None:
     ],
 )
 def test_rejection_names_the_mistake(text: str, words: str) -> None:
-    with pytest.raises(Failure) as told:
+    with pytest.raises(Failure) as caught:
         parse_request(INFRASTRUCTURE, text)
-    assert words in str(told.value)
+    assert words in str(caught.value)
 
 
 def test_core_provider_of_another_name_is_rejected() -> None:
@@ -191,8 +191,8 @@ def test_dry_run_prints_manifests_of_all_kinds() -> None:
     words = ("--core", "-b", "-c", "-i", "--ipam", "--runtime-extension", "--addon")
     names = ("cluster-api", "kubeadm", "kubeadm", "docker:capd:v1.14.0", "in-cluster", "nutanix", "helm")
     arguments = [text for pair in zip(words, names, strict=True) for text in pair]
-    code, objects, said = run(*arguments, "-i", "aws", "--config-secret", "variables")
-    assert (code, said) == (0, "")
+    code, objects, stderr = run(*arguments, "-i", "aws", "--config-secret", "variables")
+    assert (code, stderr) == (0, "")
     made = [(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects]
     assert made[:2] == [("Namespace", "", "capi-system"), ("Namespace", "", "capi-kubeadm-bootstrap-system")]
     assert made[8:] == [
@@ -238,24 +238,24 @@ def test_dry_run_with_secret_in_another_namespace_and_one_namespace_for_all() ->
     ],
 )
 def test_invalid_options_are_rejected(arguments: tuple[str, ...], message: str) -> None:
-    code, objects, said = run(*arguments)
+    code, objects, stderr = run(*arguments)
     assert (code, objects) == (1, [])
-    assert said.startswith("error: ")
-    assert message in said
+    assert stderr.startswith("error: ")
+    assert message in stderr
 
 
 def test_provider_without_source_is_noted() -> None:
-    code, objects, said = run("-i", "mine")
+    code, objects, stderr = run("-i", "mine")
     assert (code, len(objects)) == (0, 8)
-    assert "note: InfrastructureProvider mine is not in the catalog: set spec.fetchConfig" in said
+    assert "note: InfrastructureProvider mine is not in the catalog: set spec.fetchConfig" in stderr
 
 
 def test_provider_of_the_configuration_is_not_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "https://x.test/a/b/releases/latest/c.yaml"
     (tmp_path / "own").write_text(f"providers: [{{name: dokcer, type: InfrastructureProvider, url: '{url}'}}]")
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "own"))
-    code, _, said = run("-i", "dokcer")
-    assert (code, said) == (0, "")
+    code, _, stderr = run("-i", "dokcer")
+    assert (code, stderr) == (0, "")
 
 
 def test_annotations_are_added() -> None:
@@ -287,8 +287,8 @@ def test_catalog_lists_kinds_names_and_urls() -> None:
 
 
 def condition(type_: str, status: str, reason: str = "Because", *, generation: int = 1) -> Object:
-    said = {"message": "of\x1b[31m that", "observedGeneration": generation}
-    return {"type": type_, "status": status, "reason": reason, **said}
+    fields = {"message": "of\x1b[31m that", "observedGeneration": generation}
+    return {"type": type_, "status": status, "reason": reason, **fields}
 
 
 @pytest.mark.parametrize(

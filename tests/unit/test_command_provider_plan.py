@@ -90,7 +90,7 @@ def crd(*versions: Object) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ([{"name": "v1"}], [{"name": "v1"}], []),
         ([{"name": "v1"}], [{"name": "v1"}, {"name": "v2"}], []),
@@ -103,10 +103,10 @@ def crd(*versions: Object) -> Object:
         ([{"name": "v1", "served": False}], [{"name": "v1", "served": True}], []),
     ],
 )
-def test_removed_and_unserved_versions_are_listed(old: list[Any], new: list[Any], told: list[str]) -> None:
+def test_removed_and_unserved_versions_are_listed(old: list[Any], new: list[Any], expected: list[str]) -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     changes = [Change(entry, "update", compare(crd(*old), crd(*new)))]
-    assert list(removals(changes)) == told
+    assert list(removals(changes)) == expected
 
 
 def schema(**properties: Any) -> Object:
@@ -118,7 +118,7 @@ TEXT = {"type": "string"}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "gone", "told"),
+    ("old", "new", "gone", "expected"),
     [
         (schema(a=TEXT, b=TEXT), schema(a=TEXT), ["a.x.io: v1 no longer has spec.b"], ["v1: spec.b"]),
         (schema(a=TEXT), schema(a=TEXT, b=TEXT), [], ["v1: spec.b"]),
@@ -133,12 +133,12 @@ TEXT = {"type": "string"}
         ),
     ],
 )
-def test_removed_schema_fields_are_listed(old: Object, new: Object, gone: list[str], told: list[str]) -> None:
+def test_removed_schema_fields_are_listed(old: Object, new: Object, gone: list[str], expected: list[str]) -> None:
     entry = InventoryEntry("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "", "a.x.io")
     change = Change(entry, "update", compare(crd(old), crd(new)))
     assert list(removals([change])) == gone
-    assert [field.path for field in without_descriptions(change).fields] == told
-    assert without_descriptions(change).reason == ("" if told else "changed descriptions: 1")
+    assert [field.path for field in without_descriptions(change).fields] == expected
+    assert without_descriptions(change).reason == ("" if expected else "changed descriptions: 1")
 
 
 def test_generator_version_is_left_out() -> None:
@@ -222,11 +222,11 @@ def test_marked_objects_are_summed_up_in_one_line() -> None:
     mark = FieldDiff(INSTANCE, new="owned")
     both = Change(ENTRY, "update", (mark, FieldDiff("spec.replicas", 1, 2)))
     made = outlook(changes=(Change(ENTRY, "update", (mark,)), Change(ENTRY, "update", (mark,)), both))
-    told = "\n".join(plan_text.lines(made))
-    assert "2 objects: only labels, owner references" in told
-    assert "spec.replicas: 1 -> 2" in told
-    assert INSTANCE not in told
-    assert "3 to update" in told
+    text = "\n".join(plan_text.lines(made))
+    assert "2 objects: only labels, owner references" in text
+    assert "spec.replicas: 1 -> 2" in text
+    assert INSTANCE not in text
+    assert "3 to update" in text
     assert made.dump()["summary"]["marked"] == 2
     assert [change.get("marked", False) for change in made.dump()["changes"]] == [True, True, False]
     assert made.exit_code == 3

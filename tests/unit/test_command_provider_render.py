@@ -58,7 +58,7 @@ FILES = {
 class Outcome(NamedTuple):
     code: int
     objects: list[Object]
-    said: str
+    stderr: str
 
 
 @pytest.fixture(autouse=True)
@@ -78,8 +78,8 @@ def run(folder: Path, **files: str | None) -> Outcome:
 
 
 def test_render_prints_all_objects_of_a_provider(tmp_path: Path) -> None:
-    code, objects, said = run(tmp_path)
-    assert (code, said) == (0, "")
+    code, objects, stderr = run(tmp_path)
+    assert (code, stderr) == (0, "")
     config, deployment, pod = objects
     assert config["data"] == {"region": "north", "zone": "y"}
     assert deployment["spec"]["replicas"] == 3
@@ -100,9 +100,9 @@ def test_provider_is_found_among_other_objects_and_gets_namespace_default(tmp_pa
 
 
 def test_without_version_the_metadata_is_not_checked(tmp_path: Path) -> None:
-    code, _, said = run(tmp_path, provider=PROVIDER.replace("version: v1.2.3", ""))
+    code, _, stderr = run(tmp_path, provider=PROVIDER.replace("version: v1.2.3", ""))
     assert code == 0
-    assert "note: spec.version is not set" in said
+    assert "note: spec.version is not set" in stderr
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_without_version_the_metadata_is_not_checked(tmp_path: Path) -> None:
     ids=str,
 )
 def test_mismatched_files_are_rejected(tmp_path: Path, files: dict[str, str | None], message: str) -> None:
-    code, objects, said = run(tmp_path, **files)
+    code, objects, stderr = run(tmp_path, **files)
     assert (code, objects) == (1, [])
     for part in message.split(" .* "):
-        assert part in said
+        assert part in stderr
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_mismatched_files_are_rejected(tmp_path: Path, files: dict[str, str | No
 )
 def test_settings_without_effect_are_noted(tmp_path: Path, files: dict[str, str | None], note: str) -> None:
     components = {"components": COMPONENTS.replace("${REGION}", "north")}
-    code, objects, said = run(tmp_path, **components, **files)
-    assert code == 0, said
+    code, objects, stderr = run(tmp_path, **components, **files)
+    assert code == 0, stderr
     assert len(objects) >= 2
-    assert f"note: {note}" in said or note in said
+    assert f"note: {note}" in stderr or note in stderr
 
 
 def test_settings_with_effect_are_not_noted(tmp_path: Path) -> None:
@@ -185,8 +185,8 @@ def test_settings_with_effect_are_not_noted(tmp_path: Path) -> None:
   - {target: {kind: Deployment, name: other}, patch: "metadata: {name: third}"}
 """
     text = COMPONENTS.replace("containers: []", "containers: [{name: c}]")
-    code, _, said = run(tmp_path, components=text, provider=PROVIDER.replace("  deployment: {replicas: 3}\n", spec))
-    assert (code, said) == (0, "")
+    code, _, stderr = run(tmp_path, components=text, provider=PROVIDER.replace("  deployment: {replicas: 3}\n", spec))
+    assert (code, stderr) == (0, "")
 
 
 def test_variables_of_environment_and_configuration_are_noted_as_unused(
@@ -195,11 +195,11 @@ def test_variables_of_environment_and_configuration_are_noted_as_unused(
     (tmp_path / "clusterctl").write_text("ZONE: z")
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(tmp_path / "clusterctl"))
     monkeypatch.setenv("REGION", "north")
-    code, _, said = run(tmp_path, secret=SECRET)
+    code, _, stderr = run(tmp_path, secret=SECRET)
     assert code == 1
-    assert "note: variable REGION in the environment is not used" in said
-    assert "note: variable ZONE in $CLUSTERCTL_CONFIG is not used" in said
-    assert run(tmp_path, secret=SECRET + "data: {REGION: bm9ydGg=, ZONE: eg==}").said == ""
+    assert "note: variable REGION in the environment is not used" in stderr
+    assert "note: variable ZONE in $CLUSTERCTL_CONFIG is not used" in stderr
+    assert run(tmp_path, secret=SECRET + "data: {REGION: bm9ydGg=, ZONE: eg==}").stderr == ""
 
 
 def test_provider_from_standard_input_is_printed_as_json_list(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_provider_from_standard_input_is_printed_as_json_list(tmp_path: Path) ->
 
 
 def test_empty_additional_manifests_are_noted(tmp_path: Path) -> None:
-    code, objects, said = run(tmp_path, additional=None)
+    code, objects, stderr = run(tmp_path, additional=None)
     assert (code, len(objects)) == (0, 2)
-    assert "note: rendered without ConfigMap to/more; give its file with --additional" in said
+    assert "note: rendered without ConfigMap to/more; give its file with --additional" in stderr
 
 
 TEXTS = [

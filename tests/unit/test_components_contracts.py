@@ -78,11 +78,11 @@ def test_up13_upgrade_by_more_than_three_minor_versions_is_refused(
 
 
 def test_contract_of_a_version_comes_from_its_release_series() -> None:
-    told = ProviderMetadata((Series(1, 14, NOW), Series(1, 5, "v1alpha4"), Series(1, 10, OLD)))
-    assert contract_of(told, "v1.14.3") == (NOW, "")
-    assert contract_of(told, "v1.10.0") == (OLD, "")
-    assert "v1alpha4" in contract_of(told, "v1.5.0")[1]
-    assert "does not match any release series" in contract_of(told, "v1.3.0")[1]
+    metadata = ProviderMetadata((Series(1, 14, NOW), Series(1, 5, "v1alpha4"), Series(1, 10, OLD)))
+    assert contract_of(metadata, "v1.14.3") == (NOW, "")
+    assert contract_of(metadata, "v1.10.0") == (OLD, "")
+    assert "v1alpha4" in contract_of(metadata, "v1.5.0")[1]
+    assert "does not match any release series" in contract_of(metadata, "v1.3.0")[1]
 
 
 def test_up10_unknown_contract_is_refused() -> None:

@@ -196,7 +196,7 @@ def test_long_message_is_shortened_for_conditions(components: str) -> None:
 def test_error_quotes_no_value_of_a_variable(components: str, secret: str) -> None:
     with pytest.raises(ComponentsError) as caught:
         render(components, provider=x(), values={"S": secret})
-    told = str(caught.value).lower()
-    assert "document 1" in told
-    assert not [part for part in ("hun", "ter2", "er2", "ahvu") if part in told]
+    message = str(caught.value).lower()
+    assert "document 1" in message
+    assert not [part for part in ("hun", "ter2", "er2", "ahvu") if part in message]
     assert caught.value.__cause__ is None

@@ -84,7 +84,7 @@ def test_latest_ignores_drafts_and_reads_all_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "word", "transient", "after"),
+    ("response", "word", "transient", "after"),
     [
         (Response(404), "no version v1.1.0", False, None),
         (Response(429, headers={"Retry-After": "30"}), "limits requests", True, 30.0),
@@ -95,10 +95,10 @@ def test_latest_ignores_drafts_and_reads_all_pages() -> None:
     ],
 )
 def test_answer_of_the_host_decides_whether_to_retry(
-    told: Response, word: str, transient: bool, after: float | None
+    response: Response, word: str, transient: bool, after: float | None
 ) -> None:
     path = f"{BASE}/download/v1.1.0/metadata.yaml"
-    with site({path: told}) as server, pytest.raises(SourceError) as error:
+    with site({path: response}) as server, pytest.raises(SourceError) as error:
         ReleaseRepository(f"{server.url}{BASE}/v1.1.0/{FILE}", token="secret-token").fetch("v1.1.0")
     assert word in str(error.value)
     assert "secret-token" not in str(error.value)
@@ -147,15 +147,20 @@ def test_settings_replace_the_host_of_github(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("told", "transient", "after"),
+    ("response", "transient", "after"),
     [
         (Response(429, headers={"Retry-After": "30"}), True, 30.0),
         (Response(500), True, None),
         (Response(body=b"{}"), True, None),
     ],
 )
-def test_failing_release_list_has_a_hint_at_spec_version(told: Response, transient: bool, after: float | None) -> None:
-    with site({LIST: told}) as server, pytest.raises(SourceError, match=r"set spec\.version, which needs no") as error:
+def test_failing_release_list_has_a_hint_at_spec_version(
+    response: Response, transient: bool, after: float | None
+) -> None:
+    with (
+        site({LIST: response}) as server,
+        pytest.raises(SourceError, match=r"set spec\.version, which needs no") as error,
+    ):
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
     assert (error.value.transient, error.value.retry_after) == (transient, after)
 

@@ -111,17 +111,17 @@ def test_latest_is_the_newest_published_release(tags: str, published: str, found
         assert ask() == found
 
 
-def told(*series: tuple[int, int, str]) -> ProviderMetadata:
+def metadata_of(*series: tuple[int, int, str]) -> ProviderMetadata:
     return ProviderMetadata(tuple(Series(*entry) for entry in series))
 
 
 @pytest.mark.parametrize(
     ("tags", "metadata", "found"),
     [
-        ("1.2.0 1.1.5 1.1.4", told((1, 2, "v1beta3"), (1, 1, "v1beta2"), (1, 0, "v1beta2")), "1.1.5"),
-        ("1.2.0 1.1.5", told((1, 2, "v1beta2"), (1, 1, "v1beta2")), "1.2.0"),
-        ("1.2.0 1.1.5", told((1, 2, "v9"), (1, 1, "v8")), "1.2.0"),
-        ("1.2.0 1.0.5", told((1, 2, "v1beta3"), (1, 0, "v1beta1")), "1.0.5"),
+        ("1.2.0 1.1.5 1.1.4", metadata_of((1, 2, "v1beta3"), (1, 1, "v1beta2"), (1, 0, "v1beta2")), "1.1.5"),
+        ("1.2.0 1.1.5", metadata_of((1, 2, "v1beta2"), (1, 1, "v1beta2")), "1.2.0"),
+        ("1.2.0 1.1.5", metadata_of((1, 2, "v9"), (1, 1, "v8")), "1.2.0"),
+        ("1.2.0 1.0.5", metadata_of((1, 2, "v1beta3"), (1, 0, "v1beta1")), "1.0.5"),
     ],
 )
 def test_up14_latest_keeps_the_best_contract(tags: str, metadata: ProviderMetadata, found: str) -> None:

@@ -17,8 +17,8 @@ def test_demo_sources_have_the_layout_of_a_cluster_stack(tmp_path: Path) -> None
     source = str(build.FOLDER / "stack/v1")
     made = CliRunner().invoke(app, ["release", "build", source, str(tmp_path), "--version", "v33"])
     assert made.exit_code == 0, made.output
-    said = CliRunner().invoke(app, ["release", "lint", str(tmp_path / "local-demo-1-36-v33")])
-    assert (said.exit_code, said.stdout) == (0, "no findings\n")
+    result = CliRunner().invoke(app, ["release", "lint", str(tmp_path / "local-demo-1-36-v33")])
+    assert (result.exit_code, result.stdout) == (0, "no findings\n")
 
 
 def test_stale_demo_releases_are_found_and_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

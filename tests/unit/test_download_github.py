@@ -30,20 +30,20 @@ def _json(value: Any, **headers: str) -> Response:
 
 @dataclass
 class GitHub:
-    """Assets are kept by another server, as at GitHub; `said` replaces an answer about a path."""
+    """Assets are kept by another server, as at GitHub; `responses` has other responses by path."""
 
     storage: Site
     private: bool = True
     releases: list[dict[str, Any]] = field(default_factory=list)
-    said: dict[str, Response] = field(default_factory=dict)
+    responses: dict[str, Response] = field(default_factory=dict)
     asset: dict[str, Any] = field(default_factory=dict)
-    """What is said of each asset beside the truth."""
+    """The fields of each asset that differ from the truth."""
 
     def __call__(self, asked: Request) -> Response:
         parts = urlsplit(asked.path)
         path = parts.path.removeprefix(REPOSITORY)
-        if path in self.said:
-            return self.said[path]
+        if path in self.responses:
+            return self.responses[path]
         if self.private and asked.authorization != f"Bearer {TOKEN}":
             return Response(404)
         if path == "/releases":
@@ -149,7 +149,7 @@ def test_rate_limit_sets_the_delay_of_the_next_request(
 ) -> None:
     reset = str(int(time.time()) + 600)
     headers = {name: reset if value == "in 600 s" else value for name, value in headers.items()}
-    github.said = {path: Response(status, f'{{"message": "for {TOKEN}"}}'.encode(), headers)}
+    github.responses = {path: Response(status, f'{{"message": "for {TOKEN}"}}'.encode(), headers)}
     with pytest.raises(SourceError, match="limits requests") as caught:
         source.list() if path == "/releases" else _received(source)
     assert caught.value.transient
@@ -159,7 +159,7 @@ def test_rate_limit_sets_the_delay_of_the_next_request(
 
 
 def test_refused_token_is_a_permanent_error(site: Site, github: GitHub) -> None:
-    github.said = {"/releases": Response(401, b"{}")}
+    github.responses = {"/releases": Response(401, b"{}")}
     with pytest.raises(SourceError, match="the token is not accepted") as caught:
         _source(site).list()
     assert not caught.value.transient
@@ -205,7 +205,7 @@ def test_asset_that_is_being_uploaded_is_a_transient_error(source: GitHubRelease
     ],
 )
 def test_answer_of_another_server_is_a_transient_error(source: GitHubReleases, github: GitHub, answer: bytes) -> None:
-    github.said = {
+    github.responses = {
         f"/releases/tags/{TAG}": Response(body=answer),
         "/releases": Response(body=b'{"message": 1}'),
     }

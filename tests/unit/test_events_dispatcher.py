@@ -157,15 +157,15 @@ def test_rejected_event_becomes_a_dead_letter() -> None:
 
 
 def test_failed_delivery_is_retried_as_a_resync() -> None:
-    told: list[int] = []
+    statuses: list[int] = []
     with dispatching(
         calls := Calls(Answer(500), Answer(409), Answer(204)),
-        on_delivery=lambda _f, _e, answer, _s: told.append(answer.status),
+        on_delivery=lambda _f, _e, answer, _s: statuses.append(answer.status),
     ) as dispatcher:
         dispatcher.submit(changed())
         assert dispatcher.drain(LONG)
         assert dispatcher.stats.by_status == {500: 1, 409: 1, 204: 1}
-    assert told == [500, 409, 204]
+    assert statuses == [500, 409, 204]
     assert [event.resync for _, event in calls.calls] == [False, True, True]
 
 

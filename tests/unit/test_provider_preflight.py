@@ -124,8 +124,8 @@ def test_invalid_provider_fails_with_reason_and_message(
     observed: Observed, reason: str, words: tuple[str, ...]
 ) -> None:
     decision = decide(observed, NOW)
-    status, told, message = builder(decision)
-    assert (status, told) == ("False", reason)
+    status, reported_reason, message = builder(decision)
+    assert (status, reported_reason) == ("False", reason)
     assert [word for word in words if word not in message] == []
     assert decision.reply is None
     ready = get_condition(dig(decision.status, "conditions"), "Ready") or {}
@@ -235,9 +235,9 @@ def test_events_of_equal_names_have_subjects_by_kind() -> None:
 def test_failed_conditions_of_another_generation_are_removed(
     version: str, status: str, generation: int, kept: bool
 ) -> None:
-    said = {"status": status, "reason": "ComponentsFetchError", "message": "v9.9.9 is not there"}
+    fields = {"status": status, "reason": "ComponentsFetchError", "message": "v9.9.9 is not there"}
     before = [
-        {"type": type_, "observedGeneration": generation, **said} for type_ in (PROVIDER_INSTALLED, PROVIDER_UPGRADED)
+        {"type": type_, "observedGeneration": generation, **fields} for type_ in (PROVIDER_INSTALLED, PROVIDER_UPGRADED)
     ]
     decision = decide(Observed(provider(version=version, metadata={"generation": 2}, conditions=before)), NOW)
     for type_ in (PROVIDER_INSTALLED, PROVIDER_UPGRADED):

@@ -102,7 +102,7 @@ def test_next_versions_count_changed_parts_only(source: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "said"),
+    ("path", "text", "words"),
     [
         ("csctl.yaml", None, "csctl.yaml: missing"),
         ("csctl.yaml", "a: [", "csctl.yaml: not YAML"),
@@ -118,12 +118,12 @@ def test_next_versions_count_changed_parts_only(source: Path, tmp_path: Path) ->
         ),
     ],
 )
-def test_unusable_sources_are_refused_with_the_file(source: Path, path: str, text: str | None, said: str) -> None:
+def test_unusable_sources_are_refused_with_the_file(source: Path, path: str, text: str | None, words: str) -> None:
     if text is None:
         (source / path).unlink()
     else:
         (source / path).write_text(text)
-    with pytest.raises(BuildError, match=said):
+    with pytest.raises(BuildError, match=words):
         build(load_stack(source), custom_versions("v1"))
 
 

@@ -60,32 +60,32 @@ def _release(
     return folder
 
 
-def _said(folder: Path) -> list[str]:
+def _lines(folder: Path) -> list[str]:
     return [str(finding) for finding in lint(folder)]
 
 
 def test_good_release_has_no_findings(tmp_path: Path) -> None:
-    assert _said(_release(tmp_path)) == []
+    assert _lines(_release(tmp_path)) == []
 
 
 def test_fields_of_an_initialized_control_plane_are_known(tmp_path: Path) -> None:
     values = "host: {{ .Cluster.spec.controlPlaneEndpoint.host }}\nkind: {{ .InfraCluster.kind }}\n"
-    assert _said(_release(tmp_path, cluster__addon__values_yaml=values)) == []
+    assert _lines(_release(tmp_path, cluster__addon__values_yaml=values)) == []
 
 
 def test_values_template_in_another_encoding_is_an_error(tmp_path: Path) -> None:
     folder = _release(tmp_path)
     (folder / "cluster-addon-values.yaml").write_bytes(b"name: \xfc\n")
-    [said] = _said(folder)
-    assert said.startswith("error ")
-    assert said.endswith("cluster-addon-values.yaml: not UTF-8")
+    [line] = _lines(folder)
+    assert line.startswith("error ")
+    assert line.endswith("cluster-addon-values.yaml: not UTF-8")
 
 
 def test_good_stages_have_no_findings(tmp_path: Path) -> None:
     addons = _chart(
         "cni", "1.0.0", {"templates/x.yaml": SETTINGS, "overwrite.yaml": "a: {{ .Cluster.metadata.name }}\n"}
     )
-    assert _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES)) == []
+    assert _lines(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES)) == []
 
 
 @pytest.mark.parametrize("folder", sorted(RELEASES.iterdir()), ids=lambda folder: folder.name)
@@ -98,7 +98,7 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"stack_version": "v2"}, "error metadata.yaml: versions.clusterStack is v2, the tag v1"),
         ({"kubernetes": "v1.35.0"}, "error metadata.yaml: versions.kubernetes is v1.35.0, the tag's 1.36"),
@@ -135,13 +135,13 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
         ),
     ],
 )
-def test_problem_is_found(tmp_path: Path, changes: dict[str, str], said: str) -> None:
-    found = _said(_release(tmp_path, **changes))
-    assert any(said in line for line in found), found
+def test_problem_is_found(tmp_path: Path, changes: dict[str, str], expected: str) -> None:
+    found = _lines(_release(tmp_path, **changes))
+    assert any(expected in line for line in found), found
 
 
 @pytest.mark.parametrize(
-    ("template", "values", "said"),
+    ("template", "values", "paths"),
     [
         ("{{ .Values.there }}", "there: 1\n", []),
         ("{{ .Values.ours }}", "", []),
@@ -151,7 +151,7 @@ def test_problem_is_found(tmp_path: Path, changes: dict[str, str], said: str) ->
         ("{{ .Values.sub.anything }}{{ .Values.sub.more }}", "", []),
     ],
 )
-def test_values_that_no_file_sets_are_found(tmp_path: Path, template: str, values: str, said: list[str]) -> None:
+def test_values_that_no_file_sets_are_found(tmp_path: Path, template: str, values: str, paths: list[str]) -> None:
     """Of its own ones, with those of the release over them; a subchart is another author's."""
     settings = f"{SETTINGS}data:\n  k: '{template}'\n"
     addons = _chart("a", "v1", {"templates/x.yaml": settings, "values.yaml": values})
@@ -160,18 +160,18 @@ def test_values_that_no_file_sets_are_found(tmp_path: Path, template: str, value
         "a/charts/sub/templates/x.yaml": "{{ .Values.whatever }}",
         "a/charts/sub/values.yaml": "anything: 1\n",
     }
-    found = _said(_release(tmp_path, addons=addons, cluster__addon__values_yaml="ours: 1\n"))
+    found = _lines(_release(tmp_path, addons=addons, cluster__addon__values_yaml="ours: 1\n"))
     place = "warning a/templates/x.yaml:6"
-    assert found == [f"{place}: no values of the chart have {path}; it prints nothing" for path in said]
+    assert found == [f"{place}: no values of the chart have {path}; it prints nothing" for path in paths]
 
 
 @pytest.mark.parametrize("action", ["apply", "delete"])
 def test_charts_of_all_stages_are_rendered(tmp_path: Path, action: str) -> None:
     addons = _chart("cni", "1.0.0", {"templates/x.yaml": '{{ fail "broken" }}'})
     last = f"  BeforeClusterUpgrade:\n    - {{name: cni, action: {action}}}\n"
-    [said] = _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + last))
-    assert said.startswith(f"error {_ADDON}: for cluster 'sample': ")
-    assert "broken" in said
+    [line] = _lines(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + last))
+    assert line.startswith(f"error {_ADDON}: for cluster 'sample': ")
+    assert "broken" in line
 
 
 def test_object_that_moves_to_another_stage_is_no_error(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_object_that_moves_to_another_stage_is_no_error(tmp_path: Path) -> None:
         for path, text in _chart(name, "1.0.0", {"templates/x.yaml": SETTINGS}).items()
     }
     upgrade = "  BeforeClusterUpgrade:\n    - {name: cni, action: delete}\n    - {name: csi}\n"
-    assert _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + upgrade)) == []
+    assert _lines(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + upgrade)) == []
 
 
 def test_object_in_two_stages_is_an_error(tmp_path: Path) -> None:
@@ -191,14 +191,14 @@ def test_object_in_two_stages_is_an_error(tmp_path: Path) -> None:
         for name in ("cni", "csi")
         for path, text in _chart(name, "1.0.0", {"templates/x.yaml": SETTINGS}).items()
     }
-    found = _said(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + "    - name: csi\n"))
+    found = _lines(_release(tmp_path, addons=addons, clusteraddon_yaml=STAGES + "    - name: csi\n"))
     assert found == [f"error {_ADDON}: ConfigMap settings is in stage cni and in stage csi"]
 
 
 def test_incomplete_release_is_an_error(tmp_path: Path) -> None:
     folder = _release(tmp_path)
     (folder / _ADDON).unlink()
-    assert _said(folder) == [f"error {_ADDON}: missing"]
+    assert _lines(folder) == [f"error {_ADDON}: missing"]
 
 
 def test_command_prints_findings_and_exits_with_their_severity(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def test_release_without_references_is_deleted_with_its_blobs(object_store: Obje
     store.in_scope(SCOPE).save(V1, Files({"more": b"only here"}))
     object_store.put("releases/somebody-elses.txt", b"x", if_absent=False)
     object_store.put("other/x", b"x", if_absent=False)
-    told = collect_garbage(object_store, References(frozenset({V1})), _after(1))
-    assert told == Collected(releases=2, blobs=3)  # v2's class chart and metadata, and what only the scope had
+    collected = collect_garbage(object_store, References(frozenset({V1})), _after(1))
+    assert collected == Collected(releases=2, blobs=3)  # v2's class chart and metadata, and what only the scope had
     assert _is_whole(object_store, V1)
     assert store.load(V2) is None
     assert store.in_scope(SCOPE).load(V1) is None

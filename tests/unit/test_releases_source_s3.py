@@ -88,7 +88,7 @@ def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("told", "message", "transient"),
+    ("response", "message", "transient"),
     [
         (Response(403), "the keys are not accepted", False),
         (Response(301, headers={"Location": "http://127.0.0.1:1/"}), "set region or endpoint", False),
@@ -103,8 +103,8 @@ def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: py
         (Response(body=b"<r><Contents><Key>other/x</Key></Contents></r>"), "file name 'other/x' is refused", False),
     ],
 )
-def test_unusable_answer_is_an_error(told: Response, message: str, transient: bool) -> None:
-    with Site(lambda _: told) as site, pytest.raises(SourceError, match=message) as caught:
+def test_unusable_answer_is_an_error(response: Response, message: str, transient: bool) -> None:
+    with Site(lambda _: response) as site, pytest.raises(SourceError, match=message) as caught:
         _received(_source("s3://bucket", Access(access_key="a", secret_key="s3cret", endpoint=site.url)), "t")
     assert caught.value.transient is transient
     assert "s3cret" not in str(caught.value)

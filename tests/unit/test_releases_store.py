@@ -177,7 +177,7 @@ def _lose(objects: ObjectStore, prefix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "lost", "told"),
+    ("change", "lost", "changed"),
     [
         ({ADDON: b"moved tag"}, "releases/", ADDON),
         ({ADDON: b"moved tag"}, "blobs/", ADDON),
@@ -189,16 +189,16 @@ def _lose(objects: ObjectStore, prefix: str) -> None:
     ],
 )
 def test_tag_published_again_with_other_files_is_refused(
-    object_store: ObjectStore, change: dict[str, bytes], lost: str, told: str
+    object_store: ObjectStore, change: dict[str, bytes], lost: str, changed: str
 ) -> None:
     ReleaseStore(object_store).save(TAG, Files())
     _lose(object_store, lost)
     again = Files(FILES | change)
-    if not told:
+    if not changed:
         assert ReleaseStore(object_store).save(TAG, again).files.keys() == again.files.keys()
         return
     for _ in range(2):
-        with pytest.raises(Retagged, match=rf"release {TAG} was published again .*: {told}\. .*pins/{TAG}\.json"):
+        with pytest.raises(Retagged, match=rf"release {TAG} was published again .*: {changed}\. .*pins/{TAG}\.json"):
             ReleaseStore(object_store).save(TAG, again)
         assert ReleaseStore(object_store).load(TAG) is None
     ReleaseStore(object_store).save(TAG, Files())
