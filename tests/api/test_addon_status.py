@@ -14,8 +14,8 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier.policy import PREFIX
 from shared.event import PING, Event
 from shared.kube import Key, Object, dig
+from tests.support.event_receiver import EventReceiver
 from tests.support.objects import EVENT, printed_rows
-from tests.support.receiver import Receiver
 from tests.support.releases import STACK, write_release, write_stages
 from tests.support.world import ADDON, World
 
@@ -252,7 +252,7 @@ def test_upgrade_to_the_same_addons_keeps_true_conditions(world: World) -> None:
 
 def sweep(world: World) -> None:
     """Delivers the sweep's events about this Cluster to addon_apply."""
-    with pytest.MonkeyPatch.context() as patch, Receiver() as receiver:
+    with pytest.MonkeyPatch.context() as patch, EventReceiver() as receiver:
         patch.setenv("K_SINK", receiver.url)
         assert world.call("sweep", Event(type=PING, source="/test", id="1")).status == 204
         sent = [event for _, event, _ in receiver.received if event.namespace == world.namespace]

@@ -15,7 +15,7 @@ from shared.clients import Clients
 from shared.event import PING, Event
 from shared.kube import Key, connect, dig
 from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_after, cut_before
-from tests.support.receiver import Receiver
+from tests.support.event_receiver import EventReceiver
 from tests.support.releases import STACK
 from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks
 
@@ -153,7 +153,7 @@ def test_lifecycle_completes_after_a_kill_at_every_write(stacks: Stacks, proxy: 
 
 def _swept(stacks: Stacks, monkeypatch: pytest.MonkeyPatch, **data: object) -> set[tuple[str, str, bool]]:
     """Returns what a sweep sends: kind, name and whether the event is a resync."""
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         assert stacks.call("sweep", Event(type=PING, source="/test", id="1", data=data)).status == 204
         events = [event for _, event, _ in receiver.received if event.namespace == stacks.namespace]

@@ -18,9 +18,9 @@ from shared.kube.crds import CRD
 from shared.kube.discovery import Discovery
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Proxy, Request, api_server, cut_before
+from tests.support.http_server import HttpServer, files
 from tests.support.objects import metadata_of, widgets_crd
 from tests.support.releases import STACK, config_map, write_release, write_stages
-from tests.support.site import Site, files
 from tests.support.world import ADDON, World
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -398,14 +398,14 @@ def test_differences_to_another_release_are_not_called_drift(world: World, plan:
 
 
 @pytest.fixture
-def site(world: World, tmp_path: Path) -> Iterator[Site]:
+def site(world: World, tmp_path: Path) -> Iterator[HttpServer]:
     """The sources of the namespace's ClusterStack. Their v1 and v2 differ from the common source's, which has v3."""
     own = tmp_path / "own"
     for version in ("v1", "v2"):
         write_release(own, version, [world.map("a", "own")])
         write_release(world.releases, version, [world.map("a", "environment")])
     write_release(world.releases, "v3", [world.map("a", "environment")])
-    with Site(files({f"/{path.relative_to(own)}": path.read_bytes() for path in own.rglob("*.*")})) as site:
+    with HttpServer(files({f"/{path.relative_to(own)}": path.read_bytes() for path in own.rglob("*.*")})) as site:
         spec = {"provider": "test", "name": "stack", "kubernetesVersion": "1.36", "noProvider": True}
         stack = {
             "apiVersion": CLUSTER_STACK.api_version,

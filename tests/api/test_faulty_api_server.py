@@ -37,8 +37,8 @@ from tests.support.api_proxy import (
     replacing,
     slow,
 )
+from tests.support.event_receiver import EventReceiver
 from tests.support.objects import EVENT
-from tests.support.receiver import Receiver
 from tests.support.releases import config_map, write_release
 
 SECRETS = {"password": "hunter2-of-the-addons", "token": "tok-5f4dcc3b5aa7"}
@@ -182,7 +182,7 @@ def test_fault_is_reported_and_the_addon_recovers(
 def test_redirects_are_not_followed(addons: Addons, workload: Proxy, tmp_path: Path, status: int) -> None:
     """A redirect could send credentials, or a Secret, to any server."""
     name = write_release(tmp_path, "v1", chart(addons.namespace))
-    with Receiver() as elsewhere:
+    with EventReceiver() as elsewhere:
         workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"))
         addons.want(name)
         waiting(addons, addons.tell(CLUSTER, addons.cluster_key))

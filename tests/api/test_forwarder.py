@@ -30,7 +30,7 @@ from shared.kube.client import METADATA_LIST
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
 from tests.support import processes
-from tests.support.receiver import Receiver
+from tests.support.event_receiver import EventReceiver
 from tests.support.until import until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
@@ -270,7 +270,7 @@ def test_delivery_recovers_after_refused_connections(management: Client, namespa
     with forwarding(management, deliver, namespace=namespace) as forwarder:
         management.create(CONFIG_MAP, config_map(namespace, "one", {"a": "1"}))
         until(lambda: forwarder.dispatcher.stats.by_status[503] >= 2)
-        with Receiver(port=port) as receiver:
+        with EventReceiver(port=port) as receiver:
             until(lambda: [event.name for _, event, _ in receiver.received if event.name == "one"])
             assert forwarder.drain(60)
     deliver.close()
@@ -387,7 +387,7 @@ def test_captured_inputs_and_events_can_be_replayed(management: Client, namespac
 def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
     management: Client, namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         environment = os.environ | {"KUBECONFIG": str(kubeconfig), "K_SINK": receiver.url + "/broker"}
         command = [sys.executable, "-m", "events.forwarder", "--port", "0", "--namespace", namespace]
         with (tmp_path / "log").open("wb") as log:
@@ -412,7 +412,7 @@ def test_latency_from_change_to_call_is_printed(
     """Prints the latency from the write to the call of the function, at 100 changes a second, without a limit."""
     sent: dict[str, float] = {}
     arrived: dict[str, float] = {}
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         deliver = HttpDelivery(receiver.url)
         with forwarding(management, deliver, namespace=namespace) as forwarder:
             began = time.time()

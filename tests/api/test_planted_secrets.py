@@ -22,10 +22,10 @@ from tests.support import objects
 from tests.support.api_proxy import Exchange, Proxy, api_server
 from tests.support.api_proxy import Response as ProxyResponse
 from tests.support.fake_provider import FakeProvider
+from tests.support.http_server import HttpServer, Request, Response
 from tests.support.leaks import WrittenTexts, conditions, forms
 from tests.support.provider_releases import deployment, text
 from tests.support.releases import write_release
-from tests.support.site import Request, Response, Site
 from tests.support.world import ADDON, World
 
 TOKEN = "Pl4nted/s3cr3t+t0ken"
@@ -175,7 +175,7 @@ def test_source_credentials_do_not_leak(
     world: World, texts: WrittenTexts, object_store: ObjectStore, scheme: str, secret: dict[str, str], status: int
 ) -> None:
     tag = "test-stack-1-36-v9"
-    with Site(refusing(status)) as site:
+    with HttpServer(refusing(status)) as site:
         url = {
             "s3": "s3://bucket/prefix",
             "userinfo": site.url.replace("//", f"//u:{TOKEN}@"),
@@ -215,7 +215,7 @@ def test_source_credentials_do_not_leak(
 def test_object_store_credentials_do_not_leak(
     clients: Clients, texts: WrittenTexts, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    with Site(refusing(status)) as site:
+    with HttpServer(refusing(status)) as site:
         monkeypatch.setenv("S3_ENDPOINT_URL", site.url.replace("//", f"//u:{TOKEN}@"))
         monkeypatch.setenv("CAPI_FUNCTIONS_BUCKET", "bucket")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")

@@ -13,8 +13,8 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK
 from shared.kube import Key, Object
 from tests.conftest import NAMESPACE
 from tests.support import objects
+from tests.support.http_server import HttpServer, files
 from tests.support.releases import write_release
-from tests.support.site import Site, files
 from tests.support.world import World
 
 
@@ -28,12 +28,12 @@ def owner(world: World) -> str:
 
 
 @pytest.fixture
-def private(world: World, tmp_path: Path) -> Iterator[tuple[str, Site]]:
+def private(world: World, tmp_path: Path) -> Iterator[tuple[str, HttpServer]]:
     """Returns the class of a release that only a web server has, and the server."""
     folder = tmp_path / "web"
     name = write_release(folder, "v1", [world.map("private")])
     paths = (path for path in folder.rglob("*") if path.is_file())
-    with Site(files({f"/{path.relative_to(folder)}": path.read_bytes() for path in paths})) as site:
+    with HttpServer(files({f"/{path.relative_to(folder)}": path.read_bytes() for path in paths})) as site:
         yield name, site
 
 
@@ -49,7 +49,7 @@ def cluster(world: World, class_name: str, owner: str) -> Object:
 
 
 def test_release_of_own_sources_is_shared_with_allowed_namespaces_only(
-    world: World, owner: str, private: tuple[str, Site]
+    world: World, owner: str, private: tuple[str, HttpServer]
 ) -> None:
     name, site = private
     sources = [{"url": site.url}]

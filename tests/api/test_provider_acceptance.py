@@ -48,11 +48,11 @@ from shared.api.provider import BOOTSTRAP, CORE, HASH_ANNOTATION, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.event import change_event
 from shared.kube import Key, dig
+from tests.support.event_receiver import EventReceiver
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
+from tests.support.http_server import Response
 from tests.support.provider_releases import config_map, deployment, text, whole
 from tests.support.provider_world import Providers
-from tests.support.receiver import Receiver
-from tests.support.site import Response
 from tests.support.until import until
 
 
@@ -127,7 +127,7 @@ def test_waiting_providers_are_installed_once_the_core_provider_runs(
     other.reconcile()
     assert other.condition_of("PreflightCheckPassed")[0] == "False"
     provider = core.install("v1.1.0")
-    with Receiver() as sink:
+    with EventReceiver() as sink:
         monkeypatch.setenv("K_SINK", sink.url)
         providers.send(change_event(provider, "update", source="/test"), ["provider_wake"])
     [(_, event, _)] = sink.received

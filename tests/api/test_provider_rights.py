@@ -14,10 +14,10 @@ from shared.event import Event, change_event
 from shared.kube import ApiError, Key
 from shared.runtime import Answer
 from tests.support.accounts import as_account
+from tests.support.event_receiver import EventReceiver
 from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import METADATA, config_map, crd, text, whole, widget
 from tests.support.provider_world import PHASES
-from tests.support.receiver import Receiver
 from tests.support.until import until
 
 FUNCTIONS = (*PHASES, "provider_wake")
@@ -87,7 +87,7 @@ def test_generated_rights_suffice_to_wake_a_provider(
     core.providers.config_map("v1.1.0", SPACE, {"wakes": "it"}, **data)
     selector = {"selector": {"matchLabels": {"wakes": "it"}}}
     core.install("v1.1.0", fetchConfig=selector, configSecret={"name": "variables"})
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         for resource, name in ((SECRET, "variables"), (CONFIG_MAP, "v1.1.0")):
             changed = {"apiVersion": "v1", "kind": resource.kind, "metadata": {"name": name, "namespace": SPACE}}

@@ -16,9 +16,9 @@ from shared.providers import phases
 from tests.support.api_proxy import Exchange, Proxy, object_store_server
 from tests.support.api_proxy import Response as ProxyResponse
 from tests.support.fake_provider import SPACE, FakeProvider
+from tests.support.http_server import Request, Response
 from tests.support.provider_releases import METADATA, config_map, text, whole
 from tests.support.provider_world import Providers
-from tests.support.site import Request, Response
 
 
 def failing(providers: Providers, respond: Callable[[bytes], Response]) -> None:

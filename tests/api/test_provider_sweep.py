@@ -14,17 +14,17 @@ from shared.api.resources import DEPLOYMENT, SECRET
 from shared.certificates import CertificateAuthority
 from shared.event import PING, Event
 from shared.kube import Key, dig
+from tests.support.event_receiver import EventReceiver
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import whole
-from tests.support.receiver import Receiver
 
 OURS = Key(SPACE, "made-up-webhook-cert")
 
 
 @pytest.fixture
-def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventReceiver]:
     """The sink of the sweep."""
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         yield receiver
 
@@ -33,7 +33,7 @@ def of(core: FakeProvider, kind: ProviderKind) -> FakeProvider:
     return core.other(kind, "made-up", "other-system") if kind is not CORE else core
 
 
-def swept(core: FakeProvider, sink: Receiver, **data: object) -> list[Event]:
+def swept(core: FakeProvider, sink: EventReceiver, **data: object) -> list[Event]:
     """Returns the events of a sweep."""
     sink.received.clear()
     answer = catalog.handler("sweep")(core.providers.clients, Event(type=PING, source="/test", id="1", data=data))
@@ -49,7 +49,7 @@ def kinds(events: list[Event], *, resync: bool = False) -> list[str]:
     return sorted(event.kind for event in events)
 
 
-def test_sweep_emits_unreconciled_providers_of_every_kind(core: FakeProvider, sink: Receiver) -> None:
+def test_sweep_emits_unreconciled_providers_of_every_kind(core: FakeProvider, sink: EventReceiver) -> None:
     everyone = [of(core, kind) for kind in KINDS]
     for provider in everyone:
         provider.publish("v1.1.0")
@@ -68,7 +68,7 @@ def test_sweep_emits_unreconciled_providers_of_every_kind(core: FakeProvider, si
         assert kinds(swept(core, sink, kind=kind.kind)) == [kind.kind]
 
 
-def test_sweep_emits_changed_and_deleting_providers(core: FakeProvider, sink: Receiver) -> None:
+def test_sweep_emits_changed_and_deleting_providers(core: FakeProvider, sink: EventReceiver) -> None:
     core.publish("v1.1.0")
     core.publish("v1.2.0")
     core.install("v1.1.0")
@@ -86,7 +86,7 @@ def test_sweep_emits_changed_and_deleting_providers(core: FakeProvider, sink: Re
     assert core.gone
 
 
-def test_full_sweep_reverts_manual_changes(core: FakeProvider, sink: Receiver) -> None:
+def test_full_sweep_reverts_manual_changes(core: FakeProvider, sink: EventReceiver) -> None:
     client = core.providers.client
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
@@ -97,7 +97,7 @@ def test_full_sweep_reverts_manual_changes(core: FakeProvider, sink: Receiver) -
     assert dig(client.get(DEPLOYMENT, MANAGER), "spec.replicas") == 1
 
 
-def test_full_sweep_renews_certificates(core: FakeProvider, sink: Receiver) -> None:
+def test_full_sweep_renews_certificates(core: FakeProvider, sink: EventReceiver) -> None:
     client = core.providers.client
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")

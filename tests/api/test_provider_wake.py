@@ -13,18 +13,18 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import Event, change_event
 from shared.kube import Key, Object, Resource
 from shared.runtime import Answer
+from tests.support.event_receiver import EventReceiver
 from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import METADATA, config_map, text
-from tests.support.receiver import Receiver
 
 SELECTED = {"wakes": "some"}
 
 
 @pytest.fixture(autouse=True)
-def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventReceiver]:
     """The sink of the function, which does not wait between two lists of the providers."""
     monkeypatch.setattr(function, "_PAUSE", 0.0)
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         yield receiver
 
@@ -36,7 +36,7 @@ def others(core: FakeProvider) -> list[FakeProvider]:
     return [core.other(kind, "made-up", namespace) for kind, namespace in places]
 
 
-def emitted(core: FakeProvider, sink: Receiver, event: Event) -> list[Event]:
+def emitted(core: FakeProvider, sink: EventReceiver, event: Event) -> list[Event]:
     """Returns the events that the function emits for this event."""
     sink.received.clear()
     assert core.providers.send(event, ["provider_wake"]).status == 204
@@ -64,7 +64,7 @@ def changed(core: FakeProvider, resource: Resource, name: str, namespace: str = 
 
 
 def test_changed_secret_wakes_providers_that_reference_it(
-    core: FakeProvider, others: list[FakeProvider], sink: Receiver
+    core: FakeProvider, others: list[FakeProvider], sink: EventReceiver
 ) -> None:
     beside, elsewhere, its_own = others
     core.providers.secret("variables", SPACE, VALUE="one")
@@ -88,7 +88,7 @@ def test_changed_secret_wakes_providers_that_reference_it(
 
 @pytest.mark.parametrize("whole", [False, True], ids=["reference", "object"])
 def test_changed_config_map_wakes_providers_that_name_or_select_it(
-    core: FakeProvider, others: list[FakeProvider], sink: Receiver, whole: bool
+    core: FakeProvider, others: list[FakeProvider], sink: EventReceiver, whole: bool
 ) -> None:
     providers, (beside, elsewhere, its_own) = core.providers, others
     components = text([config_map(core.label, "one")])
@@ -116,7 +116,7 @@ def test_changed_config_map_wakes_providers_that_name_or_select_it(
     assert core.value == "two"
 
 
-def test_changes_that_arrive_before_a_list_share_it(core: FakeProvider, sink: Receiver) -> None:
+def test_changes_that_arrive_before_a_list_share_it(core: FakeProvider, sink: EventReceiver) -> None:
     providers = core.providers
     core.apply("v1.1.0")
     arrived = time.monotonic()
@@ -128,7 +128,7 @@ def test_changes_that_arrive_before_a_list_share_it(core: FakeProvider, sink: Re
     assert function._providers(providers.clients, since=time.monotonic()) is not listed
 
 
-def test_deleted_config_map_wakes_providers_that_name_it(core: FakeProvider, sink: Receiver) -> None:
+def test_deleted_config_map_wakes_providers_that_name_it(core: FakeProvider, sink: EventReceiver) -> None:
     """Whether it was selected cannot be known."""
     providers = core.providers
     providers.config_map("more", SPACE, manifests="")
@@ -138,17 +138,17 @@ def test_deleted_config_map_wakes_providers_that_name_it(core: FakeProvider, sin
     assert names(emitted(core, sink, event)) == of(core)
 
 
-def test_rejecting_sink_makes_the_event_retry(core: FakeProvider, sink: Receiver) -> None:
+def test_rejecting_sink_makes_the_event_retry(core: FakeProvider, sink: EventReceiver) -> None:
     core.providers.secret("variables", SPACE)
     core.apply("v1.1.0", configSecret={"name": "variables"})
     event = changed(core, SECRET, "variables")
-    sink.answer = lambda _function, _event: Answer(503)
+    sink.respond = lambda _function, _event: Answer(503)
     answer = core.providers.send(event, ["provider_wake"])
     assert (answer.status, answer.retry_after) == (503, 5)
     assert "1 of 1 events" in answer.message
 
 
-def test_change_concerns_a_provider_created_after_the_last_list(core: FakeProvider, sink: Receiver) -> None:
+def test_change_concerns_a_provider_created_after_the_last_list(core: FakeProvider, sink: EventReceiver) -> None:
     """At once, since a broker does not deliver the event a second time."""
     core.providers.secret("unused", SPACE)
     assert emitted(core, sink, changed(core, SECRET, "unused")) == []

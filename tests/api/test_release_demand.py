@@ -15,7 +15,7 @@ from shared.event import PING, Event, own_event
 from shared.kube import Client, Key, Resource
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.support.receiver import Receiver
+from tests.support.event_receiver import EventReceiver
 from tests.support.releases import config_map, write_release
 
 TAG = "test-demand-1-36-v1"
@@ -68,7 +68,7 @@ def test_forged_timer_events_do_not_multiply_work(
     clients: Clients, made: Any, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made(CLUSTER, "demand")
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         for number in range(20):
             event = Event(type=PING, source="/anybody", id=str(number), data={"everything": True})

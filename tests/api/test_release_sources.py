@@ -30,8 +30,8 @@ from shared.releases.store import ReleaseStore
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore
 from tests.support.accounts import as_function
+from tests.support.http_server import HttpServer, Request, Response, files
 from tests.support.releases import STACK, write_release
-from tests.support.site import Request, Response, Site, files
 from tests.support.until import until
 
 V1, V2 = f"{STACK}-v901", f"{STACK}-v902"  # that no other test's objects name
@@ -48,8 +48,8 @@ def content(tmp_path: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def site(content: dict[str, bytes]) -> Iterator[Site]:
-    with Site(files(content)) as site:
+def site(content: dict[str, bytes]) -> Iterator[HttpServer]:
+    with HttpServer(files(content)) as site:
         yield site
 
 
@@ -176,7 +176,7 @@ def test_unusable_secret_fails_the_fetch(
 
 
 def test_release_comes_from_the_source_of_the_cluster_stack(
-    management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore
+    management: Client, clients: Clients, namespace: str, stack: Any, site: HttpServer, store: ReleaseStore
 ) -> None:
     own = stack(site.url, secret="access")
     _secret(management, namespace, token="t0ken")
@@ -190,7 +190,7 @@ def test_release_comes_from_the_source_of_the_cluster_stack(
 
 
 def test_tenant_cannot_replace_a_release_of_others(
-    clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore, tmp_path: Path
+    clients: Clients, namespace: str, stack: Any, site: HttpServer, store: ReleaseStore, tmp_path: Path
 ) -> None:
     write_release(tmp_path / "operators", "v901", values="from: operator")
     stack(site.url)
@@ -214,7 +214,7 @@ def test_folder_in_spec_sources_is_refused(
 
 
 def test_failure_is_recorded_for_all_that_share_the_source(
-    management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore
+    management: Client, clients: Clients, namespace: str, stack: Any, site: HttpServer, store: ReleaseStore
 ) -> None:
     own = stack(f"{site.url}/nowhere", secret="access")
     _secret(management, namespace, token="t0ken")
@@ -227,7 +227,7 @@ def test_failure_is_recorded_for_all_that_share_the_source(
 
 
 def test_namespace_of_the_requesting_object_decides_the_source(
-    clients: Clients, namespace: str, stack: Any, site: Site
+    clients: Clients, namespace: str, stack: Any, site: HttpServer
 ) -> None:
     """An event from before there were namespaces in its data."""
     stack(site.url)
@@ -244,7 +244,7 @@ def test_malformed_event_is_refused(clients: Clients, data: Object) -> None:
 
 
 def test_no_request_is_sent_before_retry_after(
-    clients: Clients, namespace: str, stack: Any, site: Site, content: dict[str, bytes], object_store: ObjectStore
+    clients: Clients, namespace: str, stack: Any, site: HttpServer, content: dict[str, bytes], object_store: ObjectStore
 ) -> None:
     own = stack(site.url)
     site.answer = lambda _: Response(429, headers={"Retry-After": "17"})
@@ -272,7 +272,7 @@ def test_concurrent_requests_for_a_failing_release_send_one_request(
     clients: Clients,
     namespace: str,
     stack: Any,
-    site: Site,
+    site: HttpServer,
     content: dict[str, bytes],
     object_store: ObjectStore,
     monkeypatch: pytest.MonkeyPatch,
@@ -310,7 +310,7 @@ def test_concurrent_requests_are_deduplicated_by_release(
     clients: Clients,
     namespace: str,
     stack: Any,
-    site: Site,
+    site: HttpServer,
     content: dict[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -373,7 +373,7 @@ def test_two_processes_agree_on_one_release(tmp_path: Path, store: ReleaseStore)
 
 
 def test_with_the_rights_of_the_generated_roles(
-    management: Client, namespace: str, kubeconfig: Path, stack: Any, site: Site, store: ReleaseStore
+    management: Client, namespace: str, kubeconfig: Path, stack: Any, site: HttpServer, store: ReleaseStore
 ) -> None:
     own = stack(site.url, secret="access")
     _secret(management, namespace, token="t0ken")
@@ -401,7 +401,13 @@ def no_age(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_age")
 def test_referenced_releases_stay_and_others_are_pruned(
-    management: Client, clients: Clients, namespace: str, stack: Any, site: Site, store: ReleaseStore, tmp_path: Path
+    management: Client,
+    clients: Clients,
+    namespace: str,
+    stack: Any,
+    site: HttpServer,
+    store: ReleaseStore,
+    tmp_path: Path,
 ) -> None:
     for version in ("v901", "v902", "v903", "v904", "v905"):
         write_release(tmp_path / "operators", version)

@@ -9,9 +9,9 @@ from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.download.access import Access
 from shared.download.registry import Layer, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, media_type
+from tests.support.http_server import HttpServer, Response
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
 from tests.support.releases import STACK, write_release
-from tests.support.site import Response, Site
 from tests.support.stacks import CLASS, Stacks, classes
 
 REPOSITORY = "team/stacks"
@@ -50,8 +50,8 @@ def test_cluster_stack_follows_its_own_registry(stacks: Stacks, start_registry: 
 def test_cluster_stack_waits_for_retry_after_of_its_source(stacks: Stacks) -> None:
     """Whatever events come meanwhile; but another source is asked at once."""
     with (
-        Site(lambda _asked: Response(429, headers={"Retry-After": "1800"})) as site,
-        Site(lambda _asked: Response(404)) as other,
+        HttpServer(lambda _asked: Response(429, headers={"Retry-After": "1800"})) as site,
+        HttpServer(lambda _asked: Response(404)) as other,
     ):
         stacks.stack(sources=[{"url": site.url}])
         first = stacks.look_at_stack()

@@ -26,8 +26,8 @@ from shared.api.resources import CLUSTER, SECRET
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, dig
 from tests.support import provider_releases as fake_provider
+from tests.support.http_server import HttpServer, Request, Response
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components
-from tests.support.site import Request, Response, Site
 
 from .auditing import Plane, planes
 from .measuring import Meter
@@ -54,7 +54,7 @@ Which = tuple[ProviderKind, Key]
 class World:
     """A management cluster for providers, its processes, and its releases."""
 
-    def __init__(self, plane: Plane, processes: Processes, site: Site, table: Table) -> None:
+    def __init__(self, plane: Plane, processes: Processes, site: HttpServer, table: Table) -> None:
         self.plane, self.processes, self.site = plane, processes, site
         self.measure = Meter({"management": plane}, processes, table).measure
 
@@ -159,7 +159,7 @@ def world(table: Table) -> Iterator[World]:
 
         # The core provider installs the CRDs of Cluster API itself.
         crds.install(plane.client, [crd for crd in crds.load() if dig(crd, "spec.group") != CLUSTER.group])
-        with Site(answer) as site, storage(root / "none"):
+        with HttpServer(answer) as site, storage(root / "none"):
             os.environ |= {"KUBECONFIG": str(plane.kubeconfig), "GITHUB_URL": site.url, "GITHUB_API_URL": site.url}
             processes = Processes(root)
             try:

@@ -1,4 +1,4 @@
-"""Releases of a fake provider: a few objects of every relevant kind, published where a `Site` serves them."""
+"""Releases of a fake provider: a few objects of every relevant kind, published by an `HttpServer`."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.broker import deliver_with_replies, subscribers
+from tests.support.http_server import HttpServer, Request, Response
 from tests.support.planes import connected, running_plane
-from tests.support.site import Request, Response, Site
 from tests.support.until import until
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
@@ -43,7 +43,7 @@ class Providers:
 
     client: Client
     clients: Clients
-    site: Site
+    site: HttpServer
     releases: list[Path]
     namespaces: set[str] = field(default_factory=set)
     given: set[tuple[Resource, Key]] = field(default_factory=set)
@@ -220,7 +220,7 @@ def plane_of_providers(folder: Path) -> AbstractContextManager[Path]:
 
 
 @contextmanager
-def world_of(plane: Path, site: Site, releases: list[Path]) -> Iterator[Providers]:
+def world_of(plane: Path, site: HttpServer, releases: list[Path]) -> Iterator[Providers]:
     with connected(plane) as client, connected(plane) as theirs:
         yield Providers(client, Clients(theirs), site, releases)
 
@@ -244,7 +244,7 @@ def providers(
         files = [folder / path for folder in releases if (folder / path).is_file()]
         return Response(body=files[0].read_bytes()) if files else Response(404)
 
-    with Site(answer) as site, world_of(provider_plane, site, releases) as world:
+    with HttpServer(answer) as site, world_of(provider_plane, site, releases) as world:
         monkeypatch.setenv("GITHUB_URL", site.url)
         monkeypatch.setenv("GITHUB_API_URL", site.url)
         yield world

@@ -19,8 +19,8 @@ from shared.components.repositories.releases import ReleaseRepository
 from shared.download import SourceError
 from shared.download.access import Access
 from shared.download.registry import Layer, Registry
+from tests.support.http_server import HttpServer, Request, Response
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
-from tests.support.site import Request, Response, Site
 
 METADATA = """apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
 kind: Metadata
@@ -31,8 +31,8 @@ BASE = "/o/r/releases"
 FILE = "core-components.yaml"
 
 
-def site(pages: Mapping[str, Response]) -> Site:
-    return Site(lambda asked: pages.get(asked.path, Response(404)))
+def site(pages: Mapping[str, Response]) -> HttpServer:
+    return HttpServer(lambda asked: pages.get(asked.path, Response(404)))
 
 
 def release(version: str, place: str = "download/") -> dict[str, Response]:
@@ -127,7 +127,7 @@ def private(asked: Request) -> Response:
 
 
 def test_token_opens_a_private_repository() -> None:
-    with Site(private) as server:
+    with HttpServer(private) as server:
         url = f"{server.url}{BASE}/latest/{FILE}"
         repository = ReleaseRepository(url, token="secret-token")
         assert repository.default_version() == "v1.1.0"
@@ -167,7 +167,7 @@ def test_failing_release_list_has_a_hint_at_spec_version(
 
 def test_host_with_its_own_ca_is_trusted_by_ca_crt(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
-    with Site(lambda asked: release("v1.1.0").get(asked.path, Response(404)), tls=tmp_path) as server:
+    with HttpServer(lambda asked: release("v1.1.0").get(asked.path, Response(404)), tls=tmp_path) as server:
         url = f"{server.url}{BASE}/v1.1.0/{FILE}"
         assert ReleaseRepository(url, ca=ca).fetch("v1.1.0") == FILES
         with pytest.raises(SourceError, match="not trusted"):
@@ -208,7 +208,7 @@ def test_version_is_downloaded_from_a_gitlab_package() -> None:
 
 
 def test_refusal_of_gitlab_names_the_token() -> None:
-    with Site(lambda _asked: Response(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
+    with HttpServer(lambda _asked: Response(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
         GitLabRepository(f"{server.url}{PACKAGE}/v1.0.0/{FILE}").fetch("v1.0.0")
 
 
@@ -313,7 +313,7 @@ def test_oci_layer_that_does_not_match_its_digest_is_refused() -> None:
             return Response(body=manifest, headers={"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
         return Response(body=b"X")
 
-    with Site(answer) as server, pytest.raises(SourceError, match="does not match its digest"):
+    with HttpServer(answer) as server, pytest.raises(SourceError, match="does not match its digest"):
         oci(f"{server.url}/org/provider").fetch("v1.1.0")
 
 

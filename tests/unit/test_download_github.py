@@ -17,7 +17,7 @@ from shared.download.access import Access
 from shared.download.github import GitHubReleases
 from shared.download.ingest import IngestLimits, ingest
 from shared.releases.sources.urls import from_url
-from tests.support.site import Request, Response, Site, files
+from tests.support.http_server import HttpServer, Request, Response, files
 
 TAG, TOKEN = "docker-ferrol-1-27-v1", "ghp_t0ken"
 REPOSITORY = "/api/v3/repos/org/repo"
@@ -32,7 +32,7 @@ def _json(value: Any, **headers: str) -> Response:
 class GitHub:
     """Assets are kept by another server, as at GitHub; `responses` has other responses by path."""
 
-    storage: Site
+    storage: HttpServer
     private: bool = True
     releases: list[dict[str, Any]] = field(default_factory=list)
     responses: dict[str, Response] = field(default_factory=dict)
@@ -74,22 +74,22 @@ class GitHub:
 @pytest.fixture
 def github() -> Iterator[GitHub]:
     kept = {f"/{number}?signature=s1gned": data for number, data in enumerate(CONTENT.values())}
-    with Site(files(kept)) as storage:
+    with HttpServer(files(kept)) as storage:
         yield GitHub(storage)
 
 
 @pytest.fixture
-def site(github: GitHub) -> Iterator[Site]:
-    with Site(github) as site:
+def site(github: GitHub) -> Iterator[HttpServer]:
+    with HttpServer(github) as site:
         yield site
 
 
 @pytest.fixture
-def source(site: Site) -> GitHubReleases:
+def source(site: HttpServer) -> GitHubReleases:
     return _source(site)
 
 
-def _source(site: Site, token: str = TOKEN) -> GitHubReleases:
+def _source(site: HttpServer, token: str = TOKEN) -> GitHubReleases:
     source = from_url(f"github+http://{site.host}/org/repo", Access(token=token))
     assert isinstance(source, GitHubReleases)
     return source
@@ -99,13 +99,13 @@ def _received(source: GitHubReleases, tag: str = TAG) -> dict[str, bytes]:
     return {file.name: file.data for file in ingest(source.fetch(tag), IngestLimits())}
 
 
-def test_release_is_fetched_by_its_tag(source: GitHubReleases, site: Site, github: GitHub) -> None:
+def test_release_is_fetched_by_its_tag(source: GitHubReleases, site: HttpServer, github: GitHub) -> None:
     assert _received(source) == CONTENT
     assert {asked.authorization for asked in site.requests} == {f"Bearer {TOKEN}"}
     assert [asked.authorization for asked in github.storage.requests] == [None, None]
 
 
-def test_public_release_needs_no_token(site: Site, github: GitHub) -> None:
+def test_public_release_needs_no_token(site: HttpServer, github: GitHub) -> None:
     github.private = False
     assert _received(_source(site, "")) == CONTENT
     assert {asked.authorization for asked in site.requests} == {None}
@@ -116,7 +116,7 @@ def test_assets_without_digest_are_accepted(source: GitHubReleases, github: GitH
     assert _received(source) == CONTENT
 
 
-def test_list_has_the_tags_of_all_pages(source: GitHubReleases, site: Site, github: GitHub) -> None:
+def test_list_has_the_tags_of_all_pages(source: GitHubReleases, site: HttpServer, github: GitHub) -> None:
     github.releases = [{"tag_name": f"t{number:03}", "name": f"title {number}"} for number in range(250)]
     github.releases[7] |= {"draft": True}
     github.releases[8] |= {"prerelease": True}
@@ -130,7 +130,7 @@ def test_absent_release_is_not_found(source: GitHubReleases) -> None:
             _received(source, tag)
 
 
-def test_absent_repository_is_a_permanent_error(site: Site) -> None:
+def test_absent_repository_is_a_permanent_error(site: HttpServer) -> None:
     with pytest.raises(SourceError, match="a private one needs a token"):
         _source(site, "").list()
 
@@ -158,7 +158,7 @@ def test_rate_limit_sets_the_delay_of_the_next_request(
     assert TOKEN not in str(caught.value)
 
 
-def test_refused_token_is_a_permanent_error(site: Site, github: GitHub) -> None:
+def test_refused_token_is_a_permanent_error(site: HttpServer, github: GitHub) -> None:
     github.responses = {"/releases": Response(401, b"{}")}
     with pytest.raises(SourceError, match="the token is not accepted") as caught:
         _source(site).list()

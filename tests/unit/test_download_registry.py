@@ -17,8 +17,8 @@ from shared.download.ingest import IngestLimits, ingest
 from shared.download.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, NotInRegistry, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, OciSource, media_type
 from shared.releases.sources.urls import from_url
+from tests.support.http_server import HttpServer, Request, Response
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
-from tests.support.site import Request, Response, Site
 
 TAG, NAME = "docker-ferrol-1-27-v1", "org/stacks"
 CONTENT = {"metadata.yaml": b"meta", "docker-ferrol-1-27-cluster-class-v1.tgz": bytes(300_000), "empty": b""}
@@ -111,7 +111,7 @@ def test_registry_with_its_own_ca_is_trusted_by_ca_crt(start_registry: StartRegi
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> Iterator[Site]:
+def tokens(tmp_path: Path) -> Iterator[HttpServer]:
     """Hands out tokens that the registry takes, signed with tls.key, to USER."""
     certificate(tmp_path)
 
@@ -121,7 +121,7 @@ def tokens(tmp_path: Path) -> Iterator[Site]:
         query = parse_qs(urlsplit(asked.path).query)
         return Response(body=json.dumps({"token": _signed(tmp_path, query["service"][0], query["scope"][0])}).encode())
 
-    with Site(answer) as site:
+    with HttpServer(answer) as site:
         yield site
 
 
@@ -160,7 +160,7 @@ def _signed(folder: Path, service: str, scope: str) -> str:
 
 
 def test_token_of_the_token_server_opens_the_registry(
-    start_registry: StartRegistry, tokens: Site, tmp_path: Path
+    start_registry: StartRegistry, tokens: HttpServer, tmp_path: Path
 ) -> None:
     token = {"realm": f"{tokens.url}/token", "service": "test service", "issuer": "test"}
     host = start_registry(auth={"token": token | {"rootcertbundle": str(tmp_path / "ca.crt")}})
@@ -183,8 +183,8 @@ def _challenged(realm: str) -> Response:
 def test_credentials_are_not_sent_without_tls(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with (
-        Site(lambda _: Response(body=b'{"token": "x"}')) as foreign,
-        Site(lambda _: _challenged(foreign.url), tmp_path) as tls,
+        HttpServer(lambda _: Response(body=b'{"token": "x"}')) as foreign,
+        HttpServer(lambda _: _challenged(foreign.url), tmp_path) as tls,
     ):
         source = OciSource(tls.host, NAME, Access(username=USER, password=PASSWORD, ca=ca))
         with pytest.raises(SourceError, match="in the clear") as caught:
@@ -194,7 +194,7 @@ def test_credentials_are_not_sent_without_tls(tmp_path: Path) -> None:
 
 
 def test_given_token_is_sent_to_the_registry_alone() -> None:
-    with Site(lambda _: Response(body=b"{}")) as foreign, Site(lambda _: _challenged(foreign.url)) as site:
+    with HttpServer(lambda _: Response(body=b"{}")) as foreign, HttpServer(lambda _: _challenged(foreign.url)) as site:
         with pytest.raises(SourceError, match="the credentials are not accepted"):
             OciSource(site.host, NAME, Access(token="t0ken"), plain=True).list()
         assert [asked.authorization for asked in site.requests] == ["Bearer t0ken"]
@@ -204,7 +204,7 @@ def test_given_token_is_sent_to_the_registry_alone() -> None:
 @pytest.mark.parametrize("realm", ["", "file:///etc/passwd", "//x"])
 def test_invalid_token_server_is_refused(realm: str) -> None:
     with (
-        Site(lambda _: _challenged(realm)) as site,
+        HttpServer(lambda _: _challenged(realm)) as site,
         pytest.raises(SourceError, match="names a token server that is no"),
     ):
         OciSource(site.host, NAME, KNOWN, plain=True).list()
@@ -212,7 +212,7 @@ def test_invalid_token_server_is_refused(realm: str) -> None:
 
 @pytest.mark.parametrize("answer", [b"", b"[]", b"{}", b'{"token": 1}', b'{"token": "a\\r\\nb: c"}', b'{"token": ""}'])
 def test_answer_without_a_token_is_an_error(answer: bytes) -> None:
-    with Site(lambda _: Response(body=answer)) as tokens, Site(lambda _: _challenged(tokens.url)) as site:
+    with HttpServer(lambda _: Response(body=answer)) as tokens, HttpServer(lambda _: _challenged(tokens.url)) as site:
         with pytest.raises(SourceError, match=r"no token|JSON|as a registry does"):
             OciSource(site.host, NAME, KNOWN, plain=True).list()
         assert len(site.requests) == 1
@@ -220,8 +220,8 @@ def test_answer_without_a_token_is_an_error(answer: bytes) -> None:
 
 def test_refused_token_is_requested_only_once() -> None:
     with (
-        Site(lambda _: Response(body=b'{"token": "x"}')) as tokens,
-        Site(lambda _: _challenged(tokens.url)) as site,
+        HttpServer(lambda _: Response(body=b'{"token": "x"}')) as tokens,
+        HttpServer(lambda _: _challenged(tokens.url)) as site,
     ):
         with pytest.raises(SourceError, match="the credentials are not accepted"):
             OciSource(site.host, NAME, KNOWN, plain=True).list()
@@ -243,26 +243,26 @@ def test_tags_of_all_pages_are_listed() -> None:
         body, link = pages[asked.path]
         return Response(body=body, headers={"Link": link})
 
-    with Site(answer) as site:
+    with HttpServer(answer) as site:
         assert OciSource(site.host, NAME, plain=True).list() == ["a", "b", "c"]
 
 
 def test_endless_pages_of_tags_are_limited() -> None:
-    with Site(lambda _: Response(body=b'{"tags": []}', headers={"Link": '</v2/>; rel="next"'})) as site:
+    with HttpServer(lambda _: Response(body=b'{"tags": []}', headers={"Link": '</v2/>; rel="next"'})) as site:
         assert OciSource(site.host, NAME, plain=True).list() == []
         assert len(site.requests) == 200
 
 
 @pytest.mark.parametrize("link", ["http://[", "file:///etc/passwd", "//[x]:y/"])
 def test_malformed_page_of_tags_is_an_error(link: str) -> None:
-    with Site(lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{link}>; rel="next"'})) as site:
+    with HttpServer(lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{link}>; rel="next"'})) as site:
         with pytest.raises(SourceError, match=r"not a URL|another host"):
             OciSource(site.host, NAME, plain=True).list()
         assert len(site.requests) == 1
 
 
 def test_page_link_to_another_host_is_refused() -> None:
-    with Site(lambda _: Response(body=b'{"tags": ["a"]}')) as foreign, Site(lambda _: Response()) as site:
+    with HttpServer(lambda _: Response(body=b'{"tags": ["a"]}')) as foreign, HttpServer(lambda _: Response()) as site:
         site.answer = lambda _: Response(body=b'{"tags": ["a"]}', headers={"Link": f'<{foreign.url}/v2/>; rel="next"'})
         with pytest.raises(SourceError, match="refers to another host"):
             OciSource(site.host, NAME, plain=True).list()
@@ -271,7 +271,7 @@ def test_page_link_to_another_host_is_refused() -> None:
 
 def test_blob_redirect_to_another_host_carries_no_credentials() -> None:
     manifest = _manifest()
-    with Site(lambda _: Response(body=b"data")) as storage, Site(lambda _: Response()) as site:
+    with HttpServer(lambda _: Response(body=b"data")) as storage, HttpServer(lambda _: Response()) as site:
 
         def answer(asked: Request) -> Response:
             if "/blobs/" in asked.path:
@@ -324,18 +324,21 @@ def test_malformed_manifest_is_refused(manifest: bytes, message: str) -> None:
             else Response(body=manifest, headers={"Content-Type": MANIFEST})
         )
 
-    with Site(answer) as site, pytest.raises(SourceError, match=message):
+    with HttpServer(answer) as site, pytest.raises(SourceError, match=message):
         _received(OciSource(site.host, NAME, plain=True))
 
 
 def test_manifest_that_does_not_match_its_digest_is_a_transient_error() -> None:
     headers = {"Content-Type": MANIFEST, "Docker-Content-Digest": f"sha256:{'0' * 64}"}
-    with Site(lambda _: Response(body=_manifest(), headers=headers)) as site, pytest.raises(SourceError) as caught:
+    with (
+        HttpServer(lambda _: Response(body=_manifest(), headers=headers)) as site,
+        pytest.raises(SourceError) as caught,
+    ):
         _received(OciSource(site.host, NAME, plain=True))
     assert "does not match its digest" in str(caught.value)
     assert caught.value.transient
     with (
-        Site(lambda _: Response(body=_manifest(), headers={"Content-Type": MANIFEST})) as site,
+        HttpServer(lambda _: Response(body=_manifest(), headers={"Content-Type": MANIFEST})) as site,
         Registry(site.host, NAME, plain=True) as client,
         pytest.raises(SourceError, match="does not match its digest"),
     ):

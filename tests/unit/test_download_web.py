@@ -12,8 +12,8 @@ import pytest
 from shared.download import SourceError
 from shared.download.web import MAX_DOCUMENT, HttpSession, retry_after
 from shared.redaction import redact_url
+from tests.support.http_server import HttpServer, Request, Response, files
 from tests.support.registry import certificate
-from tests.support.site import Request, Response, Site, files
 
 SECRET = "Bearer t0ken"
 
@@ -31,7 +31,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_redirect_to_another_host_carries_no_credentials() -> None:
-    with Site(files({"/end": b"there", "/again": b""})) as other, Site(lambda _: Response()) as site:
+    with HttpServer(files({"/end": b"there", "/again": b""})) as other, HttpServer(lambda _: Response()) as site:
         moved = {"/a": "/b", "/b": f"{other.url}/end"}
         site.answer = lambda asked: Response(302, b"x", {"Location": moved[asked.path]})
         assert _read(f"{site.url}/a", SECRET) == b"there"
@@ -40,7 +40,7 @@ def test_redirect_to_another_host_carries_no_credentials() -> None:
 
 
 def test_credentials_are_not_sent_again_after_a_redirect_back() -> None:
-    with Site(lambda _: Response()) as other, Site(lambda _: Response()) as site:
+    with HttpServer(lambda _: Response()) as other, HttpServer(lambda _: Response()) as site:
         other.answer = lambda _: Response(302, b"", {"Location": f"{site.url}/end"})
         site.answer = lambda asked: (
             Response(302, b"", {"Location": other.url}) if asked.path == "/a" else Response(body=b"end")
@@ -54,7 +54,7 @@ def test_credentials_are_not_sent_again_after_a_redirect_back() -> None:
 )
 def test_redirect_to_another_scheme_is_refused(target: str) -> None:
     with (
-        Site(lambda _: Response(302, b"", {"Location": target})) as site,
+        HttpServer(lambda _: Response(302, b"", {"Location": target})) as site,
         pytest.raises(SourceError, match=r"/a redirects to .*, which is refused"),
     ):
         _read(f"{site.url}/a")
@@ -63,14 +63,14 @@ def test_redirect_to_another_scheme_is_refused(target: str) -> None:
 @pytest.mark.parametrize("target", ["http://[", "//[x", "http://host:port/"])
 def test_redirect_to_an_invalid_url_is_refused(target: str) -> None:
     with (
-        Site(lambda _: Response(302, b"", {"Location": target})) as site,
+        HttpServer(lambda _: Response(302, b"", {"Location": target})) as site,
         pytest.raises(SourceError, match=r"not a URL|which is refused"),
     ):
         _read(f"{site.url}/a")
 
 
 def test_number_of_redirects_is_limited() -> None:
-    with Site(lambda _: Response(302, b"", {"Location": "/again"})) as site:
+    with HttpServer(lambda _: Response(302, b"", {"Location": "/again"})) as site:
         with pytest.raises(SourceError, match="more than 5 redirects"):
             _read(f"{site.url}/a")
         assert len(site.requests) == 6
@@ -79,8 +79,8 @@ def test_number_of_redirects_is_limited() -> None:
 def test_redirect_from_https_to_http_is_refused(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
     with (
-        Site(files({"/": b"plain"})) as plain,
-        Site(lambda _: Response(302, b"", {"Location": plain.url}), tmp_path) as tls,
+        HttpServer(files({"/": b"plain"})) as plain,
+        HttpServer(lambda _: Response(302, b"", {"Location": plain.url}), tmp_path) as tls,
     ):
         with HttpSession(ca) as session, pytest.raises(SourceError, match="which is refused"):
             session.get(tls.url)
@@ -89,7 +89,7 @@ def test_redirect_from_https_to_http_is_refused(tmp_path: Path) -> None:
 
 def test_own_ca_is_trusted(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
-    with Site(files({"/": b"safe"}), tmp_path) as site:
+    with HttpServer(files({"/": b"safe"}), tmp_path) as site:
         with HttpSession(ca) as session:
             assert session.get(f"{site.url}/").read() == b"safe"
         with (
@@ -106,8 +106,8 @@ def test_own_ca_is_trusted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "[fd00:ec2::254]"])
 def test_metadata_services_are_refused_also_by_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        Site(lambda _: Response(302, b"", {"Location": f"http://{host}/latest"})) as site,
-        Site(files({})) as proxy,
+        HttpServer(lambda _: Response(302, b"", {"Location": f"http://{host}/latest"})) as site,
+        HttpServer(files({})) as proxy,
     ):
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -118,7 +118,7 @@ def test_metadata_services_are_refused_also_by_proxy(host: str, monkeypatch: pyt
 
 
 def test_truncated_body_is_a_transient_error() -> None:
-    with Site(lambda _: Response(body=b"half", length=8)) as site, pytest.raises(SourceError) as caught:
+    with HttpServer(lambda _: Response(body=b"half", length=8)) as site, pytest.raises(SourceError) as caught:
         _read(f"{site.url}/a?token=t0ken")
     assert caught.value.transient
     assert str(caught.value).startswith(f"{site.url}/a does not answer")
@@ -130,7 +130,7 @@ def test_long_document_is_refused_early() -> None:
             yield bytes(64 * 1024)
 
     with (
-        Site(lambda _: Response(body=endless())) as site,
+        HttpServer(lambda _: Response(body=endless())) as site,
         pytest.raises(SourceError, match=f"more than {MAX_DOCUMENT} bytes"),
     ):
         _read(site.url)
@@ -145,7 +145,7 @@ def test_slow_answer_ends_at_the_deadline() -> None:
     """Each read is in time; only their sum is not."""
     ended = threading.Event()
     try:
-        with Site(lambda _: Response(body=_drops(ended))) as site, pytest.raises(SourceError) as caught:
+        with HttpServer(lambda _: Response(body=_drops(ended))) as site, pytest.raises(SourceError) as caught:
             _read(f"{site.url}/a", total=0.3)
     finally:
         ended.set()
@@ -161,7 +161,7 @@ def test_silent_server_ends_at_the_read_timeout() -> None:
         return Response()
 
     try:
-        with Site(silent) as site, pytest.raises(SourceError, match="does not answer") as caught:
+        with HttpServer(silent) as site, pytest.raises(SourceError, match="does not answer") as caught:
             _read(site.url, read=0.1)
     finally:
         ended.set()
@@ -169,7 +169,7 @@ def test_silent_server_ends_at_the_read_timeout() -> None:
 
 
 def test_deadline_is_for_all_requests_together() -> None:
-    with Site(files({"/": b"x"})) as site, HttpSession(total=600) as session:
+    with HttpServer(files({"/": b"x"})) as site, HttpSession(total=600) as session:
         assert session.get(f"{site.url}/").read() == b"x"
         session.deadline -= 600
         with pytest.raises(SourceError, match="takes longer"):
@@ -178,7 +178,7 @@ def test_deadline_is_for_all_requests_together() -> None:
 
 
 def test_refused_connection_is_a_transient_error() -> None:
-    with Site(files({})) as site:
+    with HttpServer(files({})) as site:
         pass
     with pytest.raises(SourceError, match=f"{site.url}/a does not answer: Connection refused") as caught:
         _read(f"{site.url}/a?t0ken")
@@ -186,7 +186,10 @@ def test_refused_connection_is_a_transient_error() -> None:
 
 
 def test_proxy_of_the_settings_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Site(lambda asked: Response(body=asked.path.encode())) as proxy, Site(files({"/x": b"direct"})) as site:
+    with (
+        HttpServer(lambda asked: Response(body=asked.path.encode())) as proxy,
+        HttpServer(files({"/x": b"direct"})) as site,
+    ):
         monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:pa%3Ass@{proxy.host}")
         assert _read("http://releases.invalid/x", SECRET) == b"http://releases.invalid/x"
         assert proxy.requests[0].headers["Proxy-Authorization"] == "Basic dXNlcjpwYTpzcw=="
@@ -210,7 +213,7 @@ def test_unusable_proxy_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_https_goes_through_a_tunnel_of_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Site(files({})) as proxy:
+    with HttpServer(files({})) as proxy:
         monkeypatch.setenv("https_proxy", proxy.host)
         with pytest.raises(SourceError, match=r"https://releases\.invalid/x does not answer") as caught:
             _read("https://releases.invalid/x")
@@ -240,7 +243,7 @@ def test_https_goes_through_a_tunnel_of_the_proxy(monkeypatch: pytest.MonkeyPatc
 def test_status_code_decides_message_and_retry(
     status: int, headers: dict[str, str], transient: bool, seconds: float | None, message: str
 ) -> None:
-    with Site(lambda _: Response(status, b"text of a stranger", headers)) as site, HttpSession() as session:
+    with HttpServer(lambda _: Response(status, b"text of a stranger", headers)) as site, HttpSession() as session:
         error = session.get(f"{site.url}/a?t0ken", SECRET).error("way out")
     assert (error.transient, error.retry_after) == (transient, seconds)
     with pytest.raises(SourceError, match=message):

@@ -7,14 +7,14 @@ import pytest
 from shared.event import REFERENCE, RESOURCE, change_event
 from shared.runtime.emit import emit
 from shared.triggers import Triggers
-from tests.support.receiver import Receiver
+from tests.support.event_receiver import EventReceiver
 
 TRIGGERS = Triggers("f", emits=(REFERENCE + "update",))
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}}
 
 
 def test_emit_posts_declared_events_to_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         answer = emit(TRIGGERS, [change_event(OBJECT, "update", source="/f", reference=True)], "sent")
     assert (answer.status, [event.key for _, event, _ in receiver.received]) == (204, [("n", "c")])
@@ -22,7 +22,7 @@ def test_emit_posts_declared_events_to_the_sink(monkeypatch: pytest.MonkeyPatch)
 
 def test_emit_raises_for_an_undeclared_event_type(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a cluster it would be lost: there is no Trigger for it."""
-    with Receiver() as receiver:
+    with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         with pytest.raises(ValueError, match=f"f does not declare that it emits {RESOURCE}update"):
             emit(TRIGGERS, [change_event(OBJECT, "update", source="/f")], "sent")

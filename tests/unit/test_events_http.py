@@ -16,7 +16,7 @@ from events.ingress import Ingress
 from events.replay import replay_to
 from shared.event import Event, change_event, own_event
 from shared.runtime.answer import Answer
-from tests.support.receiver import Receiver
+from tests.support.event_receiver import EventReceiver
 
 EVENT = change_event(
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "one"}}, "add", source="test"
@@ -52,14 +52,14 @@ def delivering(url: str, *, single: bool = False) -> Iterator[HttpDelivery]:
     ids=lambda answer: str(answer.status),
 )
 def test_http_delivery_returns_the_answer_of_the_function(answer: Answer) -> None:
-    with Receiver(lambda _function, _event: answer) as receiver, delivering(receiver.url) as deliver:
+    with EventReceiver(lambda _function, _event: answer) as receiver, delivering(receiver.url) as deliver:
         assert deliver("cluster", EVENT) == answer
     [(function, event, _)] = receiver.received
     assert (function, event) == ("cluster", EVENT)
 
 
 def test_http_delivery_with_single_posts_to_the_url_itself() -> None:
-    with Receiver() as receiver, delivering(receiver.url + "/default/broker", single=True) as deliver:
+    with EventReceiver() as receiver, delivering(receiver.url + "/default/broker", single=True) as deliver:
         assert deliver("sink", EVENT).status == 204
     assert receiver.received[0][0] == "default/broker"
 
@@ -143,13 +143,16 @@ def test_ingress_uses_a_given_listening_socket() -> None:
 
 def test_replay_to_retries_failures_and_counts_the_last_answers() -> None:
     script = [Answer(503, retry_after=0.01), Answer(204), Answer(400), *[Answer(500)] * 2]
-    with Receiver(lambda _function, _event: script.pop(0)) as receiver:
+    with EventReceiver(lambda _function, _event: script.pop(0)) as receiver:
         assert replay_to(receiver.url, [EVENT] * 3, attempts=2, longest_wait=0.01) == {204: 1, 400: 1, 500: 1}
     assert not script
 
 
 def test_reply_round_trips_over_http() -> None:
-    with Receiver(lambda _function, _event: Answer(200, reply=REPLY)) as receiver, delivering(receiver.url) as deliver:
+    with (
+        EventReceiver(lambda _function, _event: Answer(200, reply=REPLY)) as receiver,
+        delivering(receiver.url) as deliver,
+    ):
         reply = deliver("cluster", EVENT).reply
     assert reply is not None
     assert json.loads(reply.to_json()) == json.loads(REPLY.to_json())

@@ -13,7 +13,7 @@ from shared.releases.sources import Listing
 from shared.releases.sources.chain import SourceChain
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource
-from tests.support.site import Site, files
+from tests.support.http_server import HttpServer, files
 
 DOWN = HttpSource("http://127.0.0.1:1")
 
@@ -62,7 +62,7 @@ def test_failing_source_does_not_hide_releases_of_others_in_lists(folders: tuple
     assert "127.0.0.1:1" in listed.problem
     nested = SourceChain((SourceChain((DOWN, folders[0])), folders[1])).list()
     assert (list(nested), nested) == (["both", "one", "two"], listed)
-    with Site(files({})) as site, pytest.raises(SourceError, match="does not answer"):
+    with HttpServer(files({})) as site, pytest.raises(SourceError, match="does not answer"):
         SourceChain((DOWN, HttpSource(site.url))).list()
 
 

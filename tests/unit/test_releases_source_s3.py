@@ -10,7 +10,7 @@ from shared.download.ingest import IngestLimits, ingest
 from shared.releases.sources.s3 import S3Source
 from shared.releases.sources.urls import from_env, from_url
 from shared.storage import ObjectStore
-from tests.support.site import Response, Site
+from tests.support.http_server import HttpServer, Response
 
 TAG = "docker-ferrol-1-27-v1"
 CONTENT = {"metadata.yaml": b"meta", "with space+&=ü.tgz": bytes(300_000)}
@@ -64,7 +64,7 @@ def test_objects_of_all_pages_are_listed(bucket: ObjectStore) -> None:
 
 def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
     listing = b"<ListBucketResult><Contents><Key>t/a</Key><Size>1</Size></Contents></ListBucketResult>"
-    with Site(lambda asked: Response(body=listing if "list-type" in asked.path else b"x")) as site:
+    with HttpServer(lambda asked: Response(body=listing if "list-type" in asked.path else b"x")) as site:
         access = Access(access_key="AKIA1", secret_key="s3cret", endpoint=site.url, region="eu-x-1")
         assert _received(_source("s3://bucket", access, local=False), "t") == {"a": b"x"}
         assert len(site.requests) == 2
@@ -76,7 +76,7 @@ def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
 @pytest.mark.usefixtures("object_store")
 def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment has keys and an endpoint; neither is used."""
-    with Site(lambda _: Response(403)) as site:
+    with HttpServer(lambda _: Response(403)) as site:
         source = _source("s3://bucket", Access(endpoint=site.url), local=False)
         with pytest.raises(SourceError, match="keys are needed"):
             source.list()
@@ -104,7 +104,7 @@ def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: py
     ],
 )
 def test_unusable_answer_is_an_error(response: Response, message: str, transient: bool) -> None:
-    with Site(lambda _: response) as site, pytest.raises(SourceError, match=message) as caught:
+    with HttpServer(lambda _: response) as site, pytest.raises(SourceError, match=message) as caught:
         _received(_source("s3://bucket", Access(access_key="a", secret_key="s3cret", endpoint=site.url)), "t")
     assert caught.value.transient is transient
     assert "s3cret" not in str(caught.value)

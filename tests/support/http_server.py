@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
+from typing import Any, Self
 from urllib.parse import unquote
 
 
@@ -17,6 +19,7 @@ class Request:
     path: str
     """The path with its query."""
     headers: Mapping[str, str]
+    body: bytes = b""
 
     @property
     def authorization(self) -> str | None:
@@ -32,22 +35,31 @@ class Response:
     """The value of Content-Length, if not the real length."""
 
 
-class Site:
-    """A context manager; `tls` is a folder with tls.crt and tls.key."""
+class HttpServer:
+    """Answers GET and POST with `answer`; a context manager.
 
-    def __init__(self, answer: Callable[[Request], Response], tls: Path | None = None) -> None:
+    `tls` is a folder with tls.crt and tls.key; with port 0 the system chooses a free port.
+    """
+
+    def __init__(self, answer: Callable[[Request], Response], tls: Path | None = None, *, port: int = 0) -> None:
         self.answer = answer
         self.requests: list[Request] = []
-        site = self
+        http_server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             disable_nagle_algorithm = True
 
             def do_GET(self) -> None:
-                request = Request(self.path, {name.title(): value for name, value in self.headers.items()})
-                site.requests.append(request)
-                response = site.answer(request)
+                self._respond(b"")
+
+            def do_POST(self) -> None:
+                self._respond(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def _respond(self, body: bytes) -> None:
+                request = Request(self.path, {name.title(): value for name, value in self.headers.items()}, body)
+                http_server.requests.append(request)
+                response = http_server.answer(request)
                 self.send_response(response.status)
                 for name, value in response.headers.items():
                     self.send_header(name, value)
@@ -72,19 +84,22 @@ class Site:
             daemon_threads = True
             block_on_close = False
 
-            def handle_error(self, request: object, client_address: object) -> None:
+            def handle_error(self, request: Any, client_address: Any) -> None:
                 """Ignores clients that close the connection, which some tests do."""
+                if not isinstance(sys.exception(), OSError):
+                    super().handle_error(request, client_address)
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(tls / "tls.crt", tls / "tls.key")
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self.host = f"127.0.0.1:{self._server.server_address[1]}"
+        self.port: int = self._server.server_address[1]
+        self.host = f"127.0.0.1:{self.port}"
         self.url = f"{'https' if tls else 'http'}://{self.host}"
 
-    def __enter__(self) -> Site:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
