@@ -21,8 +21,8 @@ from shared.kube import Client
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.conftest import NAMESPACE
-from tests.support.addons import Addons, owned
 from tests.support.releases import write_release
+from tests.support.swept_addons import SweptAddons, owned
 
 AT_ONCE = 8
 CHART = """{{ range until 5 }}
@@ -67,9 +67,9 @@ def test_one_server_applies_addons_to_many_clusters_concurrently(
     def live(number: int) -> str:
         namespace = f"test-{uuid.uuid4().hex[:8]}"
         management.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        addons = Addons(management, deliver, namespace, kubeconfig.read_bytes())
+        addons = SweptAddons(management, namespace, kubeconfig.read_bytes(), deliver)
         for name in names:
-            addons.want(name)
+            addons.apply_class(name)
             addons.until(partial(addons.ready, name), name)
         return namespace
 

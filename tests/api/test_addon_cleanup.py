@@ -28,7 +28,7 @@ from tests.support.objects import EVENT
 from tests.support.planes import running_plane
 from tests.support.releases import write_release
 from tests.support.until import until
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
@@ -280,7 +280,7 @@ def test_cluster_that_is_not_being_deleted_is_not_cleaned_up(world: World, cloud
     assert hook(world) == 10
     assert not world.addon()["spec"].get("hook")
     # Also the clean-up itself checks that the Cluster is being deleted.
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": BEFORE_CLUSTER_DELETE}})
+    world.client.patch(CLUSTER_ADDON, world.addon_key, {"spec": {"hook": BEFORE_CLUSTER_DELETE}})
     assert clean(world).status == 204
     assert cloud.names(SERVICE, deleting=True) == []
     assert CLEANED_UP not in str(world.addon()["status"])
@@ -301,7 +301,7 @@ def test_cleanup_of_an_earlier_cluster_of_the_same_name_is_ignored(deleted_clust
     cloud.service("public")
     hook(deleted_cluster)
     patch = {"spec": {"clusterRef": {**deleted_cluster.addon()["spec"]["clusterRef"], "uid": "of-an-earlier-one"}}}
-    deleted_cluster.client.patch(CLUSTER_ADDON, Key(deleted_cluster.namespace, ADDON), patch)
+    deleted_cluster.client.patch(CLUSTER_ADDON, deleted_cluster.addon_key, patch)
     assert clean(deleted_cluster).status == 204
     assert cloud.names(SERVICE, deleting=True) == []
     assert hook(deleted_cluster) == 0

@@ -6,17 +6,17 @@ import base64
 import random
 
 from shared.api.resources import CLUSTER_ADDON
-from shared.kube import Key, Object, dig
+from shared.kube import Object, dig
 from shared.runtime import Answer
 from tests.support.releases import HOOK_STAGES, write_release, write_stages
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 OLD, NEW = "test-stack-1-36-v1", "test-stack-1-36-v2"
 
 
 def back(world: World) -> Answer:
     annotations = {"capi-functions.dev/rollback-from": NEW}
-    key = Key(world.namespace, ADDON)
+    key = world.addon_key
     world.client.patch(CLUSTER_ADDON, key, {"metadata": {"annotations": annotations}})
     return world.settle()
 
@@ -40,7 +40,7 @@ def test_second_apply_of_a_release_keeps_the_manifest_of_the_former_one(world: W
         world.cluster(write_stages(world.releases, version, HOOK_STAGES, charts))
         world.secret()
         world.settle()
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": "AfterClusterUpgrade"}})
+    world.client.patch(CLUSTER_ADDON, world.addon_key, {"spec": {"hook": "AfterClusterUpgrade"}})
     assert world.settle().retry_after is None
     assert history(world) == [NEW, OLD]
     back(world)

@@ -16,7 +16,7 @@ from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.objects import widgets_crd
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
-from tests.support.world import ADDON, JOB, World
+from tests.support.world import JOB, World
 
 # -- conflicts ---------------------------------------------------------------------------------------------------
 
@@ -356,7 +356,7 @@ def test_objects_that_stay_unready_are_reported_after_the_timeout(world: World) 
     for condition in conditions:
         condition["lastTransitionTime"] = "2020-01-01T00:00:00Z"
     patch = {"status": {"conditions": conditions}}
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch, subresource="status")
+    world.client.patch(CLUSTER_ADDON, world.addon_key, patch, subresource="status")
     assert world.settle().retry_after == 60.0
     assert world.condition("ObjectsReady")["reason"] == "ObjectsNotReady"
     assert "not ready after 1 s" in world.event_messages()["ObjectsNotReady"]
@@ -461,7 +461,7 @@ def test_hooks_that_do_not_complete_are_reported_after_the_timeout(world: World)
     for condition in conditions:
         condition["lastTransitionTime"] = "2020-01-01T00:00:00Z"
     status = {"status": {"conditions": conditions}}
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), status, subresource="status")
+    world.client.patch(CLUSTER_ADDON, world.addon_key, status, subresource="status")
     assert world.settle().retry_after == 60.0
     condition = world.condition("HelmChartApplied")
     assert (condition["reason"], condition["severity"]) == ("ObjectsNotReady", "Warning")
@@ -488,7 +488,7 @@ def test_rollback_needs_no_release(world: World) -> None:
     assert [entry["clusterStack"] for entry in dig(world.addon(), "status.history")] == [bad, good]
     world.clients.releases.delete(good)
     annotation = {"metadata": {"annotations": {"capi-functions.dev/rollback-from": bad}}}
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), annotation)
+    world.client.patch(CLUSTER_ADDON, world.addon_key, annotation)
     assert world.settle().retry_after is None
     assert world.names() == ["a", "b"]
     assert world.read("a")["data"]["k"] == "1"
@@ -514,7 +514,7 @@ def test_rollback_without_a_stored_manifest_fails(world: World) -> None:
     world.secret()
     world.settle()
     annotation = {"metadata": {"annotations": {"capi-functions.dev/rollback-from": name}}}
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), annotation)
+    world.client.patch(CLUSTER_ADDON, world.addon_key, annotation)
     assert world.settle().retry_after == 60.0
     assert world.condition("HelmChartApplied")["reason"] == "RollbackFailed"
     assert world.names() == ["a"]

@@ -290,7 +290,7 @@ def test_concurrent_clusters_do_not_mix_their_charts(management: Client, world: 
     for number in range(1, 7):
         name = f"{world.namespace}-{number}"
         management.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        one = World(management, world.clients, name, world.releases, kubeconfig.read_bytes())
+        one = World(management, name, kubeconfig.read_bytes(), world.clients, world.releases)
         one.cluster(write_release(world.releases, f"v{number}", [one.map("m", str(number))]))
         one.secret()
         worlds.append(one)

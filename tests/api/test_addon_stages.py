@@ -13,7 +13,7 @@ from shared.event import change_event
 from shared.kube import Client, Key, dig
 from tests.support.planes import connected, running_plane
 from tests.support.releases import HOOK_STAGES, config_map, write_release, write_stages
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 BOTH = """
   AfterControlPlaneInitialized: &stages
@@ -103,7 +103,7 @@ def test_overdue_condition_is_reported(world: World) -> None:
     world.settle()
     stages = dig(world.addon(), "status.stages")
     stages[0]["since"] = "2020-01-01T00:00:00Z"
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"status": {"stages": stages}}, subresource="status")
+    world.client.patch(CLUSTER_ADDON, world.addon_key, {"status": {"stages": stages}}, subresource="status")
     assert world.settle().retry_after == 20.0
     found = world.condition("EvaluatedCEL")
     assert (found["reason"], found["severity"]) == ("PostConditionOverdue", "Warning")
@@ -250,7 +250,7 @@ def test_stages_after_the_cluster_upgrade_are_applied(world: World) -> None:
     world.secret()
     world.settle()
     assert world.names() == ["net"]
-    key = Key(world.namespace, ADDON)
+    key = world.addon_key
     world.client.patch(CLUSTER_ADDON, key, {"spec": {"hook": "AfterClusterUpgrade"}})
     assert world.settle().retry_after is None
     assert world.names() == ["late", "net"]
@@ -281,7 +281,7 @@ def test_addons_are_rendered_again_once_the_new_kubernetes_is_live(
     live = world.client.request("GET", "/version")["gitVersion"]
     assert dig(world.addon(), "status.kubernetesVersion") == live
     # As after an upgrade of the control plane: the addon has the former version.
-    key = Key(world.namespace, ADDON)
+    key = world.addon_key
     old = {"status": {"kubernetesVersion": "v1.35.0", "digest": "sha256:of-then"}}
     world.client.patch(CLUSTER_ADDON, key, old, subresource="status")
     world.client.patch(CONFIG_MAP, Key(world.namespace, "told"), {"data": {"version": "v1.35.0"}})
@@ -318,7 +318,7 @@ def test_addons_of_cluster_stack_operator_are_adopted(world: World, workload: tu
     cluster = world.cluster(name)
     world.secret(kubeconfig)
     world.call("addon_create", change_event(cluster, "add", source="/test"))
-    key = Key(world.namespace, ADDON)
+    key = world.addon_key
     world.client.patch(CLUSTER_ADDON, key, {"spec": {"clusterStack": name, "version": "v1"}})
     ready = {"status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     conditions = [{**ready, "type": type_} for type_ in ("Ready", "ClusterReady", "HelmChartApplied")]

@@ -14,10 +14,11 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier.policy import PREFIX
 from shared.event import PING, Event
 from shared.kube import Key, Object, dig
+from tests.support.demo_cluster import ADDON
 from tests.support.event_receiver import EventReceiver
 from tests.support.objects import EVENT, printed_rows
 from tests.support.releases import STACK, write_release, write_stages
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 STAGES = """
   AfterControlPlaneInitialized: &stages
@@ -277,7 +278,7 @@ def test_sweep_recovers_from_lost_events(world: World, lost: str) -> None:
         world.cluster(second)
     elif lost == "rollback":
         patch = {"metadata": {"annotations": {PREFIX + "rollback-from": second}}}
-        world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch)
+        world.client.patch(CLUSTER_ADDON, world.addon_key, patch)
     else:
         world.cluster(first, paused=True)
         world.settle()

@@ -18,10 +18,11 @@ from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.releases.source_resolution import source_of_stack
 from shared.runtime import Answer
+from tests.support.demo_cluster import ADDON
 from tests.support.objects import EVENT, widgets_crd
 from tests.support.releases import STACK, archive, config_map, write_release
 from tests.support.until import until
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 
 def test_first_apply_creates_objects_and_makes_the_addon_ready(world: World) -> None:
@@ -48,7 +49,7 @@ def test_first_apply_creates_objects_and_makes_the_addon_ready(world: World) -> 
 def test_addon_is_created_once_a_paused_cluster_is_resumed(world: World) -> None:
     name = write_release(world.releases, "v1", [world.map("a")])
     world.call("addon_create", change_event(world.cluster(name, paused=True), "add", source="/test"))
-    assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
+    assert world.client.find(CLUSTER_ADDON, world.addon_key) is None
     world.call("addon_create", change_event(world.cluster(name), "update", source="/test"))
     assert world.addon()
 
@@ -398,7 +399,7 @@ def test_cluster_of_no_cluster_stack_gets_no_addon(world: World, class_name: str
     world.cluster(class_name)
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     assert world.call("addon_create", change_event(cluster, "add", source="/test")).status == 204
-    assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
+    assert world.client.find(CLUSTER_ADDON, world.addon_key) is None
 
 
 def test_cluster_with_null_topology_gets_no_addon(world: World) -> None:
@@ -413,7 +414,7 @@ def test_deleted_addon_is_recreated(world: World) -> None:
     world.secret()
     world.settle()
     addon = world.addon()
-    key = Key(world.namespace, ADDON)
+    key = world.addon_key
     world.client.delete(CLUSTER_ADDON, key)
     world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
     assert world.client.find(CLUSTER_ADDON, key) is None
@@ -578,9 +579,9 @@ def test_addon_of_a_paused_cluster_can_be_deleted(world: World) -> None:
     world.secret()
     world.settle()
     world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"spec": {"paused": True}})
-    world.client.delete(CLUSTER_ADDON, Key(world.namespace, ADDON))
+    world.client.delete(CLUSTER_ADDON, world.addon_key)
     addon = world.addon()
     assert addon["metadata"]["deletionTimestamp"]
     assert world.call("addon_apply", change_event(addon, "update", source="/test")).status == 204
-    assert world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)) is None
+    assert world.client.find(CLUSTER_ADDON, world.addon_key) is None
     assert world.names() == ["a"]

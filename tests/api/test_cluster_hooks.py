@@ -37,7 +37,7 @@ from tests.support import processes
 from tests.support.accounts import as_account
 from tests.support.objects import EVENT
 from tests.support.releases import write_release
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 PATHS = {handler.hook: handler.path for handler in HANDLERS}
 HOST = "cluster-hooks.capi-functions.svc"
@@ -149,7 +149,7 @@ def backdate(world: World, **by: float) -> None:
     assert begun is not None
     earlier = HookWait(begun.hook, begun.target, begun.since - timedelta(**by)).dump()
     patch = {"metadata": {"annotations": {WAIT_ANNOTATION: earlier}}}
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), patch)
+    world.client.patch(CLUSTER_ADDON, world.addon_key, patch)
 
 
 def warnings(world: World, reason: str) -> list[Object]:

@@ -21,7 +21,7 @@ from tests.support.api_proxy import Proxy, Request, api_server, cut_before
 from tests.support.http_server import HttpServer, files
 from tests.support.objects import metadata_of, widgets_crd
 from tests.support.releases import STACK, config_map, write_release, write_stages
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
@@ -330,7 +330,7 @@ def test_notes_name_pause_rollback_and_drift_policy(world: World, plan: Plan) ->
     assert "drift: repair (now ignore)" in note
     world.cluster(name, policy={"drift": "repair"}, paused=True)
     annotation: Object = {"metadata": {"annotations": {"capi-functions.dev/rollback-from": name}}}
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), annotation)
+    world.client.patch(CLUSTER_ADDON, world.addon_key, annotation)
     paused, rolled_back = plan()["notes"]
     assert "is paused" in paused
     assert "rolled back from this class" in rolled_back

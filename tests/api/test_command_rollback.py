@@ -17,7 +17,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event
 from shared.kube import Key, Object, dig
 from tests.support.releases import write_release
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 Run = Callable[..., Result]
 
@@ -77,7 +77,7 @@ def test_rollback_waits_and_prints_progress(world: World, run: Run) -> None:
         while not messages and not waiting.done():
             # The command prints each new message, so it has to see the waiting state before the function runs.
             status: Object = {"status": {"conditions": [_condition("Ready", "Busy")]}}
-            world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), status, subresource="status")
+            world.client.patch(CLUSTER_ADDON, world.addon_key, status, subresource="status")
             time.sleep(0.1)
         assert messages == ["Busy: for a test"]
         assert not waiting.done()

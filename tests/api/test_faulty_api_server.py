@@ -21,7 +21,6 @@ from shared.clients import Clients
 from shared.kube import Client, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.support.addons import Addons, owned
 from tests.support.api_proxy import (
     Cut,
     Exchange,
@@ -40,6 +39,7 @@ from tests.support.api_proxy import (
 from tests.support.event_receiver import EventReceiver
 from tests.support.objects import EVENT
 from tests.support.releases import config_map, write_release
+from tests.support.swept_addons import SweptAddons, owned
 
 SECRETS = {"password": "hunter2-of-the-addons", "token": "tok-5f4dcc3b5aa7"}
 LONGEST_WAIT = 60.0
@@ -62,13 +62,13 @@ def addons(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-) -> Addons:
+) -> SweptAddons:
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
     # A tenth of the default timeouts, so that hanging requests fail sooner.
     monkeypatch.setitem(Client.__init__.__kwdefaults__ or {}, "timeout", (0.5, 1.0))
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(logging.getLogger("capi-functions"), "propagate", True)
-    return Addons(management, InProcessDelivery(catalog.handler, clients), namespace, workload.kubeconfig)
+    return SweptAddons(management, namespace, workload.kubeconfig, InProcessDelivery(catalog.handler, clients))
 
 
 def chart(namespace: str, value: str = "1") -> list[Object]:
@@ -81,7 +81,7 @@ def chart(namespace: str, value: str = "1") -> list[Object]:
     return [*(config_map(f"m{number}", value, namespace) for number in range(12)), secret]
 
 
-def complete(addons: Addons, value: str = "1") -> None:
+def complete(addons: SweptAddons, value: str = "1") -> None:
     """Asserts that all objects exist with this value and are in the inventory."""
     maps = owned(addons.client, CONFIG_MAP, addons.namespace)
     assert {name: obj["data"]["k"] for name, obj in maps.items()} == {f"m{number}": value for number in range(12)}
@@ -93,7 +93,7 @@ def complete(addons: Addons, value: str = "1") -> None:
     assert {entry["status"] for entry in addons.inventory().values()} == {"synced"}
 
 
-def waiting(addons: Addons, answer: Answer | None) -> str:
+def waiting(addons: SweptAddons, answer: Answer | None) -> str:
     """Asserts that the addon is requeued and that `Ready` says why; returns the message."""
     assert answer is not None
     assert answer.status in (202, 503)
@@ -106,7 +106,7 @@ def waiting(addons: Addons, answer: Answer | None) -> str:
     return str(problem["message"])
 
 
-def assert_no_secret_reported(addons: Addons, log: str) -> None:
+def assert_no_secret_reported(addons: SweptAddons, log: str) -> None:
     events = list(addons.client.list(EVENT, addons.namespace))
     reported = "\n".join([log, json.dumps([addons.addon(), events]), *(answer.message for answer in addons.answers)])
     for value in SECRETS.values():
@@ -161,12 +161,12 @@ PHASES: dict[str, Callable[[Request], bool]] = {
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_reported_and_the_addon_recovers(
-    addons: Addons, workload: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, phase: str
+    addons: SweptAddons, workload: Proxy, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, phase: str
 ) -> None:
     name = write_release(tmp_path, "v1", chart(addons.namespace))
     workload.fail(FAULTS[fault], PHASES[phase])
-    addons.want(name)
-    answer = addons.tell(CLUSTER, addons.cluster_key)
+    addons.apply_class(name)
+    answer = addons.deliver_change(CLUSTER, addons.cluster_key)
     assert not addons.ready(name)
     assert answer is not None
     assert len(workload.seen) <= 4 * len(chart(addons.namespace))
@@ -179,48 +179,48 @@ def test_fault_is_reported_and_the_addon_recovers(
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_redirects_are_not_followed(addons: Addons, workload: Proxy, tmp_path: Path, status: int) -> None:
+def test_redirects_are_not_followed(addons: SweptAddons, workload: Proxy, tmp_path: Path, status: int) -> None:
     """A redirect could send credentials, or a Secret, to any server."""
     name = write_release(tmp_path, "v1", chart(addons.namespace))
     with EventReceiver() as elsewhere:
         workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"))
-        addons.want(name)
-        waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+        addons.apply_class(name)
+        waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
         workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"), PHASES["when written to"])
-        waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+        waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
         assert elsewhere.received == []
     workload.heal()
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons)
 
 
-def test_slow_api_server_is_tolerated(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+def test_slow_api_server_is_tolerated(addons: SweptAddons, workload: Proxy, tmp_path: Path) -> None:
     name = write_release(tmp_path, "v1", chart(addons.namespace))
     workload.fail(slow(0.3))
-    addons.want(name)
+    addons.apply_class(name)
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons)
 
 
-def test_next_release_prunes_what_a_failed_one_applied(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+def test_next_release_prunes_what_a_failed_one_applied(addons: SweptAddons, workload: Proxy, tmp_path: Path) -> None:
     """What the first release applied before its failure is pruned with the second, whether it was recorded or not."""
     extra = config_map("extra3", namespace=addons.namespace)
     first = write_release(tmp_path, "v1", [extra, *chart(addons.namespace)])  # the first that is applied
     workload.fail(cut_after, PHASES["for some objects"])
-    addons.want(first)
-    waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+    addons.apply_class(first)
+    waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
     assert "extra3" in owned(addons.client, CONFIG_MAP, addons.namespace)
     workload.heal()
     second = write_release(tmp_path, "v2", chart(addons.namespace, "2"))
-    addons.want(second)
+    addons.apply_class(second)
     addons.until(lambda: addons.ready(second), "Ready")
     complete(addons, "2")
 
 
-def test_only_the_namespace_of_the_objects_is_listed(addons: Addons, workload: Proxy, tmp_path: Path) -> None:
+def test_only_the_namespace_of_the_objects_is_listed(addons: SweptAddons, workload: Proxy, tmp_path: Path) -> None:
     for version in ("v1", "v2"):
         own = config_map("own", version, addons.namespace)
-        addons.want(write_release(tmp_path, version, [*chart(addons.namespace), own]))
+        addons.apply_class(write_release(tmp_path, version, [*chart(addons.namespace), own]))
         addons.until(lambda version=version: addons.ready(f"test-stack-1-36-{version}"), "Ready")  # type: ignore[misc]
     listed = {request.path for request in workload.seen if request.path.endswith("/configmaps")}
     assert listed == {f"/api/v1/namespaces/{addons.namespace}/configmaps"}
@@ -228,18 +228,18 @@ def test_only_the_namespace_of_the_objects_is_listed(addons: Addons, workload: P
 
 @pytest.mark.parametrize("when", ["at rest", "in the middle of an upgrade"])
 def test_addon_of_a_vanished_api_server_can_be_deleted(
-    addons: Addons, workload: Proxy, tmp_path: Path, when: str
+    addons: SweptAddons, workload: Proxy, tmp_path: Path, when: str
 ) -> None:
     """A Cluster whose API server is gone for good can still be deleted."""
-    addons.want(write_release(tmp_path, "v1", chart(addons.namespace)))
+    addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
     addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
     if when == "at rest":
         workload.close()
     else:
         last = len(workload.writes()) + 4
         workload.fail(lambda exchange: vanish(exchange, workload), lambda _request: len(workload.writes()) >= last)
-    addons.want(write_release(tmp_path, "v2", chart(addons.namespace, "2")[3:]))
-    message = waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+    addons.apply_class(write_release(tmp_path, "v2", chart(addons.namespace, "2")[3:]))
+    message = waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
     assert "does not answer" in message
     assert f"127.0.0.1:{workload.port}" in message
     addons.remove()
@@ -251,12 +251,12 @@ def vanish(_exchange: Exchange, server: Proxy) -> None:
     raise Cut
 
 
-def test_api_server_error_that_quotes_a_secret_is_not_reported(addons: Addons, tmp_path: Path) -> None:
+def test_api_server_error_that_quotes_a_secret_is_not_reported(addons: SweptAddons, tmp_path: Path) -> None:
     """A number in place of a string is a common mistake, and the API server's answer quotes it."""
     number = 4815162342
     secret = chart(addons.namespace)[-1] | {"stringData": {"pin": number}}
-    addons.want(write_release(tmp_path, "v1", [config_map("m0", namespace=addons.namespace), secret]))
-    message = waiting(addons, addons.tell(CLUSTER, addons.cluster_key))
+    addons.apply_class(write_release(tmp_path, "v1", [config_map("m0", namespace=addons.namespace), secret]))
+    message = waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
     assert f"Secret {addons.namespace}/login" in message
     events = list(addons.client.list(EVENT, addons.namespace))
     assert str(number) not in json.dumps([addons.addon(), events])

@@ -10,9 +10,10 @@ import pytest
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import change_event
 from shared.kube import Conflict, Key, Object, dig, owned_by
+from tests.support.demo_cluster import ADDON
 from tests.support.objects import secret as a_secret
 from tests.support.releases import write_release, write_stages
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 PASSWORD = """
 apiVersion: v1
@@ -100,7 +101,7 @@ def test_secret_is_deleted_with_the_addon(world: World) -> None:
     secret = kept(world)
     assert secret is not None
     assert owned_by(secret, world.addon())
-    world.client.delete(CLUSTER_ADDON, Key(world.namespace, ADDON))
+    world.client.delete(CLUSTER_ADDON, world.addon_key)
     world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
     assert kept(world) is None
 
@@ -112,8 +113,8 @@ def test_secret_of_another_owner_is_reported_and_not_changed(world: World) -> No
     world.secret()
     assert world.settle().retry_after == 60.0
     assert "is not owned by" in world.condition("HelmChartTemplated")["message"]
-    world.client.delete(CLUSTER_ADDON, Key(world.namespace, ADDON))
-    addon = world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON))
+    world.client.delete(CLUSTER_ADDON, world.addon_key)
+    addon = world.client.find(CLUSTER_ADDON, world.addon_key)
     if addon is not None:
         world.call("addon_apply", change_event(addon, "update", source="/test"))
     found = kept(world)
@@ -175,6 +176,6 @@ def test_values_stay_while_later_stages_wait(world: World) -> None:
     assert world.settle().retry_after is None
     assert password(world) == first
     date = world.read("date")["data"]
-    world.client.patch(CLUSTER_ADDON, Key(world.namespace, ADDON), {"spec": {"hook": "AfterClusterUpgrade"}})
+    world.client.patch(CLUSTER_ADDON, world.addon_key, {"spec": {"hook": "AfterClusterUpgrade"}})
     world.settle()
     assert (password(world), world.read("date")["data"]) == (first, date)

@@ -26,7 +26,7 @@ from tests.support.http_server import HttpServer, Request, Response
 from tests.support.leaks import WrittenTexts, conditions, forms
 from tests.support.provider_releases import deployment, text
 from tests.support.releases import write_release
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 TOKEN = "Pl4nted/s3cr3t+t0ken"
 PASSWORD = 'Pl4nted/"p4ss\\w0rd"+&='
@@ -76,7 +76,7 @@ def looking(world: World, texts: WrittenTexts) -> str:
         fetched = texts.call("release_assets", answer.reply, world.clients)
         if fetched.reply is not None:
             texts.call("addon_apply", fetched.reply, world.clients)
-    return conditions(world.client.find(CLUSTER_ADDON, Key(world.namespace, ADDON)))
+    return conditions(world.client.find(CLUSTER_ADDON, world.addon_key))
 
 
 def test_workload_credentials_do_not_leak(

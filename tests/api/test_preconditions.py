@@ -15,8 +15,9 @@ from shared.event import change_event
 from shared.kube import Key, dig, owned_by
 from tests.support import objects
 from tests.support.api_proxy import Fault, Proxy, Request, api_server
+from tests.support.demo_cluster import ADDON
 from tests.support.releases import STACK, write_release
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 NOT_OURS = {"metadata": {"labels": {OWNED_LABEL: None}}}
 BUSY = {"metadata": {"annotations": {"busy": "yes"}}}
@@ -95,7 +96,7 @@ def test_manifest_secret_of_another_owner_is_neither_written_nor_read_nor_delete
         assert world.settle().retry_after is None
     assert "is not owned by ClusterAddon" in world.event_messages()["ManifestNotKept"]
     assert dig(world.addon(), "status.history", []) == []
-    key = Key(world.namespace, ADDON)
+    key = world.addon_key
     # As an earlier version of this project may have left it.
     history = [{"clusterStack": f"{STACK}-v1", "version": "v1", "digest": "x", "at": "2026-01-01T00:00:00Z"}]
     world.client.patch(CLUSTER_ADDON, key, {"status": {"history": history}}, subresource="status")

@@ -14,7 +14,7 @@ from tests.support.api_proxy import Proxy, api_server
 from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
 from tests.support.releases import write_release
 from tests.support.until import until
-from tests.support.world import ADDON, World
+from tests.support.world import World
 
 
 @pytest.fixture
@@ -149,5 +149,5 @@ def test_addon_is_deleted_with_its_cluster(world: World) -> None:
     world.secret()
     settled(world)
     world.client.delete(CLUSTER, Key(world.namespace, "demo"))
-    addon = Key(world.namespace, ADDON)
+    addon = world.addon_key
     until(lambda: dig(world.client.find(CLUSTER_ADDON, addon), "metadata.deletionTimestamp"))

@@ -20,9 +20,9 @@ from shared.kube import Client
 from shared.releases.sources.urls import from_env
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore
-from tests.support.addons import Addons, owned
 from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_before, object_store_server
 from tests.support.releases import STACK, write_release
+from tests.support.swept_addons import SweptAddons, owned
 
 COUNT = 6
 V1, V2 = f"{STACK}-v1", f"{STACK}-v2"
@@ -51,9 +51,9 @@ def addons(
     workload: Proxy,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Addons:
+) -> SweptAddons:
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
-    return Addons(management, InProcessDelivery(catalog.handler, clients), namespace, workload.kubeconfig)
+    return SweptAddons(management, namespace, workload.kubeconfig, InProcessDelivery(catalog.handler, clients))
 
 
 def write(root: Path, version: str, namespace: str, mark: str) -> None:
@@ -67,7 +67,7 @@ def write(root: Path, version: str, namespace: str, mark: str) -> None:
     write_release(root, version, templates=templates, values=f'mark: "{mark}"\n')
 
 
-def applied(addons: Addons) -> set[tuple[str, str]]:
+def applied(addons: SweptAddons) -> set[tuple[str, str]]:
     """The (chart, values) that the objects in the cluster were made of."""
     maps = owned(addons.client, CONFIG_MAP, addons.namespace)
     assert len(maps) in (0, COUNT)
@@ -140,18 +140,18 @@ class Once:
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("mishap", MISHAPS)
 def test_storage_mishap_during_a_rollout_never_mixes_two_contents(
-    addons: Addons, storage: Proxy, object_store: ObjectStore, tmp_path: Path, mishap: str, moment: str
+    addons: SweptAddons, storage: Proxy, object_store: ObjectStore, tmp_path: Path, mishap: str, moment: str
 ) -> None:
     for version in ("1", "2"):
         write(tmp_path, f"v{version}", addons.namespace, version)
-    addons.want(V1)
+    addons.apply_class(V1)
     addons.until(lambda: addons.ready(V1), "v1")
     ReleaseStore(object_store).save(V2, from_env())
     once = Once(MOMENTS[moment], lambda: MISHAPS[mishap](object_store))
     storage.fault = once
-    addons.want(V2)
+    addons.apply_class(V2)
     for _ in range(3):
-        addons.tell(CLUSTER, addons.cluster_key)
+        addons.deliver_change(CLUSTER, addons.cluster_key)
         assert applied(addons) in ({("1", "1")}, {("2", "2")})
     assert once.happened
     addons.until(lambda: addons.ready(V2), "v2")
@@ -159,25 +159,25 @@ def test_storage_mishap_during_a_rollout_never_mixes_two_contents(
 
 
 def test_source_that_changes_a_tag_does_not_change_the_stored_release(
-    addons: Addons, object_store: ObjectStore, tmp_path: Path
+    addons: SweptAddons, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """What was published first is what the tag means, for as long as it is stored."""
     write(tmp_path, "v1", addons.namespace, "first")
     ReleaseStore(object_store).save(V1, from_env())
     write(tmp_path, "v1", addons.namespace, "second")
-    addons.want(V1)
+    addons.apply_class(V1)
     addons.until(lambda: addons.ready(V1), "v1")
     assert applied(addons) == {("first", "first")}
 
 
 def test_other_content_under_the_tag_during_a_rollout_is_not_applied(
-    addons: Addons, workload: Proxy, object_store: ObjectStore, tmp_path: Path
+    addons: SweptAddons, workload: Proxy, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """Half of it is applied, then it is lost and fetched again as something else: then all of it is that."""
     write(tmp_path, "v1", addons.namespace, "first")
     workload.fail(cut_before, lambda request: request.writes and request.path.endswith(("/m1", "/m4")))
-    addons.want(V1)
-    addons.tell(CLUSTER, addons.cluster_key)
+    addons.apply_class(V1)
+    addons.deliver_change(CLUSTER, addons.cluster_key)
     assert 0 < len(owned(addons.client, CONFIG_MAP, addons.namespace)) < COUNT
     wipe(object_store)
     write(tmp_path, "v1", addons.namespace, "second")
@@ -188,18 +188,18 @@ def test_other_content_under_the_tag_during_a_rollout_is_not_applied(
 
 @pytest.mark.parametrize("lost", ["its manifest is gone", "its files are gone", "its files are other bytes"])
 def test_republished_tag_is_reported_and_not_applied(
-    addons: Addons, object_store: ObjectStore, tmp_path: Path, lost: str
+    addons: SweptAddons, object_store: ObjectStore, tmp_path: Path, lost: str
 ) -> None:
     """The tag is fetched again with other content, and refused until it has its first content again."""
     for version in ("v1", "v2"):
         write(tmp_path, version, addons.namespace, version)
     shutil.copytree(tmp_path / V2, tmp_path / "original")
     ReleaseStore(object_store).save(V2, from_env())
-    addons.want(V1)
+    addons.apply_class(V1)
     addons.until(lambda: addons.ready(V1), "v1")
     MISHAPS[lost](object_store)
     write(tmp_path, "v2", addons.namespace, "forged")
-    addons.want(V2)
+    addons.apply_class(V2)
     reason = "IssueWithReleaseAssets"
     addons.until(lambda: addons.condition("ClusterStackReleaseDownloaded").get("reason") == reason, reason)
     message = addons.condition("Ready")["message"]
@@ -214,15 +214,15 @@ def test_republished_tag_is_reported_and_not_applied(
 
 
 def test_republished_tag_is_accepted_after_its_pin_is_deleted(
-    addons: Addons, object_store: ObjectStore, tmp_path: Path
+    addons: SweptAddons, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """An upgrade needs nothing of the release that it leaves, wherever that was."""
     write(tmp_path, "v1", addons.namespace, "1")
-    addons.want(V1)
+    addons.apply_class(V1)
     addons.until(lambda: addons.ready(V1), "v1")
     wipe(object_store)
     (tmp_path / V1).rename(tmp_path / "elsewhere")
     write(tmp_path, "v2", addons.namespace, "2")
-    addons.want(V2)
+    addons.apply_class(V2)
     addons.until(lambda: addons.ready(V2), "v2")
     assert applied(addons) == {("2", "2")}

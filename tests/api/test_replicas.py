@@ -18,9 +18,9 @@ from shared.event import Event, change_event
 from shared.kube import Client, Key, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.support.addons import Addons, owned
 from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
 from tests.support.releases import STACK, config_map, write_release
+from tests.support.swept_addons import SweptAddons, owned
 
 DELIVERIES = 8
 
@@ -52,8 +52,8 @@ def replicas(
 
 
 @pytest.fixture
-def addons(management: Client, namespace: str, proxy: Proxy, replicas: list[HttpDelivery]) -> Addons:
-    return Addons(management, replicas[0], namespace, proxy.kubeconfig)
+def addons(management: Client, namespace: str, proxy: Proxy, replicas: list[HttpDelivery]) -> SweptAddons:
+    return SweptAddons(management, namespace, proxy.kubeconfig, replicas[0])
 
 
 def at_once(replicas: list[HttpDelivery], name: str, event: Event) -> list[Answer]:
@@ -66,7 +66,7 @@ def objects(namespace: str, value: str, numbers: range) -> list[Object]:
     return [config_map(f"m{number}", value, namespace) for number in numbers]
 
 
-def check(addons: Addons, value: str, numbers: range) -> None:
+def check(addons: SweptAddons, value: str, numbers: range) -> None:
     maps = owned(addons.client, CONFIG_MAP, addons.namespace)
     assert {name: obj["data"]["k"] for name, obj in maps.items()} == {f"m{number}": value for number in numbers}
     uids = {("ConfigMap", name): obj["metadata"]["uid"] for name, obj in maps.items()}
@@ -75,10 +75,10 @@ def check(addons: Addons, value: str, numbers: range) -> None:
 
 
 def test_event_delivered_to_two_replicas_concurrently_applies_once(
-    addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+    addons: SweptAddons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
     first, second = range(20), range(5, 25)
-    addons.want(write_release(tmp_path, "v1", objects(addons.namespace, "1", first)))
+    addons.apply_class(write_release(tmp_path, "v1", objects(addons.namespace, "1", first)))
     cluster = addons.client.get(CLUSTER, addons.cluster_key)
     created = at_once(replicas, "addon_create", change_event(cluster, "add", source="/test"))
     assert {answer.status for answer in created} <= {200, 204, 503}
@@ -87,7 +87,7 @@ def test_event_delivered_to_two_replicas_concurrently_applies_once(
     check(addons, "1", first)
 
     name = write_release(tmp_path, "v2", objects(addons.namespace, "2", second))
-    addons.want(name)
+    addons.apply_class(name)
     event = change_event(addons.client.get(CLUSTER, addons.cluster_key), "update", source="/test")
     wishes = [answer.reply for answer in at_once(replicas, "addon_apply", event)]
     assert any(wishes)
@@ -108,7 +108,7 @@ def test_event_delivered_to_two_replicas_concurrently_applies_once(
 
 
 @contextmanager
-def straggling(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, version: str) -> Iterator[None]:
+def straggling(addons: SweptAddons, replicas: list[HttpDelivery], proxy: Proxy, version: str) -> Iterator[None]:
     """One replica stops in the middle of applying this version until the end of the block."""
     awake = Flag()
     held: list[Request] = []
@@ -119,10 +119,10 @@ def straggling(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, versi
         healthy(exchange)
 
     proxy.fail(hold, lambda request: "configmaps/m" in request.path and f'"{version}"'.encode() in request.body)
-    addons.want(f"{STACK}-{version}")
-    stuck = Addons(addons.client, replicas[1], addons.namespace, proxy.kubeconfig)
+    addons.apply_class(f"{STACK}-{version}")
+    stuck = SweptAddons(addons.client, addons.namespace, proxy.kubeconfig, replicas[1])
     with ThreadPoolExecutor(1) as pool:
-        straggler = pool.submit(stuck.tell, CLUSTER, addons.cluster_key)
+        straggler = pool.submit(stuck.deliver_change, CLUSTER, addons.cluster_key)
         try:
             while not held:
                 assert not straggler.done(), straggler.result()
@@ -133,16 +133,16 @@ def straggling(addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, versi
 
 
 def test_late_replica_does_not_overwrite_a_newer_release(
-    addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+    addons: SweptAddons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
     """One replica stops in the middle of v2 while the other rolls out v3; then the first one continues."""
     numbers = range(12)
     for version in ("v1", "v2", "v3"):
         write_release(tmp_path, version, objects(addons.namespace, version, numbers))
-    addons.want(f"{STACK}-v1")
+    addons.apply_class(f"{STACK}-v1")
     addons.until(lambda: addons.ready(f"{STACK}-v1"), "v1")
     with straggling(addons, replicas, proxy, "v2"):
-        addons.want(f"{STACK}-v3")
+        addons.apply_class(f"{STACK}-v3")
         addons.until(lambda: addons.ready(f"{STACK}-v3"), "v3")
         check(addons, "v3", numbers)
     for _ in range(2):
@@ -152,12 +152,12 @@ def test_late_replica_does_not_overwrite_a_newer_release(
 
 
 def test_late_replica_leaves_no_secret_of_a_deleted_addon(
-    addons: Addons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+    addons: SweptAddons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
     """The manifests for a rollback are deleted with the addon, also without a garbage collector."""
     for version in ("v1", "v2"):
         write_release(tmp_path, version, objects(addons.namespace, version, range(3)))
-    addons.want(f"{STACK}-v1")
+    addons.apply_class(f"{STACK}-v1")
     addons.until(lambda: addons.ready(f"{STACK}-v1"), "v1")
     manifests = Key(addons.namespace, f"{addons.addon_key.name}-manifests")
     assert addons.client.find(SECRET, manifests)

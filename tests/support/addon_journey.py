@@ -11,10 +11,10 @@ from shared.event import change_event
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD
 from tests.conftest import NAMESPACE
-from tests.support.addons import FUNCTIONS, Addons, owned
 from tests.support.api_proxy import Request
 from tests.support.kill_points import KillableFunctions, KillPoint
 from tests.support.releases import STACK, config_map, write_release, write_stages
+from tests.support.swept_addons import FUNCTIONS, SweptAddons, owned
 
 SERVICE = Resource("", "v1", "Service", "services")
 STAGES = """
@@ -44,20 +44,20 @@ class AddonJourneys:
         functions.kill_at(point)
         namespace = f"kill-{uuid.uuid4().hex[:8]}"
         client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        addons = Addons(client, functions.deliver, namespace, functions.kubeconfig)
+        addons = SweptAddons(client, namespace, functions.kubeconfig, functions.deliver)
         wanted: list[Object] = []
 
-        def want(objects: list[Object]) -> None:
+        def release(objects: list[Object]) -> None:
             wanted[:] = objects
-            addons.want(self._release(objects))
+            addons.apply_class(self._release(objects))
 
         def change() -> None:
             if point is not None and point.meanwhile and wanted:
-                want(second(namespace) if wanted == first(namespace) else first(namespace))
+                release(second(namespace) if wanted == first(namespace) else first(namespace))
 
         functions.while_down = change
         for objects in (first(namespace), second(namespace)):
-            want(objects)
+            release(objects)
             addons.until(lambda: addons.ready(self._newest), "Ready")
             check(addons, wanted)
         wanted.clear()
@@ -140,7 +140,7 @@ def service(namespace: str, name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
 
 
-def check(addons: Addons, objects: list[Object]) -> None:
+def check(addons: SweptAddons, objects: list[Object]) -> None:
     """Asserts that the labelled objects are those of the release, unchanged, and that the inventory lists just them."""
     client, namespace = addons.client, addons.namespace
     live = {

@@ -10,46 +10,28 @@ from typing import Any
 import pytest
 
 from functions import catalog
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
+from tests.support.demo_cluster import ADDON, DemoCluster
 from tests.support.objects import EVENT
 from tests.support.releases import config_map
 
-ADDON = "cluster-addon-demo"
 JOB = Resource("batch", "v1", "Job", "jobs")
 _CONTAINER = {"name": "c", "image": "example.com/image:1"}
 
 
 @dataclass
-class World:
-    """One Cluster with a kubeconfig, a folder of releases, and functions called as a broker calls them."""
+class World(DemoCluster):
+    """The Cluster with a folder of releases. Each call of a function is explicit, and its answer is returned."""
 
-    client: Client
     clients: Clients
-    namespace: str
     releases: Path
-    kubeconfig: bytes
     answers: list[tuple[str, Answer]] = field(default_factory=list)
-
-    def cluster(self, class_name: str = "", *, policy: dict[str, str] | None = None, **spec: Any) -> Object:
-        topology: Object = {"topology": {"classRef": {"name": class_name}}} if class_name else {}
-        annotations = {f"capi-functions.dev/{name}": value for name, value in (policy or {}).items()}
-        metadata = {"annotations": annotations}
-        body = objects.manifest(CLUSTER, "demo", self.namespace, metadata=metadata, spec={**topology, **spec})
-        return self.client.apply(CLUSTER, body, manager="user")
-
-    def secret(self, value: bytes | None = None) -> None:
-        kubeconfig = self.kubeconfig if value is None else value
-        body = objects.secret("demo-kubeconfig", self.namespace, value=kubeconfig)
-        self.client.apply(SECRET, body, manager="user")
-
-    def addon(self) -> Object:
-        return self.client.get(CLUSTER_ADDON, Key(self.namespace, ADDON))
 
     def call(self, name: str, event: Event) -> Answer:
         answer = catalog.handler(name)(self.clients, event)
@@ -58,7 +40,7 @@ class World:
 
     def settle(self) -> Answer:
         """Delivers events of Cluster and addon with all replies; returns addon_apply's last answer."""
-        cluster = self.client.get(CLUSTER, Key(self.namespace, "demo"))
+        cluster = self.client.get(CLUSTER, self.cluster_key)
         self.call("addon_create", change_event(cluster, "update", source="/test"))
         answer = self.call("addon_apply", change_event(cluster, "update", source="/test"))
         for _ in range(3):
@@ -74,9 +56,6 @@ class World:
         """Delivers the periodic resync, which also checks reconciled objects."""
         event = change_event(self.addon(), "update", source="/test", reference=True, resync=True)
         return self.call("addon_apply", event)
-
-    def condition(self, type_: str) -> Object:
-        return objects.condition(self.addon(), type_)
 
     def names(self) -> list[str]:
         """Returns the names of the ConfigMaps in the test's namespace."""
@@ -122,7 +101,7 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[World]:
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
-    world = World(management, clients, namespace, tmp_path, kubeconfig.read_bytes())
+    world = World(management, namespace, kubeconfig.read_bytes(), clients, tmp_path)
     yield world
     for resource, name in ((CLUSTER, "demo"), (CLUSTER_ADDON, ADDON)):
         objects.remove(management, resource, Key(namespace, name))

@@ -8,44 +8,31 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from events.delivery import Deliver
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.runtime import Answer
-from tests.support import objects
 from tests.support.broker import deliver_with_replies
+from tests.support.demo_cluster import DemoCluster
 from tests.support.until import HANGS, until
 
 FUNCTIONS = ("addon_create", "addon_apply")
 
 
 @dataclass
-class Addons:
-    """`client` is connected to the API server; `deliver` delivers an event to the functions under test."""
+class SweptAddons(DemoCluster):
+    """The Cluster whose events are delivered until a state is reached; `deliver` calls the functions under test."""
 
-    client: Client
     deliver: Deliver
-    namespace: str
-    kubeconfig: bytes
     answers: list[Answer] = field(default_factory=list)
-
-    @property
-    def cluster_key(self) -> Key:
-        return Key(self.namespace, "demo")
-
-    @property
-    def addon_key(self) -> Key:
-        return Key(self.namespace, "cluster-addon-demo")
 
     # -- actions of users --------------------------------------------------------------------------------------
 
-    def want(self, class_name: str) -> None:
+    def apply_class(self, class_name: str) -> None:
         """Creates a Cluster of this class with its kubeconfig, or upgrades the present one."""
-        secret = objects.secret("demo-kubeconfig", self.namespace, value=self.kubeconfig)
-        self.client.apply(SECRET, secret, manager="user")
-        spec = {"topology": {"classRef": {"name": class_name}}}
-        self.client.apply(CLUSTER, objects.manifest(CLUSTER, "demo", self.namespace, spec=spec), manager="user")
+        self.secret()
+        self.cluster(class_name)
 
     def remove(self) -> None:
         """Deletes the Cluster, and its addon as a garbage collector does."""
@@ -58,10 +45,10 @@ class Addons:
         """Delivers an event for each object; returns the last answer about the addon."""
         answer = Answer(204)
         for resource, key in ((CLUSTER, self.cluster_key), (CLUSTER_ADDON, self.addon_key)):
-            answer = self.tell(resource, key) or answer
+            answer = self.deliver_change(resource, key) or answer
         return answer
 
-    def tell(self, resource: Resource, key: Key) -> Answer | None:
+    def deliver_change(self, resource: Resource, key: Key) -> Answer | None:
         """Delivers one event about this object, if it exists."""
         obj = self.client.find(resource, key)
         if obj is None:
@@ -82,18 +69,12 @@ class Addons:
 
     # -- the state afterwards ----------------------------------------------------------------------------------
 
-    def addon(self) -> Object:
-        return self.client.get(CLUSTER_ADDON, self.addon_key)
-
     def ready(self, class_name: str) -> bool:
         addon = self.client.find(CLUSTER_ADDON, self.addon_key)
         return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == class_name
 
     def gone(self) -> bool:
         return self.client.find(CLUSTER_ADDON, self.addon_key) is None
-
-    def condition(self, type_: str) -> Object:
-        return objects.condition(self.addon(), type_, self.answers[-3:])
 
     def describe(self) -> str:
         addon = self.client.find(CLUSTER_ADDON, self.addon_key)
