@@ -1,4 +1,4 @@
-"""Starts the sweep at an interval where there is no Knative, in place of the PingSource with `everything: true`."""
+"""Starts a full sweep at an interval. Replaces the PingSource that does so in a cluster with Knative."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger("capi-functions.events")
 
 
 class Timer:
-    """Submits a ping event every `every` seconds, for the first time after the first interval."""
+    """Submits a ping event every `every` seconds; the first one `every` seconds after the start."""
 
     def __init__(self, submit: Callable[[Event], object], *, every: float) -> None:
         self._submit = submit

@@ -43,12 +43,12 @@ class InvalidateDiscovery:
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    """Decides the next step of one ClusterAddon, and adds the names to log."""
+    """Decides the next step of one ClusterAddon, with the names of its Cluster, release and stage for the log."""
     return replace(_decide(observed, now), context=_log_context(observed))
 
 
 def _log_context(observed: Observed) -> dict[str, str]:
-    """Returns the names to log beside the message."""
+    """Returns the names of Cluster, release and stage, which are logged with the message."""
     context = {"cluster": str(dig(observed.addon, "spec.clusterRef.name", ""))}
     if observed.release is not None:
         context["release"] = observed.release.tag

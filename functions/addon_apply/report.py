@@ -80,7 +80,7 @@ def _report_values(builder: AddonStatusBuilder, context: ReconcileContext, decis
 def _report_incomplete(
     builder: AddonStatusBuilder, context: ReconcileContext, decision: Decision, incomplete: RolloutIncomplete
 ) -> Decision:
-    """Reports that objects failed, or that a wave of hooks is not complete."""
+    """Reports a rollout that has stopped: objects failed, or it waits for a wave of objects to complete."""
     outcome, message = incomplete.outcome, f"{context}: {incomplete}"
     _record_events(builder, outcome)
     if incomplete.waiting:

@@ -55,7 +55,7 @@ def report_stage(
     decision: Decision,
     outcome: RolloutOutcome,
 ) -> Decision:
-    """Reports that the stage's chart is applied or deleted; the condition to meet afterwards is evaluated next."""
+    """Reports that the stage's chart is applied or deleted. The next step evaluates the condition after the stage."""
     progress = context.progress.with_current_phase(AFTER if position.stage.after else DONE, builder.now)
     verb = "deleted" if position.stage.action == "delete" else "applied"
     message = f"{context}: stage {position.stage.name} {verb}"

@@ -32,5 +32,8 @@ def wait(
 
 
 def ensure_addon_finalizer(addon: Object) -> tuple[Effect, ...]:
-    """Returns the effect that adds the finalizer, if missing; it must precede effects that a deletion has to undo."""
+    """Returns the effect that adds the finalizer if it is missing.
+
+    The finalizer must exist before any effect that has to be undone when the ClusterAddon is deleted.
+    """
     return ensure_finalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)

@@ -1,4 +1,4 @@
-"""The scope of one reconciliation of a Cluster: the effects, waits and errors that its phases add, and its status."""
+"""Collects effects, waits, errors and the status in one reconciliation of a Cluster."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FINALIZER = "cluster.cluster.x-k8s.io"
 
 @dataclass
 class Scope(StatusBuilder):
-    """Collects what the phases of one reconciliation decide."""
+    """The decisions of the phases of one reconciliation; each phase adds its own."""
 
     initialization: dict[str, Any] = field(init=False)
-    """The new `status.initialization`; begins with the facts in the present status, in either version's form."""
+    """The new `status.initialization`. Facts that the present status has, as v1beta1 or v1beta2, are kept."""
     endpoint: tuple[str, int] | None = field(init=False)
     failure_domains: list[Object] | None = None
     effects: list[Effect] = field(default_factory=list)
     waits: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """Problems; with any of them `observedGeneration` is not updated."""
+    """Errors of phases. `status.observedGeneration` is updated only if there are none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +57,7 @@ def status_of(scope: Scope) -> Object:
 
 
 def phase(cluster: Object, *, provisioned: bool, endpoint: bool) -> str:
-    """Returns `status.phase`: the last rule that holds wins."""
+    """Returns `status.phase`. Later rules override earlier ones."""
     result = "Pending"
     if dig(cluster, "spec.infrastructureRef") or dig(cluster, "spec.controlPlaneRef"):
         result = "Provisioning"

@@ -1,7 +1,8 @@
 """The target of a rollout and the progress through its stages, as recorded in `status.digest` and `status.stages`.
 
-A release has stages, each with a condition before and after it, or one umbrella chart without stages. A new target
-starts over with its first stage, so that a faulty release can be replaced at any point.
+A release consists either of one umbrella chart, or of stages, which may have conditions before and after them.
+A rollout with a new target begins with the first stage, even if the former rollout is incomplete: so a faulty release
+can be replaced at any point.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PENDING, BEFORE, WORKING, AFTER, DONE = (
 
 
 def due_hook(addon: Object, class_name: str) -> str:
-    """Returns the hook whose stages are due: that of the first installation, before an upgrade, or after it."""
+    """Returns the hook whose stages are to be carried out now: of the installation, before an upgrade, or after it."""
     applied = dig(addon, "spec.clusterStack")
     if dig(addon, "spec.hook") == AFTER_CLUSTER_UPGRADE or applied == class_name:
         return AFTER_CLUSTER_UPGRADE
@@ -75,7 +76,7 @@ class RolloutTarget:
 
     @classmethod
     def _in_stages(cls, addon: Object, *parts: str) -> RolloutTarget:
-        """Returns the target with the due hook; if nothing else has changed, with the hook of the latest rollout."""
+        """Returns the target with the due hook, or the target of the latest rollout if it differs only in the hook."""
         due = due_hook(addon, parts[0])
         hooks = (
             (due,)
@@ -98,7 +99,10 @@ class RolloutTarget:
 
 
 def is_applied(addon: Object, target: RolloutTarget) -> bool:
-    """Returns whether the addons of `target` are applied and ready. Versions are compared within one cluster stack."""
+    """Returns whether the addons of `target` are applied and ready.
+
+    Releases of one cluster stack have the same addons if their addon versions are equal.
+    """
     applied = ReleaseName.from_class_name(dig(addon, "spec.clusterStack", ""))
     wanted = ReleaseName.from_class_name(target.class_name)
     return (
@@ -144,7 +148,7 @@ class Progress:
 
     @classmethod
     def for_target(cls, target: RolloutTarget, addon: Object, assets: AddonAssets) -> Progress:
-        """Returns the progress in `status.stages` if it has the same target and stages, else with no stage begun."""
+        """Returns the progress that `status.stages` records; for another target or other stages, none."""
         stages = assets.stages.at(target.hook) if assets.stages else ()
         recorded = dig(addon, "status.stages")
         entries = recorded if target.is_latest_rollout(addon) and isinstance(recorded, list) else []
@@ -163,7 +167,7 @@ class Progress:
         return next((position for position in self.positions if position.phase != DONE), None)
 
     def with_current_phase(self, phase: str, now: datetime) -> Progress:
-        """Returns the progress with the current stage in `phase`, since now unless it was in this phase already."""
+        """Returns the progress with the current stage in `phase`. If it was in another phase, this one begins now."""
         current = self.current
         if current is None or current.phase == phase:
             return self

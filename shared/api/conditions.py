@@ -1,7 +1,7 @@
-"""Reads and sets conditions in lists of plain objects; the functions that set return a new list.
+"""Reads and sets conditions in `status.conditions`. A list is never changed in place: setters return a new one.
 
-Both shapes of Cluster API are supported: metav1 (`observedGeneration`) and its own v1beta1 (`severity` if the status is
-False). Conditions of other types, and entries without a type, are kept unchanged.
+Cluster API has two kinds of conditions, and both are supported: metav1.Condition with `observedGeneration`, and its own
+v1beta1 Condition, which has a `severity` if the status is False. Entries of other types are kept unchanged.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Conditions = Iterable[Mapping[str, Any]] | None
 READY = "Ready"
 
 MAX_MESSAGE = 4_000
-"""Characters of a condition's message; the API limits the size of conditions, but not of the names in messages."""
+"""The longest message of a condition, in characters. Messages that list objects could exceed the limit of the API."""
 
 _SEVERITIES = ("Error", "Warning", "Info")
 
 
 def get_condition(conditions: Conditions, type: str) -> Object | None:
-    """Returns the condition of a type; None if there is none, or `conditions` is not a list."""
+    """Returns the condition of this type, or None. A value that is not a list has no conditions."""
     return next((condition for condition in _listed(conditions) if condition.get("type") == type), None)
 
 
@@ -88,9 +88,9 @@ def summary(
 ) -> list[Object]:
     """Returns the list with the condition `type` (`Ready`) set to a summary of all others, as in v1beta1.
 
-    The summary is False with reason, severity and message of the most severe condition that is False (types in `first`
-    before all others, then by position), else Unknown if a condition is Unknown, else True. Without other conditions
-    there is no summary.
+    If a condition is False, so is the summary, with the reason, severity and message of the most severe one; conditions
+    of the types in `first` precede all others. If none is False, the summary is Unknown or True, as the others are.
+    Without other conditions there is no summary.
     """
     others = [entry for entry in remove_condition(conditions, type) if entry.get("type")]
     if not others:

@@ -1,4 +1,7 @@
-"""The inputs of a provider's objects besides its components, and the hashes that detect their changes."""
+"""The inputs that determine a provider's objects, besides its components: spec, Secret and ConfigMaps.
+
+Hashes of the inputs show whether they have changed since the installation.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from shared.kube.selectors import as_text
 from .annotations import own_annotations
 
 _FORMAT = "1"
-"""Increased when the same inputs give other objects, so that a new version of this code rolls them out."""
+"""Part of the hash. To be increased when a change of this code renders other objects from the same inputs."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def inputs_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
 
 
 def source_hash(provider: Object, inputs: Inputs) -> str:
-    """Returns the SHA-256, in hex, of all that decides which components are fetched, without credentials."""
+    """Returns the SHA-256, in hex, of the inputs that choose the components to fetch; credentials are left out."""
     parts = [provider_api.spec_version(provider), dig(provider, "spec.fetchConfig"), _content(inputs)]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -113,9 +116,9 @@ def _content(inputs: Inputs) -> list[Any]:
 
 
 def is_reconciled(provider: Object, digest: str) -> bool:
-    """Returns whether the objects of these inputs are installed, as far as the provider object shows.
+    """Returns whether the provider object records that the objects of these inputs are installed.
 
-    False once a certificate that this project issued is due for renewal.
+    It is not reconciled any more once a certificate that this project issued is due for renewal.
 
     Args:
         provider: The provider object.

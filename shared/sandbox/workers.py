@@ -122,7 +122,7 @@ class _Worker:
 
 
 class _Pool:
-    """The workers of this process: one for each concurrent call, one of which is kept afterwards."""
+    """The workers of this process. Each concurrent call has its own; one idle worker is kept for later calls."""
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []
@@ -130,7 +130,7 @@ class _Pool:
 
     @contextmanager
     def worker(self) -> Iterator[_Worker]:
-        """Provides a worker for one call. It ends after an exception: part of its response may still be unread."""
+        """Provides a worker for one call. It is killed if the call raises: its response may be partly unread."""
         with slot():
             worker = self._take()
             try:

@@ -1,4 +1,5 @@
-"""The project's custom resources as pydantic models: the source of the CRDs in `infra/crds`, and for validation.
+"""The project's custom resources as pydantic models. They validate manifests, and the CRDs in `infra/crds`
+are generated from them.
 
 Functions work on plain objects and do not import these models; pydantic is imported nowhere else.
 """

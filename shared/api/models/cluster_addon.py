@@ -58,12 +58,12 @@ class AppliedResource(Model):
     waiting: str | None = None
     """Why the object is not ready yet."""
     stored: str | None = None
-    """The hash of the applied fields as the API server stores them, if that differs from the manifest; an object with
-    the same hash has not been changed by others."""
+    """The hash of the applied fields as the API server stores them; absent if it equals `hash`. While
+    the live object has this hash, nobody else has changed it."""
 
 
 class Stage(Model):
-    """A stage of an addon release, in the order of its release file."""
+    """The progress of one stage of an addon release. Stages are listed in the order in which they are carried out."""
 
     name: str | None = None
     action: Literal["apply", "delete"] | None = None
@@ -106,17 +106,17 @@ class ClusterAddonStatus(Model):
     release: str | None = None
     """The cluster stack that the conditions and `ready` are about: the Cluster's class at the last reconciliation."""
     rollback_from: str | None = None
-    """The cluster stack that a requested rollback leaves, while it is the Cluster's class."""
+    """The cluster stack that the addons are rolled back from. Absent if no rollback is requested."""
     observed_generation: Int64 | None = None
     digest: str | None = None
-    """Identifies the latest rollout by the content that it applies: an interrupted rollout is resumed."""
+    """Identifies the content of the latest rollout, so that an interrupted rollout is resumed and not begun anew."""
     kubernetes_version: str | None = None
     """The workload cluster's Kubernetes version that charts were rendered with; absent if no chart uses it. The charts
     are rendered again when the version changes."""
     history: list[Applied] | None = None
     """The newest first; their manifests are in the Secret `<name>-manifests`, for a rollback."""
     drift: list[str] | None = None
-    """The changes by others in the workload cluster that the last check found, if drift is only reported."""
+    """The fields that were changed by others, as found by the last check. Only with the drift policy `report`."""
 
 
 class ClusterAddon(Model):
