@@ -177,9 +177,9 @@ class ObjectStore:
 
         what = f"bucket {self.bucket!r}" if key is None else f"{key!r} in bucket {self.bucket!r}"
         failed = f"cannot {verb} {what} at {self.endpoint or 'AWS S3'}"
-        until, why = self._unreachable
+        until, last_reason = self._unreachable
         if time.monotonic() < until:  # each request would block a thread for the whole timeout
-            raise StorageUnavailable(f"{failed}: {why}")
+            raise StorageUnavailable(f"{failed}: {last_reason}")
         try:
             return request(self._connected())
         except ClientError as error:

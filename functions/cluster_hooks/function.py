@@ -130,6 +130,6 @@ def _log(called: HookCall, seconds: float) -> None:
     metrics.HOOKS.labels(hook, called.outcome).inc()
     metrics.SECONDS.labels(NAME).observe(seconds)
     about = Event(type=hook, source="", id="", kind=hook, namespace=called.cluster.namespace, name=called.cluster.name)
-    again = RETRY if called.outcome == "block" else None
-    answer = Answer(called.code, called.message, retry_after=again, context={"outcome": called.outcome})
+    retry_after = RETRY if called.outcome == "block" else None
+    answer = Answer(called.code, called.message, retry_after=retry_after, context={"outcome": called.outcome})
     logs.delivery(NAME, about, answer, seconds)

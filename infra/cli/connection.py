@@ -84,8 +84,8 @@ def files(directory: Path | None, kubeconfig: Path | None, context: str = "") ->
             return [_kubeconfig_of_run(DEFAULT_DIR)]
         if crashed(DEFAULT_DIR):
             # Another cluster would be the wrong one: the user expects the run that has crashed.
-            again = "start it again with `capi-functions up`, or run `capi-functions down` to use another cluster"
-            raise Failure(f"the run in {DEFAULT_DIR} has crashed: {again}")
+            hint = "start it again with `capi-functions up`, or run `capi-functions down` to use another cluster"
+            raise Failure(f"the run in {DEFAULT_DIR} has crashed: {hint}")
     if not any(file.exists() for file in listed):
         absent = f"{os.pathsep.join(map(str, listed))} does not exist"
         if os.environ.get("KUBECONFIG"):

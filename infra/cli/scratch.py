@@ -37,9 +37,9 @@ class Scratch(ObjectStore):
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """Implements `ObjectStore.list`."""
-        there = {key for key in self._behind.list(prefix) if key not in self._written} if self._behind else set()
-        mine = {key for key, data in self._written.items() if data is not None and key.startswith(prefix)}
-        return sorted(there | mine)
+        behind = {key for key in self._behind.list(prefix) if key not in self._written} if self._behind else set()
+        in_memory = {key for key, data in self._written.items() if data is not None and key.startswith(prefix)}
+        return sorted(behind | in_memory)
 
     def delete(self, key: str) -> None:
         """Implements `ObjectStore.delete`, in memory."""

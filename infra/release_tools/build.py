@@ -145,11 +145,11 @@ def next_versions(stack: Stack, source: Source) -> Versions:
     if isinstance(source, FolderSource) and not source.root.is_dir():
         raise BuildError(f"{source.root}: the folder does not exist; create an empty one for a first release")
     names = [name for tag in source.list() if (name := ReleaseName.from_class_name(tag))]
-    mine = stack.release(StackVersion(1)).stack
-    so_far = [name for name in names if name.stack == mine and name.version.channel == STABLE]
-    if not so_far:
+    stack_name = stack.release(StackVersion(1)).stack
+    stable = [name for name in names if name.stack == stack_name and name.version.channel == STABLE]
+    if not stable:
         return Versions(StackVersion(1), StackVersion(1), StackVersion(1))
-    last = max(so_far, key=lambda name: name.version)
+    last = max(stable, key=lambda name: name.version)
     files = fetch_files(source, last.tag)
     before, now = _hashes_of(files), hashes(stack.files)
     if before.get("clusterStack") == now["clusterStack"]:

@@ -112,13 +112,13 @@ def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects],
     if not may_vary(assets):
         return RenderedAddons(parts, record)
     try:
-        again = dict(renderer(_with_fixed_time(assets)))
+        at_another_time = dict(renderer(_with_fixed_time(assets)))
     except charts.ChartError:  # the chart cannot be rendered with another date
-        again = dict(renderer(assets))
+        at_another_time = dict(renderer(assets))
     fields: list[GeneratedField] = []
     done: StageObjects = []
     for stage, objects in parts:
-        objects, found, record = _with_first_values(stage, objects, again.get(stage, objects), record)
+        objects, found, record = _with_first_values(stage, objects, at_another_time.get(stage, objects), record)
         done.append((stage, objects))
         fields += found
     return RenderedAddons(done, record, tuple(fields))
@@ -135,12 +135,12 @@ def _with_fixed_time(assets: AddonAssets) -> AddonAssets:
 
 
 def _with_first_values(
-    stage: str, objects: list[Object], again: list[Object], record: FirstValues
+    stage: str, objects: list[Object], at_another_time: list[Object], record: FirstValues
 ) -> tuple[list[Object], list[GeneratedField], FirstValues]:
     """Returns the objects with first values, the generated fields, and the record with new values."""
-    common = {identity(obj) for obj in objects} & {identity(obj) for obj in again}
+    common = {identity(obj) for obj in objects} & {identity(obj) for obj in at_another_time}
     objects = deepcopy(objects)
-    named, others = _by_name(objects, common), _by_name(again, common)
+    named, others = _by_name(objects, common), _by_name(at_another_time, common)
     found = [
         GeneratedField(stage, name, path)
         for name, obj in named.items()

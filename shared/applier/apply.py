@@ -183,8 +183,8 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, for
 
 def _recreate(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> Object:
     """Deletes and applies an object whose change the server rejects as immutable, if that is allowed."""
-    asked = dig(obj, ("metadata", "annotations", RECREATE)) == "true"
-    allowed = asked or bool(hooks_of(obj)) or (policy.recreate and resource.kind not in _HOLDS_DATA)
+    annotated = dig(obj, ("metadata", "annotations", RECREATE)) == "true"
+    allowed = annotated or bool(hooks_of(obj)) or (policy.recreate and resource.kind not in _HOLDS_DATA)
     if not allowed:
         hint = f"annotate it, or the {policy.owner.kind}, with {RECREATE}: true to have it deleted and recreated"
         raise ApplyRejected(f"{refusal.detail}; {hint}", status=refusal.status, body=refusal.body)

@@ -136,12 +136,13 @@ def _lists(
     old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields
 ) -> list[FieldDiff] | None:
     """Compares items by name, or by index in lists of equal length; None if items cannot be paired."""
-    mine, theirs = _by_name(old), _by_name(new)
-    if mine is not None and theirs is not None:
-        if mine.keys() == theirs.keys() and list(mine) != list(theirs):
+    old_by_name, new_by_name = _by_name(old), _by_name(new)
+    if old_by_name is not None and new_by_name is not None:
+        if old_by_name.keys() == new_by_name.keys() and list(old_by_name) != list(new_by_name):
             return None
         pairs = [
-            (f'{path}[name="{name}"]', mine.get(name, ABSENT), theirs.get(name, ABSENT)) for name in {**mine, **theirs}
+            (f'{path}[name="{name}"]', old_by_name.get(name, ABSENT), new_by_name.get(name, ABSENT))
+            for name in {**old_by_name, **new_by_name}
         ]
     elif len(old) == len(new) and all(isinstance(item, Mapping) for item in (*old, *new)):
         pairs = [(f"{path}[{index}]", one, other) for index, (one, other) in enumerate(zip(old, new, strict=True))]

@@ -35,7 +35,7 @@ def contains(live: Any, wanted: Any) -> bool:
         return (
             isinstance(live, list)
             and len(live) == len(wanted)
-            and all(contains(mine, theirs) for mine, theirs in zip(live, wanted, strict=True))
+            and all(contains(live_item, wanted_item) for live_item, wanted_item in zip(live, wanted, strict=True))
         )
     return type(live) is type(wanted) and bool(live == wanted)
 
@@ -56,7 +56,7 @@ def stored(live: Any, wanted: Any) -> Any:
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         return {name: stored(live[name], value) for name, value in wanted.items() if name in live}
     if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
-        return [stored(mine, theirs) for mine, theirs in zip(live, wanted, strict=True)]
+        return [stored(live_item, wanted_item) for live_item, wanted_item in zip(live, wanted, strict=True)]
     return live
 
 

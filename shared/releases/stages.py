@@ -136,9 +136,9 @@ class _Reader:
             raise self._error(path, "must be a list of stages")
         stages = tuple(self._stage(entry, f"{path}[{number}]") for number, entry in enumerate(entries))
         names = [stage.name for stage in stages]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice:
-            raise self._error(path, f"stage {twice!r} occurs twice")
+        duplicate = next((name for name in names if names.count(name) > 1), None)
+        if duplicate:
+            raise self._error(path, f"stage {duplicate!r} occurs twice")
         return stages
 
     def _stage(self, value: Any, path: str) -> Stage:
@@ -167,9 +167,9 @@ class _Reader:
             raise self._error(f"{path}.objects", "must be a list")
         objects = tuple(self._object(item, f"{path}.objects[{number}]") for number, item in enumerate(listed))
         keys = [item.key for item in objects]
-        twice = next((key for key in keys if keys.count(key) > 1), None)
-        if twice:
-            raise self._error(f"{path}.objects", f"key {twice!r} occurs twice")
+        duplicate = next((key for key in keys if keys.count(key) > 1), None)
+        if duplicate:
+            raise self._error(f"{path}.objects", f"key {duplicate!r} occurs twice")
         return StageCondition(self._text(entry, "conditions", path).strip(), objects)
 
     def _object(self, value: Any, path: str) -> BoundObject:

@@ -169,8 +169,10 @@ def complete(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
         Failure: A provider is requested twice.
     """
     places = [(one.kind, one.name) for one in requests]
-    if twice := next((one for one in requests if places.count((one.kind, one.name)) > 1), None):
-        raise Failure(f"{twice.kind.kind} {twice.name} is requested twice; a cluster can have only one of this name")
+    if duplicate := next((one for one in requests if places.count((one.kind, one.name)) > 1), None):
+        raise Failure(
+            f"{duplicate.kind.kind} {duplicate.name} is requested twice; a cluster can have only one of this name"
+        )
     kinds = {one.kind for one in requests}
     needed = [(CORE, CORE_NAME)] if requests else []
     if INFRASTRUCTURE in kinds:

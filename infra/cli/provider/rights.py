@@ -34,7 +34,7 @@ class Right(NamedTuple):
         """Returns whether `other` includes this right."""
         if other.scope not in ("", self.scope):
             return False
-        return all(theirs in ("*", mine) for mine, theirs in zip(self[1:], other[1:], strict=True))
+        return all(granted in ("*", needed) for needed, granted in zip(self[1:], other[1:], strict=True))
 
 
 def new_rights(before: Iterable[Object], after: Iterable[Object]) -> list[str]:
