@@ -1,8 +1,7 @@
 """Many clusters at once through the real forwarder and the functions in one process: time, requests, CPU, memory.
 
 One workload API server stands in for all clusters; each has its own kubeconfig and namespace there.
-`BENCH_CLUSTERS` is their number (100; the budgets are those of 100), `BENCH_FUNCTIONS` which functions run
-(see processes.py).
+`BENCH_CLUSTERS` is their number (100; the budgets are those of 100), `CAPI_FUNCTIONS_PROFILES` which functions run.
 """
 
 from __future__ import annotations
@@ -34,10 +33,11 @@ from . import charts
 from .auditing import Plane, planes
 from .measuring import Meter
 from .parts import storage
-from .processes import Processes, chosen
+from .processes import Processes
 from .table import NONE, NOTHING, Row, Table
 
 CLUSTERS = int(os.environ.get("BENCH_CLUSTERS", "100"))
+PROFILES = os.environ.get("CAPI_FUNCTIONS_PROFILES", "all")
 NAMESPACE = "default"
 VERSIONS = ("v1", "v2")
 _NAME = "CLUSTERNAME"
@@ -185,7 +185,7 @@ def _write_release(folder: Path, version: str) -> str:
 def run() -> None:
     table = Table()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # ends all processes
-    print(f"{CLUSTERS} clusters x 15 objects; functions: {', '.join(chosen())}")
+    print(f"{CLUSTERS} clusters x 15 objects; profiles: {PROFILES}")
     _first(table)
     _life(table)
     _killed(table)

@@ -1,7 +1,6 @@
 """The functions and the forwarder as processes, and what they use.
 
-`BENCH_FUNCTIONS=addons` restricts them to what acts beside a live Cluster API core: without `cluster`, `kubeconfig`,
-`kind_cluster` and the providers.
+`CAPI_FUNCTIONS_PROFILES=addons` restricts them to what acts beside a live Cluster API core.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from pathlib import Path
 
 import urllib3
 
-from functions import catalog
 from infra.local.functions_server import ROOT, FunctionsServer
 from infra.local_control_plane import ports
 from shared.event import Event
@@ -27,15 +25,6 @@ from .parts import cpu_seconds, rss_mib, since
 
 QUIET = 1.5
 """Seconds without CPU use after which all work counts as done."""
-_ADDONS = ("addon_", "release_", "cluster_stack", "sweep")
-
-
-def chosen() -> tuple[str, ...]:
-    """Returns the names of the functions that run. Exits for an unknown choice."""
-    choice = os.environ.get("BENCH_FUNCTIONS", "all")
-    if choice not in ("all", "addons"):
-        sys.exit(f"BENCH_FUNCTIONS={choice}: give all or addons")
-    return tuple(name for name in catalog.names() if choice == "all" or name.startswith(_ADDONS))
 
 
 class Processes:
@@ -70,10 +59,11 @@ class Processes:
 
     def start(self) -> None:
         self._functions.start()
-        module = ["tests.bench.some_functions", ",".join(chosen())]
-        command = [sys.executable, "-m", *module, "--functions", self._functions.url, "--port", str(self._port)]
+        command = [sys.executable, "-m", "events.forwarder", "--functions", self._functions.url]
         with (self._folder / "forwarder.log").open("ab") as log:
-            self._forwarder = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=log, stderr=log)
+            self._forwarder = subprocess.Popen(
+                [*command, "--port", str(self._port)], cwd=ROOT, env=self._environment, stdout=log, stderr=log
+            )
 
     def kill(self) -> None:
         """Kills all processes at once, like the failure of a machine."""

@@ -32,6 +32,7 @@ def run() -> None:
             all_.measure(title, all_.create, reached=partial(all_.wait_ready, all_.first))
             stored.append(_storage(all_, empty))
             all_.measure(f"{number} clusters: all annotated", all_.annotate_clusters)
+            all_.measure(f"{number} clusters: resync of all", partial(all_.sweep, everything=True))
             all_.measure(f"{number} clusters: restart", all_.processes.restart)
             upgrade = partial(all_.ask_for, all_.second)
             all_.measure(f"{number} clusters: upgrade", upgrade, reached=partial(all_.wait_ready, all_.second))
