@@ -135,15 +135,15 @@ def report_failure(observed: Observed, _decision: Decision, results: Results, no
 
 def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:
     if isinstance(error, ComponentsError):
-        reason, again = error.reason, INVALID_RETRY
+        reason, seconds = error.reason, INVALID_RETRY
     else:
         reason = ComponentsError.reason
-        again = error.retry_after or (SOURCE_RETRY if error.transient else INVALID_RETRY)
+        seconds = error.retry_after or (SOURCE_RETRY if error.transient else INVALID_RETRY)
     builder.set_false(PROVIDER_INSTALLED, reason, str(error), event_type="Warning")
     return Decision(
         status=builder.status(),
         kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=again,
+        requeue_after=seconds,
         message=str(error),
     )
 
@@ -154,8 +154,8 @@ def _write_version(builder: ProviderStatusBuilder, provider: Object, version: st
         builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
         return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
     resource = provider_api.kind_of(provider).resource
-    again = change_event(provider, "update", source=SOURCE, reference=True)
-    return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=again, message=version)
+    event = change_event(provider, "update", source=SOURCE, reference=True)
+    return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=event, message=version)
 
 
 def _check_contract(

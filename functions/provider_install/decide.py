@@ -63,12 +63,12 @@ def decide(observed: Observed, now: datetime) -> Decision:
     return _roll_out(builder, observed, provider, observed.policy, observed.management, observed.rendered)
 
 
-def _failed(builder: ProviderStatusBuilder, reason: str, message: str, again: float) -> Decision:
+def _failed(builder: ProviderStatusBuilder, reason: str, message: str, seconds: float) -> Decision:
     builder.set_false(PROVIDER_INSTALLED, reason, message, event_type="Warning")
     return Decision(
         status=builder.status(),
         kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=again,
+        requeue_after=seconds,
         message=message,
     )
 

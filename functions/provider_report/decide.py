@@ -41,12 +41,12 @@ def decide(observed: Observed, now: datetime) -> Decision:
         if problems:
             message = _format(problems)
             builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning")
-            again = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
+            reinstall = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
             return Decision(
                 status=builder.status(),
                 kubernetes_events=tuple(builder.kubernetes_events),
                 requeue_after=RETRY,
-                reply=again,
+                reply=reinstall,
                 message=message,
             )
     builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", event_type="Normal")
