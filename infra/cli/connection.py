@@ -38,7 +38,7 @@ class Management:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The environment variables of the functions of its run, without those that are set in this process."""
+        """The environment variables of the run's functions, except those that this process sets itself."""
         return settings_of(self.run) if self.run else {}
 
     def __str__(self) -> str:
@@ -64,10 +64,15 @@ def management(directory: Path | None, kubeconfig: Path | None, context: str = "
 
 
 def files(directory: Path | None, kubeconfig: Path | None, context: str = "") -> list[Path]:
-    """Returns the kubeconfig files: --kubeconfig, else of the run in --dir, else $KUBECONFIG, else of the run in the
-    default folder, else ~/.kube/config.
+    """Returns the kubeconfig files of the first that applies.
 
-    With --context, the run in the default folder is not considered. Raises `Failure` if there is no such file or run.
+    1. --kubeconfig
+    2. the run in --dir
+    3. $KUBECONFIG
+    4. the run in the default folder, unless --context is given
+    5. ~/.kube/config
+
+    Raises `Failure` if that file or run does not exist.
     """
     if kubeconfig is not None:
         if not kubeconfig.is_file():

@@ -11,13 +11,13 @@ from ..kube import dig
 
 
 def observe(function: str, before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> None:
-    """Records in the metric the waits that end when `status` is written to the object `before`."""
+    """Records in the metric the waits that `status` ends; `before` is the object before the status is written."""
     for type_, seconds in ended(before, status, now).items():
         metrics.WAITED.labels(function, type_).observe(seconds)
 
 
 def ended(before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> dict[str, float]:
-    """Returns how many seconds conditions were False, by type: those that are False in `before` and not in `status`."""
+    """Returns the conditions that are False in `before` but not in `status`, each with its seconds of being False."""
     if not status or "conditions" not in status:
         return {}
     waits: dict[str, float] = {}

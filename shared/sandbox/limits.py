@@ -11,9 +11,9 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one call: `cpu` and `wall` time in seconds, `memory` in MiB beyond what its libraries take.
+    """Limits of one call: `cpu` and `wall` time in seconds, and `memory` in MiB, without that of the loaded libraries.
 
-    A call gets up to `SLACK` MiB more in a worker whose memory has not grown by earlier calls.
+    The memory limit is exact up to `SLACK`: in a worker that has not grown yet, a call may use that much more.
     """
 
     cpu: int
@@ -22,9 +22,9 @@ class Limits:
 
 
 SLACK = 64
-"""MiB by which earlier calls may have enlarged a worker, as when the heap of a library never shrinks.
+"""MiB by which a worker may grow: the heaps of some libraries never shrink.
 
-A worker that has grown more is replaced: otherwise the memory left for a call would depend on the calls before it.
+A worker that has grown by more is replaced, since its next call would have less memory than the limit allows.
 """
 
 

@@ -23,7 +23,7 @@ MAX_STDERR = 64 * 1024
 def run(
     command: Sequence[str], *, input: str, cwd: Path, env: Mapping[str, str], limits: Limits
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the program and returns its exit status and its standard error; the middle of a long one is left out.
+    """Runs the program and returns its exit status and its standard error, of a long one the beginning and the end.
 
     Raises `LimitExceeded`, `Busy` if no slot becomes free, or `OSError` if the program does not start.
 

@@ -87,7 +87,7 @@ class PhaseDryRun:
         return self._run("provider_install")
 
     def _run(self, phase: str) -> Decision:
-        """Observes and decides until the function's work on the provider ends; carries out the effects before that."""
+        """Observes, decides and carries out the effects, again and again, until a decision does not proceed."""
         function = catalog.phase(phase)
         with _expected_failures():
             for _ in range(_MAX_STEPS):
@@ -103,7 +103,7 @@ class PhaseDryRun:
                 for effect, value in results.executed:
                     if isinstance(effect, (Create, Patch)):
                         self._client.assume(effect.resource, value)
-        raise Obstacle(f"{phase} does not come to an end")
+        raise Obstacle(f"{phase} has not ended after {_MAX_STEPS} steps")
 
     def _write_status(self, decision: Decision) -> None:
         provider = self.provider

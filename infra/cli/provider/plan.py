@@ -85,10 +85,10 @@ def plan_provider(management: Client, provider: Object, version: str) -> Provide
     """Returns what an installation of `version` would change; for an empty `version`, `next_version` chooses one."""
     plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
-        goal = NextVersion(version) if version else _next_version(management, provider)
+        target = NextVersion(version) if version else _next_version(management, provider)
     except Failure as error:
         return replace(plan, obstacle=str(error))
-    plan = replace(plan, version=goal.version, notes=tuple(_notes(provider, goal)))
+    plan = replace(plan, version=target.version, notes=tuple(_notes(provider, target)))
     dry_run = PhaseDryRun(management, provider, plan.version)
     try:
         if waits := dry_run.preflight():
@@ -126,13 +126,13 @@ def _next_version(management: Client, provider: Object) -> NextVersion:
     return next_version(clients, provider, read)
 
 
-def _notes(provider: Object, goal: NextVersion) -> Iterable[str]:
-    if goal.note:
-        yield goal.note
+def _notes(provider: Object, target: NextVersion) -> Iterable[str]:
+    if target.note:
+        yield target.note
     if cluster.is_paused(provider):
         yield "the provider is paused: nothing changes until the annotation is removed"
-    if goal.version[:1].isdigit():
-        yield f"release tags usually begin with v, as in v{goal.version}; the version is looked up exactly as written"
+    if target.version[:1].isdigit():
+        yield f"release tags usually begin with v, as in v{target.version}; the version is looked up exactly as written"
 
 
 def _with_changes(
@@ -143,7 +143,7 @@ def _with_changes(
     existing = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if existing and not inventory_of(provider):
         note = (
-            f"{existing} of its objects exist already and are adopted: fields that only their installer set are removed"
+            f"{existing} of its objects exist already and are adopted; fields that only their installer set are removed"
         )
         plan = _with_notes(plan, note)
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
