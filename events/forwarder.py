@@ -13,7 +13,9 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared import profiles
@@ -22,16 +24,23 @@ from shared.kube import Client, Key
 from shared.settings import SETTINGS
 from shared.triggers import PrimaryRef, Triggers
 
+from . import lease
 from .delivery import Deliver, HttpDelivery
 from .dispatcher import Dispatcher, OnDeadLetter, OnDelivery
+from .drift import DriftLooks
 from .ingress import Ingress
+from .rounds import PlainRound, Round
+from .settled import SettledRound, View
+from .shard import ALL, Shard
+from .specs import InformerSpec
 from .timer import Timer
 from .watcher import Watcher
 
 log = logging.getLogger("capi-functions.events")
 
-OnEvent = Callable[[Event, Collection[str]], None]
-"""Called with each change, and the functions that it is for, before it is queued."""
+_REMEMBERED = 120.0
+"""Seconds for which a forwarder in standby remembers deletions: longer than it takes until it takes over."""
+_MAX_DELETIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -57,10 +66,12 @@ class Forwarder:
         resync: Seconds between resyncs of all objects.
         timer: Seconds between ping events for the functions that a timer starts; not with `to_sink`.
         namespace: Watches only this namespace; empty: all.
+        shard: Delivers the changes for the primary objects of this shard only. Events that its ingress receives are
+            delivered whatever they are about.
+        standby: Whether to list and watch only, until `activate` is called: another forwarder delivers.
         host: Address of the ingress.
         port: Port of the ingress; 0 for a free one. Without `port` and `listener` there is no ingress.
         listener: Listening socket of the ingress.
-        on_event: See `OnEvent`.
         on_delivery: See `OnDelivery`.
         on_dead_letter: See `OnDeadLetter`.
     """
@@ -77,33 +88,63 @@ class Forwarder:
         resync: float = 600.0,
         timer: float = 3600.0,
         namespace: str = "",
+        shard: Shard = ALL,
+        standby: bool = False,
         host: str = "127.0.0.1",
         port: int | None = None,
         listener: socket.socket | None = None,
-        on_event: OnEvent | None = None,
         on_delivery: OnDelivery | None = None,
         on_dead_letter: OnDeadLetter | None = None,
     ) -> None:
         self._to_sink = to_sink
+        self._lock = threading.Lock()
+        self._active, self._started = not standby, False
+        self._deletions: deque[tuple[float, Event, Collection[str]]] = deque(maxlen=_MAX_DELETIONS)
+        """The deletions during the standby, and when they were watched: no list shows them later."""
         self._triggers = triggers
-        self._on_event = on_event
         routes = {"sink": AllEvents("sink")} if to_sink else triggers
         self.dispatcher = Dispatcher(
             routes, deliver, workers=workers, rate=rate, on_delivery=on_delivery, on_dead_letter=on_dead_letter
         )
-        self.watcher = Watcher(client, triggers, self._changed, resync=resync, namespace=namespace)
-        self._timer = None if to_sink else Timer(self.dispatcher.submit, every=timer)
+        self._drift = DriftLooks(triggers, self._submit, every=resync)
+        self.watcher = Watcher(
+            client, triggers, self._changed, resync=resync, namespace=namespace, begin_round=self._begin_round
+        )
+        self._view = View(triggers, self.watcher.knows, self.watcher.is_referenced, shard)
+        # One forwarder sends the ping events: they are about no object, as if about one without a namespace.
+        self._timer = None if to_sink or not shard.owns("") else Timer(self._ping, every=timer)
         self.ingress: Ingress | None = None
         if port is not None or listener is not None:
-            self.ingress = Ingress(self.dispatcher.submit, host=host, port=port or 0, listener=listener)
+            self.ingress = Ingress(
+                self.dispatcher.submit, host=host, port=port or 0, listener=listener, is_ready=lambda: self._active
+            )
 
     def start(self) -> None:
-        """Starts ingress, watches and timer."""
+        """Starts ingress, watches, looks for drift and timer."""
         if self.ingress is not None:
             self.ingress.start()
-        self.watcher.start()
+        with self._lock:
+            self._started = True
+            self.watcher.start()
+        self._drift.start()
         if self._timer is not None:
             self._timer.start()
+
+    def activate(self) -> None:
+        """Ends the standby: goes on like after a start, and delivers the deletions of the last minutes.
+
+        The forwarder before may not have delivered them. Twice does not matter: events are hints.
+        """
+        with self._lock:
+            self._active = True
+            deletions = [*self._deletions]
+            self._deletions.clear()
+            if self._started:
+                self.watcher.restart()
+        since = time.monotonic() - _REMEMBERED
+        for at, event, functions in deletions:
+            if at >= since:
+                self._changed(event, functions)
 
     def wait_synced(self, timeout: float) -> bool:
         """Returns whether every served kind was listed, and its objects queued, within `timeout` seconds."""
@@ -116,6 +157,7 @@ class Forwarder:
     def stop(self, drain: float = 0.0) -> None:
         """Stops to watch and to receive, and delivers what is queued for at most `drain` seconds."""
         self.watcher.stop()
+        self._drift.stop()
         if self._timer is not None:
             self._timer.stop()
         if self.ingress is not None:
@@ -124,9 +166,26 @@ class Forwarder:
             log.warning("stopped with undelivered events: %s", self.dispatcher.pending())
         self.dispatcher.stop()
 
+    def _begin_round(self, specs: Collection[InformerSpec]) -> Round:
+        if not self._active:
+            return PlainRound(lambda _event, _functions: None, lambda _function, _event: False)
+        return SettledRound(self._view, self._submit, self._drift.add, specs)
+
     def _changed(self, event: Event, functions: Collection[str]) -> None:
-        if self._on_event is not None:
-            self._on_event(event, functions)
+        if not self._active and event.change == "delete":
+            with self._lock:
+                if not self._active:
+                    self._deletions.append((time.monotonic(), event, functions))
+        if not self._active:
+            return
+        if wanting := [name for name in functions if self._view.wants(name, event)]:
+            self._submit(event, wanting)
+
+    def _ping(self, event: Event) -> None:
+        if self._active:
+            self.dispatcher.submit(event)
+
+    def _submit(self, event: Event, functions: Collection[str]) -> None:
         if not self._to_sink:
             self.dispatcher.submit(event, functions)
         elif any(self._triggers[name].key(event) is not None for name in functions):
@@ -144,6 +203,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="address to receive events at")
     parser.add_argument("--port", type=int, help="receive events at this port (0: a free one)")
     parser.add_argument("--namespace", default="", help="watch this namespace only")
+    parser.add_argument(
+        "--lease",
+        metavar="NAMESPACE/NAME",
+        type=_key,
+        help="deliver only while holding this Lease, stand by otherwise; each shard has its own",
+    )
+    parser.add_argument("--lease-seconds", type=int, default=round(lease.DURATION), help="take the Lease after so long")
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        type=_shard,
+        default=ALL,
+        help="deliver for part I (from 0) of N parts of the namespaces",
+    )
     parser.add_argument("--workers", type=int, default=8, help="calls at a time")
     parser.add_argument("--rate", type=float, default=500.0, help="calls per second")
     parser.add_argument("--resync", type=float, default=600.0, help="seconds between resyncs of all objects")
@@ -183,18 +256,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rate=options.rate,
         resync=options.resync,
         namespace=options.namespace,
+        shard=options.shard,
+        standby=options.lease is not None,
         host=options.host,
         port=options.port,
     )
-    stopped = threading.Event()
+    stopped, lost = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
+
+    def give_up() -> None:
+        lost.set()
+        stopped.set()
+
+    holder = None
+    if options.lease is not None:
+        holder = lease.LeaseHolder(
+            management,
+            Key(options.lease.namespace, options.shard.lease(options.lease.name)),
+            on_taken=forwarder.activate,
+            on_lost=give_up,
+            duration=options.lease_seconds,
+        )
+        holder.start()
     forwarder.start()
     if forwarder.ingress is not None:
         log.info("receiving events at %s", forwarder.ingress.url)
+    while not stopped.is_set() and not forwarder.wait_synced(0.5):
+        continue
+    log.info("all kinds are listed")
     stopped.wait()
-    forwarder.stop(drain=20.0)
-    return 0
+    forwarder.stop(drain=0.0 if lost.is_set() else 20.0)
+    if holder is not None:
+        holder.release()
+    return 1 if lost.is_set() else 0
+
+
+def _shard(text: str) -> Shard:
+    try:
+        return Shard.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _key(text: str) -> Key:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME")
+    return Key(namespace, name)
 
 
 if __name__ == "__main__":

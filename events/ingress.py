@@ -35,6 +35,7 @@ class Ingress:
         host: Address to listen at.
         port: Port to listen at; 0 for a free one.
         listener: A listening socket to use instead of host and port.
+        is_ready: Whether events are accepted; otherwise the answer is 503, also to a readiness probe.
     """
 
     def __init__(
@@ -44,8 +45,9 @@ class Ingress:
         host: str = "127.0.0.1",
         port: int = 0,
         listener: socket.socket | None = None,
+        is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._server = _Server(submit, (host, port), listener)
+        self._server = _Server(submit, (host, port), listener, is_ready)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="ingress", daemon=True)
         address = self._server.socket.getsockname()
         self.port: int = address[1]
@@ -69,9 +71,14 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(
-        self, submit: Callable[[Event], object], address: tuple[str, int], listener: socket.socket | None
+        self,
+        submit: Callable[[Event], object],
+        address: tuple[str, int],
+        listener: socket.socket | None,
+        is_ready: Callable[[], bool],
     ) -> None:
         self.submit = submit
+        self.is_ready = is_ready
         self._free = threading.BoundedSemaphore(_CONNECTIONS)
         super().__init__(address, _Handler, bind_and_activate=listener is None)
         if listener is not None:
@@ -127,7 +134,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._head.close()  # the body has its own deadline
 
     def do_GET(self) -> None:
-        self._answer(200, "ok")
+        if self.server.is_ready():
+            self._answer(200, "ok")
+        else:
+            self._answer(503, "in standby")
 
     def do_POST(self) -> None:
         try:
@@ -137,6 +147,9 @@ class _Handler(BaseHTTPRequestHandler):
         except (EventError, ValueError, TimeoutError) as error:
             self.close_connection = True  # do not read the rest of the body
             self._answer(400, str(error))
+            return
+        if not self.server.is_ready():
+            self._answer(503, "in standby")
             return
         self.server.submit(event)
         self._answer(202)

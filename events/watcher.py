@@ -1,8 +1,9 @@
 """Watches the kinds that functions declare, and calls back with each change and the functions that it is for.
 
-Level-triggered: the first list yields `add` events, so that a restart resumes from the present objects. After an
-interruption a new list is compared with the known objects, so that no change is missed. Of each object the watcher
-keeps its version, a hash of the fields that each function watches, and the metadata for the event of its deletion.
+Level-triggered: the first round of lists reports all objects, so that a restart resumes from the present ones, and so
+does each resync (`events.rounds`). After an interruption a new list is compared with the known objects, so that no
+change is missed. Of each object the watcher keeps its version, a hash of the fields that each function watches, and the
+metadata for the event of its deletion.
 
 The watcher rarely lists a kind that is not served: a watch of CustomResourceDefinitions shows when it is defined.
 """
@@ -14,7 +15,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -24,10 +25,13 @@ from shared.kube.client import METADATA, METADATA_LIST
 from shared.kube.crds import CRD
 from shared.triggers import Referrer, Triggers, Watch
 
+from .rounds import NumberedRound, OnChange, PlainRound, Round, Rounds
+from .specs import InformerSpec, informer_specs
+
 log = logging.getLogger("capi-functions.events")
 
-OnChange = Callable[[Event, Collection[str]], object]
-"""Called with each change and the names of the functions that it is for."""
+BeginRound = Callable[[Sequence[InformerSpec]], Round]
+"""Returns a new round; called with the kinds that are about to be listed."""
 
 _WATCH_SECONDS = 300
 _UNDEFINED_PAUSE = 300.0
@@ -40,48 +44,6 @@ _BLIND_PAUSE = 2.0
 _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 
-@dataclass(frozen=True)
-class InformerSpec:
-    """One list and watch of a kind, and the declared watches that share it, each with the name of its function.
-
-    With `reference` the events contain a reference to the object instead of the object.
-    """
-
-    resource: Resource
-    selector: str
-    reference: bool
-    watches: tuple[tuple[str, Watch], ...]
-
-    @property
-    def metadata_only(self) -> bool:
-        """Whether only metadata is requested: for Secrets, and where no watch needs more."""
-        paths = [path for _, watch in self.watches for path in watch.fields]
-        return is_secret(self.resource) or (self.reference and all(path.startswith("metadata.") for path in paths))
-
-    def __str__(self) -> str:
-        group = f".{self.resource.group}" if self.resource.group else ""
-        return f"{self.resource.kind}{group}" + (f" ({self.selector})" if self.selector else "")
-
-
-def is_secret(resource: Resource) -> bool:
-    """Returns whether this is the kind Secret."""
-    return resource.group == "" and resource.kind == "Secret"
-
-
-def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
-    """Returns one spec for each kind, selector and form of event, shared by all functions that watch it.
-
-    Raises `ValueError` for a watch of Secrets with their values.
-    """
-    watches: dict[tuple[Resource, str, bool], list[tuple[str, Watch]]] = {}
-    for declared in triggers:
-        for watch in declared.watches:
-            if is_secret(watch.resource) and not watch.reference:
-                raise ValueError(f"{declared.name}: Secrets are watched by reference only, set reference=True")
-            watches.setdefault((watch.resource, watch.selector, watch.reference), []).append((declared.name, watch))
-    return [InformerSpec(*shared, tuple(functions)) for shared, functions in watches.items()]
-
-
 class _ReferenceIndex:
     """Which objects the watched objects refer to, for watches with `referenced_by`. Shared by all informers."""
 
@@ -90,19 +52,14 @@ class _ReferenceIndex:
         self._lock = threading.Lock()
         self._referenced: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
         """The references of each object; None if they could not be determined."""
-        complete = {spec.resource for spec in watched if self._is_complete(spec)}
+        complete = {spec.resource for spec in watched if spec.complete}
         for _, watch in (named for spec in watched for named in spec.watches):
             self._referenced |= {referrer: {} for referrer in watch.referenced_by if referrer.resource in complete}
-
-    @staticmethod
-    def _is_complete(spec: InformerSpec) -> bool:
-        """Returns whether the informer sees every object of the kind, with its content."""
-        return not spec.selector and not spec.metadata_only
 
     def update(self, spec: InformerSpec, obj: Object) -> None:
         """Updates the references of an object; called before the change is reported."""
         for referrer, referenced in self._referenced.items():
-            if referrer.resource != spec.resource or not self._is_complete(spec):
+            if referrer.resource != spec.resource or not spec.complete:
                 continue
             try:
                 references = frozenset(referrer.references(obj))
@@ -144,6 +101,7 @@ class Watcher:
         on_change: Called with each change, in the threads of the informers.
         resync: Seconds between reports of all objects, as updates with `resync` set; varied by up to a tenth.
         namespace: Watches only this namespace; empty: all.
+        begin_round: Returns what receives the events of the first list and of each resync; by default `on_change` does.
     """
 
     def __init__(
@@ -154,14 +112,24 @@ class Watcher:
         *,
         resync: float = 600.0,
         namespace: str = "",
+        begin_round: BeginRound | None = None,
     ) -> None:
         self._stop = threading.Event()
         watched = informer_specs(triggers.values())
-        references = _ReferenceIndex(watched)
+        self._triggers = triggers
+        self._namespace = namespace
+        self._references = _ReferenceIndex(watched)
+        self._begin_round = begin_round or (lambda _specs: PlainRound(on_change, self.is_referenced))
+        self._rounds = Rounds(resync, self._begin)
         definitions = InformerSpec(CRD, "", True, (("", Watch(CRD, changes=("add", "update"), reference=True)),))
-        self._definitions = _Informer(client, definitions, self._on_defined, self._stop, resync, "", references)
+        of_definitions = Rounds(resync, lambda _resync: PlainRound(self._on_defined, lambda _function, _event: True))
+        self._definitions = _Informer(
+            client, definitions, self._on_defined, self._stop, of_definitions, "", self._references
+        )
         self._informers = [
-            _Informer(client, spec, on_change, self._stop, resync, namespace, references, self._on_not_served)
+            _Informer(
+                client, spec, on_change, self._stop, self._rounds, namespace, self._references, self._on_not_served
+            )
             for spec in watched
         ]
         self._starting = threading.Lock()
@@ -170,6 +138,31 @@ class Watcher:
         """Starts the informers."""
         for informer in self._informers:
             informer.thread.start()
+
+    def restart(self) -> None:
+        """Lists all kinds and reports all objects again, as after a start."""
+        self._rounds.restart()
+        for informer in self._informers:
+            informer.interrupt()
+
+    def knows(self, resource: Resource, key: Key) -> bool | None:
+        """Returns whether the object exists, as far as was listed and watched; None if that does not show it."""
+        if self._namespace not in ("", key.namespace):
+            return None
+        for informer in self._informers:
+            if informer.resource == resource and informer.sees_all:
+                return informer.knows(key)
+        return None
+
+    def is_referenced(self, function: str, event: Event) -> bool:
+        """Returns whether the event's object is referenced as the function's watch requires it, or may be."""
+        watch = self._triggers[function].watch(event)
+        return watch is None or self._references.is_referenced(watch, event.key)
+
+    def _begin(self, resync: bool) -> Round:
+        """Begins a round without the kinds that are not served or cannot be listed."""
+        waiting = [informer for informer in self._informers if not resync or informer.listed]
+        return self._begin_round([informer.spec for informer in waiting])
 
     def _on_not_served(self) -> bool:
         """Starts the watch of CRDs for an informer whose kind is not served; returns whether that watch works."""
@@ -220,7 +213,7 @@ class _Informer:
         spec: InformerSpec,
         on_change: OnChange,
         stop: threading.Event,
-        resync: float,
+        rounds: Rounds,
         namespace: str,
         references: _ReferenceIndex,
         on_not_served: Callable[[], bool] = lambda: False,
@@ -228,15 +221,16 @@ class _Informer:
         self.resource = spec.resource
         self.thread = threading.Thread(target=self._run, name=f"watch-{spec.resource.plural}", daemon=True)
         self.synced = threading.Event()
+        self.spec = spec
         self._client = client
-        self._spec = spec
         self._on_change = on_change
         self._stop = stop
-        self._resync = resync
+        self._rounds = rounds
+        self._round = 0
+        """The number of the round that the last complete list belongs to."""
         self._namespace = namespace
         self._references = references
         self._known: dict[Key, _Known] = {}
-        self._next_resync = 0.0
         self._failures = 0
         self._served = True
         self._defined = False
@@ -245,12 +239,22 @@ class _Informer:
         """How often the kind was not served since it was last served or defined."""
         self._on_not_served = on_not_served
         self._awake = threading.Event()
+        self._interrupted = False
         self._end: Callable[[], None] | None = None
 
     @property
     def listed(self) -> bool:
         """Whether a list succeeded since the last failure."""
         return self.synced.is_set() and self._served and not self._failures
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether every object of the kind is known, except for a moment."""
+        return bool(self._round) and self._served and not self.spec.selector
+
+    def knows(self, key: Key) -> bool:
+        """Returns whether the object was in the list, or was watched, and not deleted since."""
+        return key in self._known
 
     def wake(self) -> None:
         """Ends the wait for the kind to be served: its definition was created or changed."""
@@ -260,6 +264,7 @@ class _Informer:
     def interrupt(self) -> None:
         """Ends the open watch, or the wait before the next."""
         self._awake.set()
+        self._interrupted = True
         if self._end is not None:
             with suppress(Exception):  # the watch may just have ended by itself
                 self._end()
@@ -267,6 +272,7 @@ class _Informer:
     def _run(self) -> None:
         """Lists and watches until the informer is stopped."""
         while not self._stop.is_set():
+            self._interrupted = False
             self._awake.clear()  # before the list, so that a kind that is defined during the list ends the next wait
             try:
                 self._watch(self._list())
@@ -280,27 +286,28 @@ class _Informer:
 
     def _failed(self, error: Exception) -> float:
         """Logs a failed list or watch. Returns the seconds until the next attempt."""
-        if self._stop.is_set():
+        if self._stop.is_set() or self._interrupted:
             return 0.0
         self._failures += 1
         pause = min(30.0, 0.1 * 2.0 ** min(self._failures, 20)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         if isinstance(error, Gone):
-            log.info("watch of %s fell behind, listing again: %s", self._spec, error)
+            log.info("watch of %s fell behind, listing again: %s", self.spec, error)
         elif isinstance(error, ApiError):
             # The first failure is usual while a server starts, or for a kind that was just defined.
             level = logging.WARNING if self._failures > 1 else logging.INFO
-            log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self._spec, self._failures, pause, error)
+            log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self.spec, self._failures, pause, error)
         else:
-            log.exception("watch of %s failed, again in %.1fs", self._spec, pause)
+            log.exception("watch of %s failed, again in %.1fs", self.spec, pause)
         return pause
 
     def _not_served(self, error: NotServed) -> float:
         """Returns the seconds until a kind that is not served is listed again."""
         if self._served:
-            log.info("%s is not served (yet): %s", self._spec, error)
+            log.info("%s is not served (yet): %s", self.spec, error)
             self._defined, self._absences = False, 0
         self._served = False
         # Known objects are not reported as deleted: the kind may be served in another version and still have them.
+        self._rounds.current().round.end(self.spec)
         self.synced.set()
         watched = self._on_not_served()
         pause = _UNDEFINED_PAUSE
@@ -312,41 +319,42 @@ class _Informer:
     # -- list and watch ----------------------------------------------------------------------------------------
 
     def _list(self) -> str:
-        """Reports what differs from the known objects, or all objects when a resync is due; returns the version."""
-        now = time.monotonic()
-        resync = self.synced.is_set() and now >= self._next_resync and bool(self._next_resync)
+        """Reports what differs from the known objects, in a new round all objects; returns the version."""
+        current = self._rounds.current()
+        listing = current if current.number != self._round else None
         version, missing = "", set(self._known)
-        accept = METADATA_LIST if self._spec.metadata_only else "application/json"
-        for page in self._client.pages(
-            self._spec.resource, self._namespace, selector=self._spec.selector, accept=accept
-        ):
+        accept = METADATA_LIST if self.spec.metadata_only else "application/json"
+        for page in self._client.pages(self.spec.resource, self._namespace, selector=self.spec.selector, accept=accept):
             # The version of the first page: the watch repeats the changes made while the other pages are read.
             version = version or page["metadata"]["resourceVersion"]
             for obj in page["items"]:
                 missing.discard(key_of(obj))
-                self._observe(obj, resync=resync)
+                self._observe(obj, listing)
             if self._stop.is_set():
                 return version
         self._observe_missing(missing)
         if not self._served:
-            log.info("%s is served now", self._spec)
+            log.info("%s is served now", self.spec)
         self._served = True
-        if resync or not self._next_resync:
-            self._next_resync = now + self._resync * random.uniform(0.9, 1.1)  # noqa: S311 - jitter
+        self._round = current.number
+        if listing is not None:
+            listing.round.end(self.spec)
         self.synced.set()
+        if listing is not None:
+            listing.round.wait(self._stop)
         return version
 
     def _watch(self, version: str) -> None:
-        """Reports changes until a resync is due; opens the watch again each time the server ends it."""
-        while not self._stop.is_set() and (left := self._next_resync - time.monotonic()) > 0:
+        """Reports changes until the next round; opens the watch again each time the server ends it."""
+        while not self._stop.is_set() and (left := self._rounds.seconds_left(self._round)) > 0:
             started = time.monotonic()
             for line in self._client.watch(
-                self._spec.resource,
+                self.spec.resource,
                 self._namespace,
                 version=version,
-                selector=self._spec.selector,
+                selector=self.spec.selector,
                 seconds=max(1, min(_WATCH_SECONDS, round(left))),
-                accept=METADATA if self._spec.metadata_only else "application/json",
+                accept=METADATA if self.spec.metadata_only else "application/json",
                 on_open=self._opened,
             ):
                 self._failures = 0
@@ -356,46 +364,60 @@ class _Informer:
                     self._observe_deletion(obj)
                 elif line["type"] != "BOOKMARK":
                     self._observe(obj)
-            if time.monotonic() - started < 0.5:
+            if time.monotonic() - started < 0.5 and not self._is_round_due():
                 self._stop.wait(0.2)
 
     def _opened(self, end: Callable[[], None]) -> None:
         self._end = end
-        if self._stop.is_set():
+        if self._stop.is_set() or self._is_round_due():
             self.interrupt()
+
+    def _is_round_due(self) -> bool:
+        """Returns whether another round has begun, or is to begin, since the last complete list."""
+        return bool(self._round) and self._rounds.seconds_left(self._round) <= 0
 
     # -- what to report ----------------------------------------------------------------------------------------
 
-    def _observe(self, obj: Object, *, resync: bool = False) -> None:
-        """Reports what has changed in an object of a list, a watch event or a resync."""
+    def _observe(self, obj: Object, listing: NumberedRound | None = None) -> None:
+        """Reports what has changed in an object of a list or a watch event; `listing` is the round of a list."""
         self._set_kind(obj)
         key = key_of(obj)
-        self._references.update(self._spec, obj)
+        self._references.update(self.spec, obj)
         known, new = self._known.get(key), self._digest(obj)
         if known is not None and known.uid != new.uid:  # deleted and created again between two watches
             self._observe_missing({key})
             known = None
-        if known is None:
-            self._known[key] = new
+        self._known[key] = new
+        if listing is not None and (known is not None or not self._round):
+            self._report(obj, listing)
+        elif known is None:
             self._emit("add", obj, self._interested("add", key))
-        elif resync:
-            self._known[key] = new
-            self._emit("update", obj, self._interested("update", key), resync=True)
         elif known.version != new.version:
-            self._known[key] = new
             changed = {
                 name
-                for (name, _), before, after in zip(self._spec.watches, known.hashes, new.hashes, strict=True)
+                for (name, _), before, after in zip(self.spec.watches, known.hashes, new.hashes, strict=True)
                 if before != after
             }
             self._emit("update", obj, [name for name in self._interested("update", key) if name in changed])
+
+    def _report(self, obj: Object, listing: NumberedRound) -> None:
+        """Reports an object to a round. An object that is new since an earlier round is not: it has changed."""
+        listing.round.see(self.spec, obj)
+        updates = [name for name, watch in self.spec.watches if "update" in watch.changes]
+        if listing.resync:
+            self._emit("update", obj, updates, listing)
+            return
+        adds = [name for name, watch in self.spec.watches if "add" in watch.changes]
+        self._emit("add", obj, adds, listing)
+        # What a watch of updates only has missed is not known after a start.
+        self._emit("update", obj, [name for name in updates if name not in adds], listing)
 
     def _observe_deletion(self, obj: Object) -> None:
         """Reports the deletion of an object."""
         self._set_kind(obj)
         key = key_of(obj)
         self._known.pop(key, None)
-        self._references.forget(self._spec, key)
+        self._references.forget(self.spec, key)
         self._emit("delete", obj, self._interested("delete", key))
 
     def _observe_missing(self, keys: Collection[Key]) -> None:
@@ -407,28 +429,34 @@ class _Informer:
         """Returns the names of the functions whose watches match the change."""
         return [
             name
-            for name, watch in self._spec.watches
+            for name, watch in self.spec.watches
             if change in watch.changes and self._references.is_referenced(watch, key)
         ]
 
-    def _emit(self, change: Change, obj: Object, functions: Collection[str], *, resync: bool = False) -> None:
+    def _emit(
+        self, change: Change, obj: Object, functions: Sequence[str], listing: NumberedRound | None = None
+    ) -> None:
         if not functions:
             return
-        event = change_event(obj, change, source=self._client.host, reference=self._spec.reference, resync=resync)
+        resync = listing is not None and listing.resync
+        event = change_event(obj, change, source=self._client.host, reference=self.spec.reference, resync=resync)
         try:
-            self._on_change(event, functions)
+            if listing is None:
+                self._on_change(event, functions)
+            else:
+                listing.round.report(event, functions)
         except Exception:  # a callback that fails on one event must not end the watch
-            log.exception("the callback for %s %s of %s failed", self._spec, change, event.key)
+            log.exception("the callback for %s %s of %s failed", self.spec, change, event.key)
 
     def _set_kind(self, obj: Object) -> None:
         # Lists leave out both, and metadata-only responses have the kind PartialObjectMetadata.
-        obj["apiVersion"], obj["kind"] = self._spec.resource.api_version, self._spec.resource.kind
+        obj["apiVersion"], obj["kind"] = self.spec.resource.api_version, self.spec.resource.kind
 
     def _digest(self, obj: Object) -> _Known:
         """Returns what the informer remembers of an object."""
         metadata = obj["metadata"]
         hashes = tuple(
-            hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self._spec.watches
+            hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self.spec.watches
         )
         kept = {name: metadata[name] for name in _KEPT_METADATA if metadata.get(name)}
         return _Known(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)

@@ -66,6 +66,9 @@ class Watch:
         referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by
             this as far as it watches these kinds; a broker cannot. A change that is filtered before its referrer is
             seen is not lost: the event of the referrer makes the function read the object.
+        needs_primary: Whether a change means nothing to the function while the primary object does not exist, since the
+            `add` event of that object makes the function read everything. The forwarder then delivers no such change.
+            False for a function that creates its primary object, and if the key is not that of a primary object.
     """
 
     resource: Resource
@@ -77,6 +80,7 @@ class Watch:
     own_annotations: tuple[str, ...] = ()
     digest: Callable[[Mapping[str, Any]], object] | None = None
     referenced_by: tuple[Referrer, ...] = ()
+    needs_primary: bool = False
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """Returns what an update of `obj` must change to be forwarded; comparable with ==."""

@@ -44,6 +44,7 @@ TRIGGERS = Triggers(
                 "metadata.annotations",
                 "metadata.deletionTimestamp",
             ),
+            needs_primary=True,
         ),
         Watch(
             SECRET,
@@ -51,6 +52,7 @@ TRIGGERS = Triggers(
             reference=True,
             selector=CLUSTER_NAME_LABEL,
             changes=("add", "update"),
+            needs_primary=True,
         ),
     ),
     subscriptions=(Subscription(FETCHED, requester),),

@@ -42,8 +42,9 @@ TRIGGERS = Triggers(
                 "metadata.labels",
                 "metadata.deletionTimestamp",
             ),
+            needs_primary=True,
         ),
-        Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",)),
+        Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",), needs_primary=True),
     ),
     is_reconciled=is_reconciled,
     rules=(

@@ -42,6 +42,7 @@ TRIGGERS = Triggers(
             key=stack_of,
             fields=("status", "metadata.deletionTimestamp"),
             changes=("update", "delete"),
+            needs_primary=True,
         ),
         Watch(
             CLUSTER,

@@ -45,7 +45,7 @@ TRIGGERS = Triggers(
     profiles=profiles.ADDONS,
     watches=(
         Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
-        Watch(CLUSTER, key=release_of, changes=("delete",)),
+        Watch(CLUSTER, key=release_of, changes=("delete",), needs_primary=True),
     ),
     subscriptions=(Subscription(FETCHED, requester),),
     is_reconciled=is_reconciled,

@@ -42,6 +42,7 @@ TRIGGERS = Triggers(
             fields=("spec.paused", "metadata.annotations"),
             digest=is_paused,
             changes=("update",),
+            needs_primary=True,
         ),
     ),
     local=True,  # the runtime `local` starts control planes as processes beside the function

@@ -66,7 +66,7 @@ TRIGGERS = Triggers(
             digest=digest,
             changes=("add", "update"),
         ),
-        Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL),
+        Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL, needs_primary=True),
     ),
     is_reconciled=is_reconciled,
     rules=(Rule("", ("secrets",), ("get", "create")), Rule(CLUSTER.group, ("clusters",), ("get",))),

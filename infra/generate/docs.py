@@ -15,7 +15,9 @@ _HEAD = f"""<!-- {NOTICE} -->
 # What starts which function
 
 Generated from `functions/*/triggers.py`, like the forwarder's watches and the Knative manifests. An update that changes
-none of the fields is not forwarded. *By reference*: the event names the object but does not contain it.
+none of the fields is not forwarded. *By reference*: the event names the object but does not contain it. *With its
+primary object*: the forwarder delivers no change that is mapped to an object that does not exist yet, since the event of
+that object makes the function read everything.
 
 | function | kind or type of event | fields | changes |
 |---|---|---|---|
@@ -101,4 +103,5 @@ def _rows(declared: Mapping[str, Triggers]) -> Iterable[tuple[str, ...]]:
 def _watched_fields(watch: Watch) -> str:
     parts = [", ".join(f"`{path}`" for path in watch.fields) if watch.fields else "all"]
     parts += [f"label `{watch.selector}`"] * bool(watch.selector) + ["by reference"] * watch.reference
+    parts += ["with its primary object"] * watch.needs_primary
     return "; ".join(parts)

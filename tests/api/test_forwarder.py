@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,13 @@ from events.capture import Capture
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from events.replay import apply_inputs, replay
-from events.watcher import Watcher, informer_specs
+from events.specs import informer_specs
+from events.watcher import Watcher
 from functions import catalog
 from infra import local_control_plane
 from shared.api.provider import IPAM
 from shared.event import Event
-from shared.kube import Client, Key, Object, Resource, connect, dig
+from shared.kube import Client, Key, Object, Resource, connect, dig, key_of
 from shared.kube.client import METADATA_LIST
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
@@ -35,6 +36,7 @@ from tests.support.until import until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 SECRET = Resource("", "v1", "Secret", "secrets")
+LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 NOT_SERVED = Resource("example.dev", "v1", "Widget", "widgets")
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 CONFIG = {"config": Triggers("config", (Watch(CONFIG_MAP),))}
@@ -109,6 +111,105 @@ def test_resync_reports_every_object_as_an_update(management: Client, namespace:
     resynced = recorder.events[1][0]
     assert resynced.object is not None
     assert resynced.object["data"] == {"a": "1"}
+
+
+class Delivered:
+    """Keeps the deliveries to each function, in order, and answers that all is done."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Event]] = []
+
+    def __call__(self, function: str, event: Event) -> Answer:
+        if event.name != "kube-root-ca.crt":
+            self.events.append((function, event))
+        return Answer(204)
+
+    def names(self, function: str = "f") -> set[str]:
+        return {event.name for name, event in self.events if name == function}
+
+
+def owner(obj: Mapping[str, Any]) -> Key | None:
+    name = dig(obj, "metadata.labels.owner")
+    return Key(key_of(obj).namespace, name) if name else None
+
+
+def has_done(primary: Object, event: Event) -> bool:
+    """Returns whether the ConfigMap is done, with the value that the event's Lease reports."""
+    holder = dig(event.object, "spec.holderIdentity", dig(primary, "data.holder"))
+    return dig(primary, "data.done") == "yes" and holder == dig(primary, "data.holder")
+
+
+JUDGED = {
+    "f": Triggers(
+        "f",
+        (
+            Watch(CONFIG_MAP),
+            Watch(LEASE, key=owner, needs_primary=True),
+            Watch(SECRET, reference=True, selector="!app"),
+        ),
+        is_reconciled=has_done,
+    ),
+    "g": Triggers("g", (Watch(CONFIG_MAP, changes=("update",)),)),
+}
+
+
+def lease(namespace: str, name: str, owner: str, holder: str) -> Object:
+    metadata = {"namespace": namespace, "name": name, "labels": {"owner": owner}}
+    spec = {"holderIdentity": holder}
+    return {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+
+
+def test_start_delivers_only_what_is_not_settled(management: Client, namespace: str) -> None:
+    for name, data in (
+        ("settled", {"done": "yes", "holder": "a"}),
+        ("todo", {"done": "no"}),
+        ("other", {"done": "yes"}),
+    ):
+        management.create(CONFIG_MAP, config_map(namespace, name, data))
+    management.create(LEASE, lease(namespace, "same", "settled", "a"))
+    management.create(LEASE, lease(namespace, "differs", "other", "b"))
+    management.create(LEASE, lease(namespace, "orphan", "of-nobody", "a"))
+    metadata = {"namespace": namespace, "name": "settled"}
+    management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    delivered = Delivered()
+    with forwarding(management, delivered, JUDGED, namespace=namespace) as forwarder:
+        assert forwarder.drain(60)
+        assert delivered.names() == {"todo", "differs"}
+        assert delivered.names("g") == {"settled", "todo", "other"}, "it missed the updates before the start"
+        management.patch(CONFIG_MAP, Key(namespace, "settled"), {"data": {"note": "x"}})
+        until(lambda: "settled" in delivered.names())
+        # A change of an object whose primary object is missing waits for that object.
+        management.patch(LEASE, Key(namespace, "orphan"), {"spec": {"holderIdentity": "b"}})
+        management.patch(LEASE, Key(namespace, "same"), {"spec": {"holderIdentity": "b"}})
+        until(lambda: "same" in delivered.names())
+        assert "orphan" not in delivered.names()
+        management.create(CONFIG_MAP, config_map(namespace, "of-nobody", {"done": "yes", "holder": "a"}))
+        until(lambda: "of-nobody" in delivered.names())
+
+
+def test_settled_objects_are_looked_at_for_drift_one_by_one_after_a_resync(management: Client, namespace: str) -> None:
+    management.create(CONFIG_MAP, config_map(namespace, "settled", {"done": "yes", "holder": "a"}))
+    management.create(LEASE, lease(namespace, "same", "settled", "a"))
+    delivered = Delivered()
+    with forwarding(management, delivered, {"f": JUDGED["f"]}, namespace=namespace, resync=0.5):
+        until(lambda: len(delivered.events) >= 2)
+    events = [event for _, event in delivered.events]
+    assert {(event.change, event.resync) for event in events} == {("update", True)}
+    assert all(event.object is None for event in events), "the function reads the object afresh"
+
+
+def test_restarted_watcher_reports_everything_again_and_then_changes(management: Client, namespace: str) -> None:
+    heard = Heard()
+    for name in ("one", "two"):
+        management.create(CONFIG_MAP, config_map(namespace, name, {"a": "1"}))
+    with watching(management, CONFIG, heard, namespace=namespace) as watcher:
+        heard.events.clear()
+        watcher.restart()
+        until(lambda: len(heard.events) == 2)
+        assert sorted(heard.changes()) == [("add", "one"), ("add", "two")]
+        management.delete(CONFIG_MAP, Key(namespace, "two"))
+        heard.waits_for("delete", "two")
+        assert len(heard.events) == 3
 
 
 def test_change_goes_to_functions_by_fields_selector_and_kind_of_change(management: Client, namespace: str) -> None:

@@ -53,6 +53,16 @@ def test_declaration_with_another_name_than_its_folder_is_refused(elsewhere: Pat
         catalog.triggers()
 
 
+def test_function_that_waits_for_its_primary_object_hears_of_every_new_one() -> None:
+    """Otherwise a change that arrives before the primary object would be lost."""
+    for name, declared in catalog.triggers().items():
+        own = [watch for watch in declared.watches if watch.resource in declared.primaries]
+        hears = [watch for watch in own if "add" in watch.changes and not watch.selector]
+        waiting = [watch for watch in declared.watches if watch.needs_primary]
+        assert not waiting or {watch.resource for watch in hears} == set(declared.primaries), name
+        assert not [watch for watch in waiting if watch.resource in declared.primaries], name
+
+
 def test_sweep_lists_every_kind_that_a_function_reconciles() -> None:
     own = {CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER}
     assert set(PRIMARY_KINDS) == own | {kind.resource for kind in KINDS}

@@ -7,7 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from events.watcher import InformerSpec, _Informer, _ReferenceIndex
+from events.rounds import PlainRound, Rounds
+from events.specs import InformerSpec
+from events.watcher import _Informer, _ReferenceIndex
 from shared.kube import Client, NotServed, Resource
 from shared.kube.credentials import Credentials
 from shared.triggers import Watch
@@ -20,8 +22,9 @@ def informer(*, defined_kinds_are_watched: bool) -> _Informer:
     feed = InformerSpec(WIDGET, "", False, (("f", Watch(WIDGET)),))
     client = Client(Credentials("http://127.0.0.1:1"))
     watched = defined_kinds_are_watched
+    rounds = Rounds(600.0, lambda _resync: PlainRound(lambda _e, _f: None, lambda _f, _e: True))
     return _Informer(
-        client, feed, lambda _e, _f: None, threading.Event(), 600.0, "", _ReferenceIndex([feed]), lambda: watched
+        client, feed, lambda _e, _f: None, threading.Event(), rounds, "", _ReferenceIndex([feed]), lambda: watched
     )
 
 

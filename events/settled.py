@@ -1,0 +1,211 @@
+"""Leaves out what is settled when all kinds are listed: after a start, and at each resync.
+
+The lists bring every object, so nothing needs to be read: an event is delivered only if the function's
+`Triggers.is_reconciled` does not hold for the primary object and the object of the event. An event about another object
+than the primary is held until the kind of the primary is listed, and one that depends on references to its object until
+all kinds are. In doubt an event is delivered. Whole objects are kept only until the kinds are listed.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from shared.event import Event
+from shared.kube import Key, Object, Resource, deleting, key_of
+from shared.triggers import PrimaryRef, Triggers
+
+from .rounds import OnChange
+from .shard import ALL, Shard
+from .specs import InformerSpec
+
+log = logging.getLogger("capi-functions.events")
+
+PATIENCE = 5.0
+"""Seconds without a listed object or kind after which kinds that are not listed are not waited for any more."""
+
+OnSettled = Callable[[Event, str, PrimaryRef], object]
+"""Called with the event of a resync, the function that has nothing to do, and the primary object."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What a round needs to know beyond its own lists.
+
+    Attributes:
+        triggers: The functions by name.
+        knows: Returns whether an object exists, None if that is not known; see `Watcher.knows`.
+        is_referenced: Returns whether the event's object is referenced; see `Watcher.is_referenced`.
+        shard: The primary objects that this forwarder is for.
+    """
+
+    triggers: Mapping[str, Triggers]
+    knows: Callable[[Resource, Key], bool | None]
+    is_referenced: Callable[[str, Event], bool]
+    shard: Shard = ALL
+
+    def primary(self, function: str, event: Event) -> PrimaryRef | None:
+        """Returns the primary object that the event is about; None if it is not for the function or this shard."""
+        try:
+            ref = self.triggers[function].primary_ref(event)
+        except Exception:  # a mapping that fails on an object must not affect other functions
+            log.exception("mapping %s %s to an object of %s failed", event.kind, event.key, function)
+            return None
+        return ref if ref is not None and self.shard.owns(ref.key.namespace) else None
+
+    def wants(self, function: str, event: Event) -> bool:
+        """Returns whether the function may need this change."""
+        ref = self.primary(function, event)
+        return ref is not None and not self.lacks_primary(function, event, ref)
+
+    def lacks_primary(self, function: str, event: Event, ref: PrimaryRef) -> bool:
+        """Returns whether the event is of no use: it needs a primary object, and that does not exist.
+
+        The object may exist by now, as its kind is watched on its own. Then its `add` event is yet to be delivered, and
+        makes the function read everything.
+        """
+        watch = self.triggers[function].watch(event)
+        if watch is None or not watch.needs_primary or ref.resource is None:
+            return False
+        return self.knows(ref.resource, ref.key) is False
+
+
+class SettledRound:
+    """A round that forwards the events of objects that are not settled.
+
+    Args:
+        view: See `View`.
+        forward: Called with an event and the functions that it is delivered to.
+        on_settled: See `OnSettled`; called for a resync only, once for each function and primary object.
+        specs: The lists to wait for.
+        patience: See `PATIENCE`.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        forward: OnChange,
+        on_settled: OnSettled,
+        specs: Iterable[InformerSpec],
+        *,
+        patience: float = PATIENCE,
+    ) -> None:
+        self._view = view
+        self._forward = forward
+        self._on_settled = on_settled
+        self._patience = patience
+        self._lock = threading.RLock()
+        self._unlisted = set(specs)
+        self._joined = joined_kinds(view.triggers.values())
+        self._objects: dict[Resource, dict[Key, Object]] = {
+            spec.resource: {} for spec in self._unlisted if spec.complete and spec.resource in self._joined
+        }
+        """The listed objects of each kind that events about other objects are mapped to."""
+        self._held: list[tuple[Event, str, PrimaryRef]] = []
+        self._settled: set[tuple[str, PrimaryRef]] = set()
+        self._progress = time.monotonic()
+        self._over = threading.Event()
+
+    def see(self, spec: InformerSpec, obj: Object) -> None:
+        """Keeps the object if events about others may be mapped to it."""
+        self._progress = time.monotonic()
+        if spec.complete and not self._over.is_set() and (kept := self._objects.get(spec.resource)) is not None:
+            kept[key_of(obj)] = obj
+
+    def report(self, event: Event, functions: Sequence[str]) -> None:
+        """Forwards the event to the functions that have something to do, and holds it where that is not known yet."""
+        now = []
+        for name in functions:
+            ref = self._view.primary(name, event)
+            if ref is not None and not self._hold(event, name, ref) and self._has_work(event, name, ref):
+                now.append(name)
+        if now:
+            self._forward(event, now)
+
+    def end(self, spec: InformerSpec) -> None:
+        """Decides about the held events that waited for this list."""
+        self._progress = time.monotonic()
+        with self._lock:
+            self._unlisted.discard(spec)
+            due, self._held = self._held, []
+            for event, name, ref in due:
+                if not self._hold(event, name, ref) and self._has_work(event, name, ref):
+                    self._forward(event, [name])
+            if not self._unlisted:
+                self._finish()
+
+    def wait(self, stop: threading.Event) -> None:
+        """Returns when all kinds are listed, or when a kind makes no progress."""
+        while not self._over.wait(0.2) and not stop.is_set():
+            if time.monotonic() - self._progress > self._patience:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """Forwards the held events without having decided about them."""
+        with self._lock:
+            if not self._over.is_set():
+                log.info("not listed yet: %s", ", ".join(sorted(map(str, self._unlisted))))
+                for event, name, _ in self._held:
+                    self._forward(event, [name])
+                self._finish()
+
+    def _finish(self) -> None:
+        """Lets go of all objects. Last, the informers go on: a later change must not be overtaken by a held event."""
+        self._held, self._objects = [], {}
+        self._over.set()
+
+    def _hold(self, event: Event, name: str, ref: PrimaryRef) -> bool:
+        """Holds the event if it must wait for a list; returns whether it does."""
+        with self._lock:
+            if self._over.is_set():
+                return False
+            watch = self._view.triggers[name].watch(event)
+            if watch is not None and watch.referenced_by:
+                waits = bool(self._unlisted)
+            else:
+                waits = not is_about(event, ref) and any(
+                    spec.resource == ref.resource and spec.complete for spec in self._unlisted
+                )
+            if waits:
+                self._held.append((event, name, ref))
+            return waits
+
+    def _has_work(self, event: Event, name: str, ref: PrimaryRef) -> bool:
+        """Returns whether the function may have something to do."""
+        if not self._view.is_referenced(name, event) or self._view.lacks_primary(name, event, ref):
+            return False
+        primary = event.object if is_about(event, ref) else None
+        if primary is None and ref.resource is not None:
+            primary = self._objects.get(ref.resource, {}).get(ref.key)
+        is_reconciled = self._view.triggers[name].is_reconciled
+        if is_reconciled is None or primary is None or deleting(primary) or deleting(event.as_object):
+            return True
+        try:
+            settled = is_reconciled(primary, replace(event, resync=False))
+        except Exception:  # the function itself will show the error
+            log.exception("is_reconciled of %s failed on %s %s", name, event.kind, event.key)
+            return True
+        if settled and event.resync and (name, ref) not in self._settled:
+            self._settled.add((name, ref))
+            self._on_settled(event, name, ref)
+        return not settled
+
+
+def is_about(event: Event, ref: PrimaryRef) -> bool:
+    """Returns whether the event is about the primary object itself."""
+    resource = ref.resource
+    return resource is not None and (event.group, event.kind, event.key) == (resource.group, resource.kind, ref.key)
+
+
+def joined_kinds(triggers: Iterable[Triggers]) -> set[Resource]:
+    """Returns the primary kinds that events about other objects are mapped to, of functions with `is_reconciled`."""
+    return {
+        primary
+        for declared in triggers
+        if declared.is_reconciled is not None
+        for primary in declared.primaries
+        if any(watch.resource != primary for watch in declared.watches)
+    }

@@ -1,0 +1,56 @@
+"""Derives from the declarations of functions which kinds are listed and watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shared.kube import Resource
+from shared.triggers import Triggers, Watch
+
+
+@dataclass(frozen=True)
+class InformerSpec:
+    """One list and watch of a kind, and the declared watches that share it, each with the name of its function.
+
+    With `reference` the events contain a reference to the object instead of the object.
+    """
+
+    resource: Resource
+    selector: str
+    reference: bool
+    watches: tuple[tuple[str, Watch], ...]
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether only metadata is requested: for Secrets, and where no watch needs more."""
+        paths = [path for _, watch in self.watches for path in watch.fields]
+        return is_secret(self.resource) or (self.reference and all(path.startswith("metadata.") for path in paths))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every object of the kind is listed, with its content."""
+        return not self.selector and not self.metadata_only
+
+    def __str__(self) -> str:
+        group = f".{self.resource.group}" if self.resource.group else ""
+        return f"{self.resource.kind}{group}" + (f" ({self.selector})" if self.selector else "")
+
+
+def is_secret(resource: Resource) -> bool:
+    """Returns whether this is the kind Secret."""
+    return resource.group == "" and resource.kind == "Secret"
+
+
+def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
+    """Returns one spec for each kind, selector and form of event, shared by all functions that watch it.
+
+    Raises `ValueError` for a watch of Secrets with their values.
+    """
+    watches: dict[tuple[Resource, str, bool], list[tuple[str, Watch]]] = {}
+    for declared in triggers:
+        for watch in declared.watches:
+            if is_secret(watch.resource) and not watch.reference:
+                raise ValueError(f"{declared.name}: Secrets are watched by reference only, set reference=True")
+            watches.setdefault((watch.resource, watch.selector, watch.reference), []).append((declared.name, watch))
+    return [InformerSpec(*shared, tuple(functions)) for shared, functions in watches.items()]
