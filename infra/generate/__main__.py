@@ -13,11 +13,11 @@ from functions.cluster_hooks.access import ACCESS
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import crds, docs, hooks, knative
+from . import crds, docs, forwarder, hooks, knative
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = ("infra/crds", "infra/hooks", "infra/knative")
+FOLDERS = ("infra/crds", "infra/forwarder", "infra/hooks", "infra/knative")
 """Folders in which generated files that are no longer generated are deleted."""
 
 
@@ -26,6 +26,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
     return (
         {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
         | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
+        | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
         | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
         | {"docs/triggers.md": docs.text(declared)}
         | {"docs/configuration.md": docs.configuration({**declared, ACCESS.name: ACCESS})}

@@ -18,6 +18,9 @@ CHANGES = "dev.knative.apiserver."
 
 _SOURCES = "sources.knative.dev/v1"
 
+API_SERVER_SOURCE: Object = {"apiVersion": _SOURCES, "kind": "ApiServerSource"}
+"""The kind of sources of object changes."""
+
 
 def broker(namespace: str) -> Object:
     """Returns the Broker."""
@@ -36,8 +39,7 @@ def broker(namespace: str) -> Object:
 def api_server_source(name: str, namespace: str, account: str, watches: Iterable[Watch], mode: str) -> Object:
     """Returns an ApiServerSource of these kinds in all namespaces; `mode` is Resource or Reference."""
     return {
-        "apiVersion": _SOURCES,
-        "kind": "ApiServerSource",
+        **API_SERVER_SOURCE,
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "mode": mode,

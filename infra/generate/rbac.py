@@ -54,10 +54,25 @@ def cluster_role(name: str, allowed: list[Object]) -> Object:
 
 def cluster_role_binding(role: str, service_account: str, namespace: str) -> Object:
     """Returns the binding of a ClusterRole to a ServiceAccount."""
+    return _binding("ClusterRole", {"name": role}, service_account, namespace)
+
+
+def role(name: str, namespace: str, allowed: list[Object]) -> Object:
+    """Returns a Role with these PolicyRules."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": f"{_API}/v1", "kind": "Role", "metadata": metadata, "rules": allowed}
+
+
+def role_binding(role: str, service_account: str, namespace: str) -> Object:
+    """Returns the binding of a Role to a ServiceAccount of its namespace."""
+    return _binding("Role", {"name": role, "namespace": namespace}, service_account, namespace)
+
+
+def _binding(kind: str, metadata: Object, service_account: str, namespace: str) -> Object:
     return {
         "apiVersion": f"{_API}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": role},
-        "roleRef": {"apiGroup": _API, "kind": "ClusterRole", "name": role},
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _API, "kind": kind, "name": metadata["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": service_account, "namespace": namespace}],
     }

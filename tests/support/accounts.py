@@ -20,6 +20,8 @@ _RESOURCES = {
     "ServiceAccount": Resource("", "v1", "ServiceAccount", "serviceaccounts"),
     "ClusterRole": Resource(*_RBAC, "ClusterRole", "clusterroles", namespaced=False),
     "ClusterRoleBinding": Resource(*_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+    "Role": Resource(*_RBAC, "Role", "roles"),
+    "RoleBinding": Resource(*_RBAC, "RoleBinding", "rolebindings"),
 }
 
 

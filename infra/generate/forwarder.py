@@ -1,0 +1,76 @@
+"""Generates `infra/forwarder`: `infra/knative` with the forwarder in place of the ApiServerSources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import yaml
+
+from events.lease import LEASE
+from shared.kube.crds import CRD
+from shared.kube.resources import Object
+from shared.settings import NAMESPACE
+from shared.triggers import Rule, Triggers
+
+from . import eventing, rbac, workloads
+from .files import Document, yaml_text
+from .knative import kustomization
+from .network import FORWARDER as NAME
+
+_REPLICAS = 2
+_MEMORY = "256Mi"
+
+_READ = "The kinds that start functions. CustomResourceDefinitions show when a kind is defined."
+_LEASE = "The Lease decides which replica delivers. The rule names none, as each shard has its own."
+_REPLICATED = """
+One replica delivers, the other watches and takes over. Where one cannot deliver all events, an overlay runs a
+Deployment for each part of the namespaces, with the argument --shard=I/N.
+"""
+
+
+def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
+    """Returns content by file name."""
+    functions = [triggers for triggers in declared.values() if not triggers.local]
+    name = f"{NAME}.yaml"
+    replaced = kustomization(["../knative", name]) | {"patches": [{"patch": _removal(source)} for source in _SOURCES]}
+    return {name: yaml_text(_documents(functions)), "kustomization.yaml": yaml_text([("", replaced)])}
+
+
+_SOURCES = ("resources", "references")
+"""The ApiServerSources of `infra/knative`."""
+
+
+def _removal(source: str) -> str:
+    metadata = {"name": source, "namespace": NAMESPACE}
+    return yaml.safe_dump(eventing.API_SERVER_SOURCE | {"metadata": metadata, "$patch": "delete"}, sort_keys=False)
+
+
+def _documents(functions: Iterable[Triggers]) -> Iterable[Document]:
+    watched = [watch.resource for triggers in functions for watch in triggers.watches]
+    read = [Rule(resource.group, (resource.plural,), rbac.READ) for resource in (*watched, CRD)]
+    hold = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
+    cluster_role = f"capi-functions-{NAME}"
+    yield "", rbac.account(NAME, NAMESPACE)
+    yield _READ, rbac.cluster_role(cluster_role, rbac.merged(read))
+    yield "", rbac.cluster_role_binding(cluster_role, NAME, NAMESPACE)
+    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.merged([hold]))
+    yield "", rbac.role_binding(NAME, NAME, NAMESPACE)
+    yield _REPLICATED, _deployment()
+    yield "", eventing.sink_binding(NAME, NAMESPACE)
+
+
+def _deployment() -> Object:
+    deployment = workloads.deployment(Triggers(NAME, memory=_MEMORY), NAME, NAMESPACE)
+    deployment["spec"]["replicas"] = _REPLICAS
+    template = deployment["spec"]["template"]
+    del template["metadata"]["annotations"]
+    [container] = template["spec"]["containers"]
+    for served in ("ports", "readinessProbe", "livenessProbe"):
+        del container[served]
+    container |= {
+        "name": NAME,
+        "command": ["python", "-m", "events.forwarder"],
+        "args": [f"--lease={NAMESPACE}/{NAME}"],
+        "env": [{"name": "HOME", "value": workloads.TEMPORARY}],
+    }
+    return deployment
