@@ -1,6 +1,7 @@
-"""Spreads the looks for drift over the time between two resyncs, so that settled objects do not all cost reads at once.
+"""Spreads the looks for drift over the time between two rounds, so that settled objects do not all cost reads at once.
 
 A look is an event with `resync` set: it makes a function reconcile an object although nothing seems to be left to do.
+So it also resumes, after a restart, what a function does at intervals, such as to poll a source.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from shared.triggers import PrimaryRef, Triggers
 
 log = logging.getLogger("capi-functions.events")
 
-_SPREAD = 0.9
-"""The part of the interval over which looks are spread: all are done when the next resync adds the next ones."""
+_FIRST, _LAST = 0.1, 0.9
+"""The part of the interval over which looks are spread: after the work of the round, and before the next round."""
 
 _Origin = tuple[str, str, str, str]
 
@@ -31,12 +32,12 @@ class _Look:
 
 
 class DriftLooks:
-    """Submits an event for each settled object, each at its own time.
+    """Submits an event for each settled object, each at its own time after a round.
 
     Args:
         triggers: The functions by name.
         submit: Called with an event and the functions that it is for.
-        every: Seconds between two resyncs.
+        every: Seconds between two rounds.
         clock: Returns the time in seconds.
     """
 
@@ -116,4 +117,4 @@ class DriftLooks:
 
 def share(origin: _Origin) -> float:
     """Returns the part of the interval after which an object is looked at; the same in each interval."""
-    return _SPREAD * zlib.crc32("/".join(origin).encode()) / 2**32
+    return _FIRST + (_LAST - _FIRST) * zlib.crc32("/".join(origin).encode()) / 2**32

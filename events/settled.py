@@ -28,7 +28,7 @@ PATIENCE = 5.0
 """Seconds without a listed object or kind after which kinds that are not listed are not waited for any more."""
 
 OnSettled = Callable[[Event, str, PrimaryRef], object]
-"""Called with the event of a resync, the function that has nothing to do, and the primary object."""
+"""Called with an event, the function that has nothing to do, and the primary object."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class SettledRound:
     Args:
         view: See `View`.
         forward: Called with an event and the functions that it is delivered to.
-        on_settled: See `OnSettled`; called for a resync only, once for each function and primary object.
+        on_settled: See `OnSettled`; called once for each function and primary object.
         specs: The lists to wait for.
         patience: See `PATIENCE`.
     """
@@ -184,14 +184,19 @@ class SettledRound:
         if is_reconciled is None or primary is None or deleting(primary) or deleting(event.as_object):
             return True
         try:
-            settled = is_reconciled(primary, replace(event, resync=False))
+            settled = is_reconciled(primary, _as_first_seen(event))
         except Exception:  # the function itself will show the error
             log.exception("is_reconciled of %s failed on %s %s", name, event.kind, event.key)
             return True
-        if settled and event.resync and (name, ref) not in self._settled:
+        if settled and (name, ref) not in self._settled:
             self._settled.add((name, ref))
             self._on_settled(event, name, ref)
         return not settled
+
+
+def _as_first_seen(event: Event) -> Event:
+    """Returns the event that the sweep would send: the object is there, and what has changed is not known."""
+    return replace(event, type=event.type.rpartition(".")[0] + ".add", resync=False)
 
 
 def is_about(event: Event, ref: PrimaryRef) -> bool:

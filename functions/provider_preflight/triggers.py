@@ -15,11 +15,15 @@ PROVIDERS = tuple(kind.resource for kind in KINDS)
 
 
 def is_reconciled(provider: Object, event: Event) -> bool:
-    """Returns whether a provider that is seen for the first time is ready.
+    """Returns whether a provider that is seen for the first time is ready, and its status is about its present spec.
 
     After a change of the provider or of its inputs, only a comparison with the inputs shows whether it is reconciled.
     """
-    return event.change == "add" and is_true(dig(provider, "status.conditions"), READY)
+    return (
+        event.change == "add"
+        and is_true(dig(provider, "status.conditions"), READY)
+        and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
+    )
 
 
 TRIGGERS = Triggers(

@@ -16,8 +16,8 @@ _HEAD = f"""<!-- {NOTICE} -->
 
 Generated from `functions/*/triggers.py`, like the forwarder's watches and the Knative manifests. An update that changes
 none of the fields is not forwarded. *By reference*: the event names the object but does not contain it. *With its
-primary object*: the forwarder delivers no change that is mapped to an object that does not exist yet, since the event of
-that object makes the function read everything.
+primary object*: the forwarder delivers no change that is mapped to an object that does not exist yet, since the event
+of that object makes the function read everything.
 
 | function | kind or type of event | fields | changes |
 |---|---|---|---|

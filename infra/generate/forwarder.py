@@ -9,7 +9,7 @@ import yaml
 from events.lease import LEASE
 from shared.kube.crds import CRD
 from shared.kube.resources import Object
-from shared.settings import NAMESPACE
+from shared.settings import INSTALLATION, NAMESPACE
 from shared.triggers import Rule, Triggers
 
 from . import eventing, rbac, workloads
@@ -60,7 +60,7 @@ def _documents(functions: Iterable[Triggers]) -> Iterable[Document]:
 
 
 def _deployment() -> Object:
-    deployment = workloads.deployment(Triggers(NAME, memory=_MEMORY), NAME, NAMESPACE)
+    deployment = workloads.deployment(Triggers(NAME, memory=_MEMORY, settings=(INSTALLATION,)), NAME, NAMESPACE)
     deployment["spec"]["replicas"] = _REPLICAS
     template = deployment["spec"]["template"]
     del template["metadata"]["annotations"]
@@ -71,6 +71,6 @@ def _deployment() -> Object:
         "name": NAME,
         "command": ["python", "-m", "events.forwarder"],
         "args": [f"--lease={NAMESPACE}/{NAME}"],
-        "env": [{"name": "HOME", "value": workloads.TEMPORARY}],
+        "env": [variable for variable in container["env"] if variable["name"] not in ("THREADS", "WORKERS")],
     }
     return deployment

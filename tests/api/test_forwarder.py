@@ -25,6 +25,7 @@ from events.watcher import Watcher
 from functions import catalog
 from infra import local_control_plane
 from shared.api.provider import IPAM
+from shared.api.resources import CLUSTER
 from shared.event import Event
 from shared.kube import Client, Key, Object, Resource, connect, dig, key_of
 from shared.kube.client import METADATA_LIST
@@ -199,17 +200,17 @@ def test_settled_objects_are_looked_at_for_drift_one_by_one_after_a_resync(manag
 
 
 def test_restarted_watcher_reports_everything_again_and_then_changes(management: Client, namespace: str) -> None:
-    heard = Heard()
+    recorder = ChangeRecorder()
     for name in ("one", "two"):
         management.create(CONFIG_MAP, config_map(namespace, name, {"a": "1"}))
-    with watching(management, CONFIG, heard, namespace=namespace) as watcher:
-        heard.events.clear()
+    with watching(management, CONFIG, recorder, namespace=namespace) as watcher:
+        recorder.events.clear()
         watcher.restart()
-        until(lambda: len(heard.events) == 2)
-        assert sorted(heard.changes()) == [("add", "one"), ("add", "two")]
+        until(lambda: len(recorder.events) == 2)
+        assert sorted(recorder.changes()) == [("add", "one"), ("add", "two")]
         management.delete(CONFIG_MAP, Key(namespace, "two"))
-        heard.waits_for("delete", "two")
-        assert len(heard.events) == 3
+        recorder.waits_for("delete", "two")
+        assert len(recorder.events) == 3
 
 
 def test_change_goes_to_functions_by_fields_selector_and_kind_of_change(management: Client, namespace: str) -> None:
@@ -495,6 +496,9 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
             process = processes.start(command, env=environment, stderr=log)
         try:
             until(lambda: b"receiving events at" in (tmp_path / "log").read_bytes())
+            cluster = {"apiVersion": CLUSTER.api_version, "kind": CLUSTER.kind}
+            management.create(CLUSTER, cluster | {"metadata": {"namespace": namespace, "name": "one"}, "spec": {}})
+            until(lambda: [event for _, event, _ in receiver.received if event.kind == CLUSTER.kind])
             labels = {"cluster.x-k8s.io/cluster-name": "one"}
             metadata = {"namespace": namespace, "name": "one-ca", "labels": labels}
             management.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
@@ -502,7 +506,7 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
-    path, event, _ = receiver.received[0]
+    path, event = next((path, event) for path, event, _ in receiver.received if event.name == "one-ca")
     assert (path, event.type) == ("broker", "dev.knative.apiserver.ref.add")
     assert "Traceback" not in (tmp_path / "log").read_text()
 

@@ -24,7 +24,7 @@ from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
 from tests.support import processes
 from tests.support.accounts import kubeconfig_of
-from tests.support.receiver import Receiver
+from tests.support.event_receiver import EventReceiver
 from tests.support.until import logged, until
 
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
@@ -98,7 +98,7 @@ class Deliveries:
 
     def __init__(self) -> None:
         self.refuses_a = False
-        self.receiver = Receiver(self._answer)
+        self.receiver = EventReceiver(self._answer)
 
     def _answer(self, path: str, _event: Event) -> Answer:
         return Answer(503) if path.startswith("a/") and self.refuses_a else Answer(204)

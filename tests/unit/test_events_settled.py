@@ -142,19 +142,20 @@ def test_round_keeps_no_object_once_all_kinds_are_listed() -> None:
     listing.round.wait(threading.Event())
 
 
-def test_resync_reports_each_settled_object_once_per_function() -> None:
+@pytest.mark.parametrize(("change", "resync"), [("add", False), ("update", True)])
+def test_settled_object_is_reported_once_per_function(change: Change, resync: bool) -> None:
     listing = Listing(JUDGED)
-    listing.lists("ConfigMap", config_map(), change="update", resync=True)
-    listing.lists("Secret", secret(), change="update", resync=True)
-    listing.lists("Widget", widget(), change="update", resync=True)
+    for kind, obj in (("ConfigMap", config_map()), ("Secret", secret()), ("Widget", widget())):
+        listing.lists(kind, obj, change=change, resync=resync)
     assert listing.forwarded == []
     assert listing.looks == [("f", PrimaryRef(WIDGET, Key("ns", "one")))]
 
 
-def test_start_reports_no_settled_objects() -> None:
-    listing = Listing(JUDGED)
-    listing.lists("Widget", widget())
-    assert listing.looks == []
+def test_predicate_is_asked_as_the_sweep_asks_it() -> None:
+    asked: list[Event] = []
+    declared = Triggers("f", (Watch(WIDGET),), is_reconciled=lambda _widget, event: not asked.append(event))  # type: ignore[func-returns-value]
+    Listing({"f": declared}).lists("Widget", widget(), change="update", resync=True)
+    assert [(event.type, event.resync) for event in asked] == [("dev.knative.apiserver.resource.add", False)]
 
 
 @pytest.mark.parametrize(
