@@ -118,8 +118,8 @@ def _start_capture(stack: Stack, folder: Path) -> Callable[[], None]:
     recording.wait_synced(10)
 
     def end() -> None:
-        if stack.forwarder is not None:
-            stack.forwarder.drain(10, quiet=1.0)  # the last writes cause events too
+        if stack.services.forwarder is not None:
+            stack.services.forwarder.drain(10, quiet=1.0)  # the last writes cause events too
         recording.stop()
 
     return end

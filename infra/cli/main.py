@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from infra import version
 
-from . import clusters, local, recordings, release
+from . import clusters, local, recordings, release, run
 from .bench import commands as bench
 from .output import out
 from .provider import commands as provider
@@ -57,6 +57,7 @@ def doctor() -> None:
 
 
 local.register(app)
+run.register(app)
 app.command()(clusters.render)
 recordings.register(app)
 app.command()(doctor)

@@ -103,6 +103,28 @@ class HelmInBackground:
                 self._progress(line.rstrip())
 
 
+class HelmProgram:
+    """The program for functions of this machine: the present one, else one that is got in the background at `path`."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self._background = HelmInBackground(path, progress)
+
+    def setting(self, *, get: bool = True) -> dict[str, str]:
+        """Returns the environment variable with the path at which the functions find the program, now or later.
+
+        Without `get` a missing program is not got. Raises HelmMissing if $HELM names no program.
+        """
+        found = present()
+        if found is None and get:
+            self._background.start()
+            found = self._background.path
+        return {"HELM": str(found)} if found else {}
+
+    def stop(self) -> None:
+        """Ends getting the program."""
+        self._background.stop()
+
+
 def main() -> None:
     """Runs `python -m infra.local.helm LINK`. Ends with its parent."""
     link = Path(sys.argv[1])

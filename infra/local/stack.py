@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from events.delivery import HttpDelivery
-from events.forwarder import Forwarder
-from functions import catalog
-from infra import local_control_plane, object_store
+from infra import local_control_plane
 from infra.local_control_plane import files
 from infra.local_control_plane.processes import Process
 from shared.charts import HelmMissing
 from shared.kube import Client, connect
 
 from . import crds, helm
-from .functions_server import FunctionsServer
 from .namespaces import Namespaces
+from .services import Services
 
 STATE = "up.json"
 
@@ -67,15 +63,11 @@ class Stack:
         self.directory = directory.absolute()
         self._releases = releases
         self._progress = progress
-        self._profiles = profiles
-        self._store: object_store.ObjectStoreServer | None = None
-        self.functions: FunctionsServer | None = None
-        self._delivery: HttpDelivery | None = None
-        self.forwarder: Forwarder | None = None
+        self.services = Services(self.directory / "logs" / "functions.log", profiles)
         self.client: Client | None = None
         self._namespaces: Namespaces | None = None
         self._get_helm = get_helm
-        self._helm: helm.HelmInBackground | None = None
+        self._helm = helm.HelmProgram(self.directory / "bin" / "helm", progress)
 
     @property
     def kubeconfig(self) -> Path:
@@ -93,7 +85,7 @@ class Stack:
     def _start(self) -> Urls:
         (self.directory / "logs").mkdir(parents=True, exist_ok=True)
         self._end_leftovers()
-        self._store = object_store.start()
+        store = self.services.start_object_store()
         try:
             plane = local_control_plane.start(
                 self.directory / "management", owner=os.getpid(), progress=self._progress, timeout=90
@@ -103,26 +95,19 @@ class Stack:
         files.write(self.kubeconfig, local_control_plane.kubeconfig(self.directory / "management").read_bytes())
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
-        # The ingress listens before the functions start: its address is in their environment.
-        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        ingress = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        log = self.directory / "logs" / "functions.log"
-        settings = self._settings(self._store.url, ingress)
-        self.functions = FunctionsServer({**os.environ, **settings, **self.helm_program()}, log)
-        self.functions.start()
+        settings = self.services.start_functions({**store, **self._settings(), **self.helm_program()})
+        settings.pop("HELM", None)  # the commands find the program themselves
         skipped = crds.install_missing(self.client, crds.load())
         self._progress("custom resources installed")
         for name, reason in skipped.items():
             self._progress(f"{name} is not replaced: {reason}")
-        declared = catalog.triggers(profiles=self._profiles)
-        self._delivery = HttpDelivery(self.functions.url)
-        self.forwarder = Forwarder(self.client, declared, self._delivery, listener=listener)
-        self.forwarder.start()
+        self.services.start_forwarder(self.client)
         self._namespaces = Namespaces(self._planes)
         self._namespaces.start()
-        object_store.wait_ready(self._store.url)
-        self._progress(f"functions at {self.functions.url}: {', '.join(declared)}")
-        urls = Urls(plane.url, self.functions.url, ingress, self._store.url)
+        self.services.wait_for_object_store()
+        functions = self.services.functions.url if self.services.functions else ""
+        self._progress(f"functions at {functions}: {', '.join(self.services.declared)}")
+        urls = Urls(plane.url, functions, self.services.ingress, store["S3_ENDPOINT_URL"])
         me = Process.of(os.getpid())
         state = {
             "pid": os.getpid(),
@@ -136,31 +121,15 @@ class Stack:
 
     def stop(self) -> None:
         """Ends all parts that were started."""
-        if self._helm is not None:
-            self._helm.stop()
-        if self.forwarder is not None:
-            self.forwarder.stop()
-        if self._delivery is not None:
-            self._delivery.close()  # otherwise the functions' server waits for its idle connections
-        if self.functions is not None:
-            self.functions.close()
+        self._helm.stop()
+        self.services.stop()
         if self._namespaces is not None:
             self._namespaces.stop()
         planes = self._planes()
         with ThreadPoolExecutor(len(planes)) as pool:
             list(pool.map(local_control_plane.stop, planes))
-        if self._store is not None:
-            self._store.stop()
         # Deleted last: as long as this file exists, a second run in this folder is refused.
         (self.directory / STATE).unlink(missing_ok=True)
-
-    def wipe_object_store(self) -> None:
-        """Replaces the object store by an empty one at the same address."""
-        if self._store is None:
-            raise StackError("the object store does not run")
-        port = int(self._store.url.rpartition(":")[2])
-        self._store.stop()
-        self._store = object_store.start(port)
 
     def _planes(self) -> list[Path]:
         """Returns the directories of the control planes of the management cluster and the workload clusters."""
@@ -172,33 +141,19 @@ class Stack:
         for plane in self._planes():
             local_control_plane.stop(plane)
 
-    def _settings(self, store: str, ingress: str) -> dict[str, str]:
+    def _settings(self) -> dict[str, str]:
         """Returns the environment variables of the functions."""
         return {
             "KUBECONFIG": str(self.kubeconfig),
-            "K_SINK": ingress,
-            "S3_ENDPOINT_URL": store,
-            "AWS_ACCESS_KEY_ID": "local",
-            "AWS_SECRET_ACCESS_KEY": "local",
-            "AWS_DEFAULT_REGION": "us-east-1",
             "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
             "KIND_RUNTIME": "local",
-            "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles),
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
         }
 
     def helm_program(self) -> dict[str, str]:
-        """Returns the environment variable with the path at which the functions find the helm program, now or later.
-
-        Raises `StackError`.
-        """
+        """Returns the environment variable with the path of the helm program. Raises `StackError`."""
         try:
-            found = helm.present()
+            return self._helm.setting(get=self._get_helm)
         except HelmMissing as error:
             raise StackError(str(error)) from error
-        if found is None and self._get_helm:
-            self._helm = helm.HelmInBackground(self.directory / "bin" / "helm", self._progress)
-            self._helm.start()
-            found = self._helm.path
-        return {"HELM": str(found)} if found else {}

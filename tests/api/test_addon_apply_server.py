@@ -23,6 +23,7 @@ from shared.storage import ObjectStore
 from tests.conftest import NAMESPACE
 from tests.support.releases import write_release
 from tests.support.swept_addons import SweptAddons, owned
+from tests.support.until import HANGS
 
 AT_ONCE = 8
 CHART = """{{ range until 5 }}
@@ -42,7 +43,7 @@ def deliver(
 ) -> Iterator[Deliver]:
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
     server = FunctionsServer({**os.environ, "KUBECONFIG": str(kubeconfig)}, tmp_path / "log", function="addon_apply")
-    alone = HttpDelivery(server.url, single=True, timeout=(2.0, 20.0))
+    alone = HttpDelivery(server.url, single=True, timeout=(2.0, HANGS))
     others = InProcessDelivery(catalog.handler, clients)
 
     def deliver(name: str, event: Event) -> Answer:

@@ -23,7 +23,7 @@ from shared.kube import Client, Key, Object
 from shared.runtime import Answer, http
 from shared.runtime.http import target
 from tests.support import processes
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 HTTP = urllib3.PoolManager(retries=urllib3.Retry(0, read=0))
 
@@ -39,7 +39,7 @@ def server(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def post(url: str, headers: Mapping[str, str], body: bytes) -> urllib3.BaseHTTPResponse:
-    return HTTP.request("POST", url, headers=headers, body=body, timeout=20.0)
+    return HTTP.request("POST", url, headers=headers, body=body, timeout=HANGS)
 
 
 def cluster(namespace: str, name: str = "demo", **spec: object) -> Object:
@@ -194,7 +194,7 @@ def test_killed_server_restarts_on_the_same_socket(kubeconfig: Path, tmp_path: P
         # A call that the killed process had accepted is lost; the next ones wait in the socket's queue.
         again = urllib3.PoolManager(retries=urllib3.Retry(2, allowed_methods=None))
         headers = {**GOOD, "connection": "close"}
-        assert again.request("POST", f"{server.url}/cluster", headers=headers, body=b"{}", timeout=20.0).status == 204
+        assert again.request("POST", f"{server.url}/cluster", headers=headers, body=b"{}", timeout=HANGS).status == 204
     finally:
         server.close()
 

@@ -17,6 +17,7 @@ from infra.local.functions_server import FunctionsServer
 from shared.event import change_event
 from shared.kube import Object
 from tests.support.releases import write_release
+from tests.support.until import HANGS
 from tests.support.world import World
 
 HTTP = urllib3.PoolManager(retries=False)
@@ -32,7 +33,7 @@ def count(name: str, **labels: str) -> float:
 
 
 def scrape(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    answer = HTTP.request("GET", f"{url}/metrics", timeout=20.0)
+    answer = HTTP.request("GET", f"{url}/metrics", timeout=HANGS)
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/plain")
     families = text_string_to_metric_families(answer.data.decode())
@@ -54,8 +55,8 @@ def test_15_deliveries_are_counted_and_served_at_metrics(function: str, kubeconf
         assert sample(scrape(server.url), "capi_functions_addon_objects_total", outcome="applied") == 0.0
         headers, body = change_event(GONE, "update", source="/test").to_http()
         for wanted in (204, 204):
-            assert HTTP.request("POST", server.url + path, headers=headers, body=body, timeout=20.0).status == wanted
-        assert HTTP.request("POST", server.url + path, body=b"nonsense", timeout=20.0).status == 400
+            assert HTTP.request("POST", server.url + path, headers=headers, body=body, timeout=HANGS).status == wanted
+        assert HTTP.request("POST", server.url + path, body=b"nonsense", timeout=HANGS).status == 400
         found = scrape(server.url)
     finally:
         server.close()

@@ -34,8 +34,8 @@ def _round() -> dict[str, float]:
         stack.start()
         figures["everything up, s"] = since(started)
         assert stack.client is not None
-        assert stack.functions is not None
-        assert stack.functions.process is not None
+        assert stack.services.functions is not None
+        assert stack.services.functions.process is not None
         try:
             client = stack.client
             started = time.perf_counter()
@@ -48,7 +48,7 @@ def _round() -> dict[str, float]:
             client.patch(CLUSTER, KEY, {"spec": {"topology": {"classRef": {"name": f"{STACK}-v2"}}}})
             _applied(client, "v2")
             figures["upgrade (14 objects, release not fetched), s"] = since(started)
-            pid = stack.functions.process.pid
+            pid = stack.services.functions.process.pid
             figures["all functions in one process: Pss MiB"] = rss_mib(pid)
             figures["all functions in one process: CPU s"] = cpu_seconds(pid)
             started = time.perf_counter()

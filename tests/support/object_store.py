@@ -12,6 +12,7 @@ import pytest
 from infra.object_store import start, wait_ready
 from shared import storage
 from shared.storage import ObjectStore
+from tests.support.until import HANGS
 
 _NUMBERS = itertools.count(1)
 
@@ -21,7 +22,7 @@ def object_store_url() -> Iterator[str]:
     """Returns the address of the server; its process ends with the session, or with this process."""
     server = start()
     try:
-        wait_ready(server.url)
+        wait_ready(server.url, HANGS)
         with pytest.MonkeyPatch.context() as patch:
             # A client costs 0.1 s of a core, most of it for reading about S3: tests have buckets of their own instead.
             patch.setattr(storage, "_client", functools.cache(storage._client))

@@ -94,7 +94,7 @@ class Demo:
 
     def _interrupted_upgrade(self, release: str) -> tuple[set[str], bool]:
         """Returns the reasons of the addon's conditions, and whether the rollout was really interrupted."""
-        functions = self._stack.functions
+        functions = self._stack.services.functions
         if functions is None:
             raise DemoError("the functions do not run")
         watch = Reasons(self._objects.client)
@@ -109,7 +109,7 @@ class Demo:
             self._objects.set_class(release)
             if not began.wait(30):
                 raise DemoError("the upgrade did not start")
-            self._stack.wipe_object_store()
+            self._stack.services.wipe_object_store()
             addon = self._objects.addon() or {}
             cut_off = dig(addon, "status.ready") is not True
             pending = sum(entry.status != "synced" for entry in load(dig(addon, "status.resources")))

@@ -1,0 +1,158 @@
+"""The command `run`: functions, forwarder and object store on this machine, for a management cluster that exists."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import typer
+from rich.markup import escape
+
+from shared import profiles
+
+from .connection import Management, management
+from .failures import Failure, failures
+from .options import DEFAULT_DIR, Context, Kubeconfig, Profile
+from .output import Timeline, out
+from .runs import until_signal
+
+if TYPE_CHECKING:
+    from infra.local.services import Services
+
+BESIDE_CORE = "addons,providers"
+"""The profiles where a Cluster API core runs."""
+
+
+def run(
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+    profile: Profile = "",
+    releases: Annotated[
+        str,
+        typer.Option(
+            metavar="SOURCE",
+            help="Folder or URLs of cluster-stack releases (default: $RELEASE_SOURCE).",
+            show_default=False,
+        ),
+    ] = "",
+    store: Annotated[
+        str,
+        typer.Option(
+            metavar="URL/BUCKET",
+            help="S3 endpoint and bucket, with the keys in $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY "
+            "(default: a store in memory, which ends with the command).",
+            show_default=False,
+        ),
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Watch this namespace only.", show_default=False)
+    ] = "",
+    install_crds: Annotated[
+        bool, typer.Option("--install-crds", help="Install the definitions of kinds that are missing; asks first.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    logs: Annotated[Path, typer.Option("--logs", help="Folder of the log files.")] = DEFAULT_DIR / "logs",
+) -> None:
+    """Run the functions for an existing management cluster, such as one of kind or a cloud. Ctrl-C ends it.
+
+    Nothing is installed in the cluster, except missing definitions with --install-crds.
+    """
+    from infra.local import cluster_checks
+    from infra.local.helm import HelmProgram
+    from infra.local.services import Services
+    from shared.charts import HelmMissing
+    from shared.kube import ApiError
+
+    timeline = Timeline()
+    with (
+        failures(ApiError, HelmMissing),
+        management(None, kubeconfig, context) as target,
+        tempfile.TemporaryDirectory() as private,
+    ):
+        timeline.say(f"management cluster: {target}")
+        core = cluster_checks.live_core(target.client)
+        if core:
+            timeline.say(f"Cluster API core runs: Deployment {core}")
+        chosen = profile or (BESIDE_CORE if core else "all")
+        timeline.say(f"profiles: {chosen}{'' if profile else '; --profile chooses others'}")
+        settings = {**_storage(store), **_release_source(releases), "KUBECONFIG": str(_write(target, Path(private)))}
+        logs.mkdir(parents=True, exist_ok=True)
+        services = Services(logs / "functions.log", profiles.parse(chosen), without=_needs_this_machine())
+        _prepare(target, services, timeline, namespace=namespace, install=install_crds, yes=yes)
+        program = HelmProgram(logs.parent / "bin" / "helm", timeline.say)
+        try:
+            if not store:
+                settings |= services.start_object_store()
+            services.start_functions({**settings, **program.setting()})
+            services.start_forwarder(target.client, namespace)
+            services.wait_for_object_store()
+            timeline.say(f"functions: {', '.join(services.declared)}")
+            timeline.say("running", mark="✔", style="green")
+            out.print(f"  logs    {escape(str(logs / 'functions.log'))}")
+            out.print("Ctrl-C ends the run; objects in the cluster stay as they are")
+            until_signal()
+        finally:
+            timeline.say("stopping")
+            program.stop()
+            services.stop()
+            timeline.say("stopped", mark="✔")
+
+
+def _needs_this_machine() -> list[str]:
+    """Returns the functions that make clusters of processes of this machine: these would end with the command."""
+    from functions import catalog
+
+    return [name for name, declared in catalog.triggers().items() if declared.local]
+
+
+def _storage(store: str) -> dict[str, str]:
+    """Returns the settings for the object store at `store`. Raises `BadParameter`."""
+    if not store:
+        return {}
+    parts = urlsplit(store)
+    bucket = parts.path.strip("/")
+    if parts.scheme not in ("http", "https") or not parts.netloc or not bucket or "/" in bucket:
+        example = "https://s3.example.com/capi"
+        raise typer.BadParameter(f"must be an endpoint and a bucket, as in {example}", param_hint="--store")
+    return {"S3_ENDPOINT_URL": f"{parts.scheme}://{parts.netloc}", "CAPI_FUNCTIONS_BUCKET": bucket}
+
+
+def _release_source(releases: str) -> dict[str, str]:
+    if not releases:
+        return {}
+    folder = Path(releases)
+    return {"RELEASE_SOURCE": folder.absolute().as_uri() if folder.is_dir() else releases}
+
+
+def _write(target: Management, folder: Path) -> Path:
+    """Writes the kubeconfig of the command's context for the functions, which read a file; the folder is private."""
+    file = folder / "kubeconfig"
+    file.write_text(json.dumps({**target.kubeconfig.document, "current-context": target.kubeconfig.context}))
+    return file
+
+
+def _prepare(
+    target: Management, services: Services, timeline: Timeline, *, namespace: str, install: bool, yes: bool
+) -> None:
+    """Installs missing definitions if asked to, and says which kinds may not be watched. Raises `Failure`."""
+    from infra.local import cluster_checks, crds
+
+    missing = cluster_checks.missing_crds(target.client, services.declared)
+    names = ", ".join(crd["metadata"]["name"] for crd in missing)
+    if missing and not install:
+        raise Failure(f"the cluster does not define {names}; --install-crds installs them")
+    if missing:
+        if not yes:
+            typer.confirm(f"Install {names} in {target}?", abort=True)
+        crds.install(target.client, missing)
+        timeline.say(f"installed {names}")
+    for kind, functions in cluster_checks.unwatchable(target.client, services.declared, namespace).items():
+        timeline.say(f"no right to list and watch {kind}: {', '.join(functions)} get no events of it", style="yellow")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `run` to `app`."""
+    app.command()(run)

@@ -1,0 +1,98 @@
+"""What reconciles one management cluster from this machine: object store, functions and forwarder.
+
+All parts end with the process that started them, even if that is killed: each watches its parent, or the kernel does.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from events.delivery import HttpDelivery
+from events.forwarder import Forwarder
+from functions import catalog
+from infra import object_store
+from shared.kube import Client
+
+from .functions_server import FunctionsServer
+
+
+class Services:
+    """The object store, the functions and the forwarder, started one by one in this order.
+
+    Args:
+        log: The log file of the functions.
+        profiles: Which functions get events (`shared.profiles`).
+        without: Functions that get none.
+    """
+
+    def __init__(self, log: Path, profiles: Collection[str] = ("all",), without: Collection[str] = ()) -> None:
+        self._log = log
+        self._profiles = tuple(profiles)
+        self.declared = catalog.triggers(without, profiles)
+        """The declarations of the functions that get events, by name."""
+        self._store: object_store.ObjectStoreServer | None = None
+        self._listener: socket.socket | None = None
+        self._delivery: HttpDelivery | None = None
+        self.functions: FunctionsServer | None = None
+        self.forwarder: Forwarder | None = None
+
+    def start_object_store(self) -> dict[str, str]:
+        """Starts an object store in memory, without waiting for it. Returns its environment variables."""
+        self._store = object_store.start()
+        return {
+            "S3_ENDPOINT_URL": self._store.url,
+            "AWS_ACCESS_KEY_ID": "local",
+            "AWS_SECRET_ACCESS_KEY": "local",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+
+    def start_functions(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Starts the functions, without waiting for them. Returns `settings` with those of this run."""
+        # The ingress listens before the functions start: its address is in their environment.
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        own = {"K_SINK": self.ingress, "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles)}
+        self.functions = FunctionsServer({**os.environ, **settings, **own}, self._log)
+        self.functions.start()
+        return {**settings, **own}
+
+    @property
+    def ingress(self) -> str:
+        """The URL that accepts CloudEvents, and sends each to the functions that the event starts."""
+        if self._listener is None:
+            raise RuntimeError("the functions were not started")
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def start_forwarder(self, client: Client, namespace: str = "") -> None:
+        """Starts to watch the cluster of `client` (only `namespace`, if given), and to send events to the functions."""
+        if self.functions is None:
+            raise RuntimeError("the functions were not started")
+        self._delivery = HttpDelivery(self.functions.url)
+        self.forwarder = Forwarder(client, self.declared, self._delivery, listener=self._listener, namespace=namespace)
+        self.forwarder.start()
+
+    def wait_for_object_store(self) -> None:
+        """Returns once the object store that was started answers. Raises `TimeoutError`."""
+        if self._store is not None:
+            object_store.wait_ready(self._store.url)
+
+    def wipe_object_store(self) -> None:
+        """Replaces the object store by an empty one at the same address."""
+        if self._store is None:
+            raise RuntimeError("the object store does not run")
+        port = int(self._store.url.rpartition(":")[2])
+        self._store.stop()
+        self._store = object_store.start(port)
+
+    def stop(self) -> None:
+        """Ends all parts that were started."""
+        if self.forwarder is not None:
+            self.forwarder.stop()
+        if self._delivery is not None:
+            self._delivery.close()  # otherwise the functions' server waits for its idle connections
+        if self.functions is not None:
+            self.functions.close()
+        if self._store is not None:
+            self._store.stop()

@@ -1,0 +1,162 @@
+"""`capi-functions run`: the functions of this machine for a management cluster that exists."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra import local_control_plane
+from infra.cli.demo import RELEASES
+from infra.local import crds
+from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, SECRET
+from shared.kube import Client, Key, dig
+from shared.kube.crds import CRD
+from tests.support import accounts, processes
+from tests.support.command_line import CLI, run
+from tests.support.objects import manifest, secret
+from tests.support.planes import connected, running_plane
+from tests.support.until import until
+
+RELEASE = "local-fleet-1-36-v1"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Client, Path]]:
+    """A management cluster without definitions of ours: a client, and its kubeconfig."""
+    with running_plane(tmp_path / "cluster", groups=()) as folder, connected(folder) as client:
+        yield client, local_control_plane.kubeconfig(folder)
+
+
+@contextmanager
+def running(kubeconfig: Path, folder: Path, *options: str) -> Iterator[Path]:
+    """Runs the command until the end of the block; yields the file with its output."""
+    output = folder / "output.txt"
+    command = [*CLI, "run", "--kubeconfig", str(kubeconfig), "--logs", str(folder / "logs"), *options]
+    with output.open("wb") as file:
+        process = processes.start(command, stdout=file, stderr=subprocess.STDOUT, cwd=folder)
+    try:
+        until(lambda: "Ctrl-C ends" in output.read_text() or process.poll() is not None, details=output.read_text)
+        assert process.poll() is None, output.read_text()
+        yield output
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0, output.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_missing_definitions_are_named_and_installed_on_request(cluster: tuple[Client, Path], tmp_path: Path) -> None:
+    client, kubeconfig = cluster
+    refused = run("run", "--kubeconfig", kubeconfig, "--profile", "addons", "--logs", tmp_path / "logs")
+    assert refused.returncode == 1
+    assert "clusteraddons.clusterstack.x-k8s.io" in refused.stderr
+    assert "--install-crds installs them" in refused.stderr
+    ask = [*CLI, "run", "--kubeconfig", str(kubeconfig), "--install-crds", "--logs", str(tmp_path / "logs")]
+    declined = processes.run(ask, input="n\n", capture_output=True, text=True, check=False)
+    assert declined.returncode == 1
+    assert "Install" in declined.stdout
+    assert list(client.list(CRD)) == []
+    options = ("--profile", "addons", "--install-crds", "--yes", "--releases", str(RELEASES))
+    with running(kubeconfig, tmp_path, *options) as output:
+        assert "functions: addon_apply, addon_cleanup, addon_create," in output.read_text()
+        _expect_addons(client, kubeconfig)
+    installed = {dig(crd, "spec.names.kind") for crd in client.list(CRD)}
+    assert {"Cluster", "ClusterAddon", "ClusterStack", "ClusterStackRelease"} <= installed
+    assert "CoreProvider" not in installed, "no function of the profile watches it"
+
+
+def _expect_addons(client: Client, kubeconfig: Path) -> None:
+    """Creates a Cluster whose workload cluster is the management cluster itself, and waits for its addons."""
+    labels = {CLUSTER_NAME_LABEL: "demo"}
+    client.create(CLUSTER, manifest(CLUSTER, "demo", "default", spec={"topology": {"classRef": {"name": RELEASE}}}))
+    made = secret("demo-kubeconfig", "default", value=kubeconfig.read_text())
+    made["metadata"]["labels"] = labels
+    client.create(SECRET, made)
+    key = Key("default", "cluster-addon-demo")
+    until(
+        lambda: dig(client.find(CLUSTER_ADDON, key), "status.ready") is True,
+        "the addons",
+        details=lambda: client.find(CLUSTER_ADDON, key),
+    )
+
+
+def test_live_core_chooses_profiles_and_missing_rights_are_named(cluster: tuple[Client, Path], tmp_path: Path) -> None:
+    client, kubeconfig = cluster
+    crds.install(client, crds.load())
+    _run_core(client)
+    limited = tmp_path / "limited.yaml"
+    accounts.kubeconfig_of(client, kubeconfig, _rights_without_secrets(tmp_path), limited)
+    with running(limited, tmp_path, "--releases", str(RELEASES)) as output:
+        text = output.read_text()
+    assert "Cluster API core runs: Deployment default/core" in text
+    assert "profiles: addons,providers; --profile chooses others" in text
+    functions = text.partition("functions: ")[2].splitlines()[0].split(", ")
+    assert "addon_apply" in functions
+    assert not {"cluster", "kubeconfig", "kind_cluster"} & set(functions)
+    assert "no right to list and watch secrets: addon_apply, provider_wake get no events of it" in text
+
+
+def _run_core(client: Client) -> None:
+    """Creates the Deployment of a core, with the status that its controller writes once it runs."""
+    labels = {"cluster.x-k8s.io/provider": "cluster-api"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "core:v1"}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    core = manifest(DEPLOYMENT, "core", "default", spec=spec)
+    core["metadata"]["labels"] = labels
+    client.create(DEPLOYMENT, core)
+    status = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
+    client.patch(DEPLOYMENT, Key("default", "core"), {"status": status}, subresource="status")
+
+
+def _rights_without_secrets(folder: Path) -> Path:
+    """Returns a manifest of an account that may read all that functions watch, except Secrets."""
+    rules = [
+        {"apiGroups": ["apps"], "resources": ["deployments", "daemonsets"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["apiextensions.k8s.io"], "resources": [CRD.plural], "verbs": ["get", "list", "watch"]},
+        *(
+            {"apiGroups": [group], "resources": ["*"], "verbs": ["get", "list", "watch"]}
+            for group in sorted({dig(crd, "spec.group") for crd in crds.load()})
+        ),
+    ]
+    metadata = {"name": "limited"}
+    subject = {"kind": "ServiceAccount", "name": "limited", "namespace": "default"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "limited"}
+    rbac = "rbac.authorization.k8s.io/v1"
+    documents = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**metadata, "namespace": "default"}},
+        {"apiVersion": rbac, "kind": "ClusterRole", "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": rbac,
+            "kind": "ClusterRoleBinding",
+            "metadata": metadata,
+            "roleRef": role,
+            "subjects": [subject],
+        },
+    ]
+    file = folder / "rights.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--store", "s3.example.com/capi"), "must be an endpoint and a bucket"),
+        (("--store", "https://s3.example.com"), "must be an endpoint and a bucket"),
+        (("--profile", "adons"), "there is no profile adons"),
+    ],
+)
+def test_invalid_options_are_named(
+    cluster: tuple[Client, Path], tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = run("run", "--kubeconfig", cluster[1], "--logs", tmp_path / "logs", *options)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
