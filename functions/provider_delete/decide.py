@@ -18,7 +18,7 @@ from shared.applier.outcome import RolloutIncomplete
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.effects import Delete, RemoveFinalizer, Results
-from shared.kube import Object, deleting, dig, key_of
+from shared.kube import deleting, dig, key_of
 from shared.providers import ownership
 from shared.providers.status import DELETING, PROVIDER_INSTALLED, ProviderStatusBuilder
 from shared.runtime import Decision
@@ -45,12 +45,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     forced = dig(provider, FORCE) == "true"
     if not forced and (reason := _in_use(observed)):
         builder.set_true(DELETING, reason[0], reason[1], event_type="Normal", progress=True)
-        return Decision(
-            status=builder.status(),
-            kubernetes_events=tuple(builder.kubernetes_events),
-            requeue_after=IN_USE_RETRY,
-            message=reason[1],
-        )
+        return builder.decision(requeue_after=IN_USE_RETRY, message=reason[1])
     if observed.inventory:
         plan = _plan(observed, now, forced=forced)
         policy = Policy(prune_crds=forced, owner=ownership.owner(provider))
@@ -93,9 +88,9 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
         return decision
     builder, left = ProviderStatusBuilder(provider, now), outcomes[-1].entries
     if _deletes_crds_first(decision):
-        return Decision(status=builder.status(resources=inventory.dump(left)), proceed=True)
+        return builder.decision(proceed=True, resources=inventory.dump(left))
     if not left:
-        return Decision(status=builder.status(resources=None), proceed=True)
+        return builder.decision(proceed=True, resources=None)
     return _objects_left(builder, left, "; ".join(f"{entry}: {entry.error}" for entry in left[:3]))
 
 
@@ -107,10 +102,10 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
     if _deletes_crds_first(decision):
         message = f"deleting the CRDs with their objects first: {_counts(observed)}; finalizers may delay this"
         builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
-        return _wait(builder.status(), builder, message)
+        return builder.decision(requeue_after=PARTIAL_RETRY, message=message)
     left = results.error.outcome.entries
     if not left:
-        return Decision(status=builder.status(resources=None), proceed=True)
+        return builder.decision(proceed=True, resources=None)
     return _objects_left(builder, left, str(results.error))
 
 
@@ -121,10 +116,4 @@ def _deletes_crds_first(decision: Decision) -> bool:
 
 def _objects_left(builder: ProviderStatusBuilder, left: Sequence[InventoryEntry], message: str) -> Decision:
     builder.set_false(PROVIDER_INSTALLED, "OldComponentsDeletionError", message, event_type="Warning")
-    return _wait(builder.status(resources=inventory.dump(left)), builder, message)
-
-
-def _wait(status: Object, builder: ProviderStatusBuilder, message: str) -> Decision:
-    return Decision(
-        status=status, kubernetes_events=tuple(builder.kubernetes_events), requeue_after=PARTIAL_RETRY, message=message
-    )
+    return builder.decision(requeue_after=PARTIAL_RETRY, message=message, resources=inventory.dump(left))

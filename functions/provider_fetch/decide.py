@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
@@ -19,8 +18,9 @@ from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.download import SourceError
 from shared.effects import MANAGER, Effect, Patch, Results
 from shared.event import change_event
-from shared.kube import ApiError, Object, deleting, dig, key_of
+from shared.kube import ApiError, Object, dig, key_of
 from shared.providers import phases
+from shared.providers.guards import why_not_due
 from shared.providers.inputs import source_hash
 from shared.providers.source_resolution import SOURCE_ANNOTATION, ProviderSource, ResolvedSource
 from shared.providers.status import (
@@ -28,7 +28,6 @@ from shared.providers.status import (
     PROVIDER_INSTALLED,
     PROVIDER_UPGRADED,
     ProviderStatusBuilder,
-    passed_preflight,
 )
 from shared.runtime import Decision
 from shared.runtime.keyed_lock import KeyedLock
@@ -103,14 +102,10 @@ class SaveConfigMap:
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides the next step: a write of `spec.version`, a download, or the start of `provider_install`."""
     provider = observed.provider
-    if provider is None or deleting(provider):
-        return Decision(message="the provider does not exist or is being deleted")
-    if cluster_api.is_paused(provider):
-        return Decision(message="paused")
+    if (reason := why_not_due(provider)) or provider is None:
+        return Decision(message=reason)
     if observed.inputs.problem:
         return Decision(message=observed.inputs.problem)  # `provider_preflight` reports it
-    if not passed_preflight(provider):
-        return Decision(message="the preflight checks have not passed")
     builder = ProviderStatusBuilder(provider, now)
     if (keep := dig(provider, KEEP_DOWNLOAD)) not in (None, CONFIG_MAP_COPY):
         message = f"annotation {KEEP_DOWNLOAD[-1]} is {keep!r}; it must be {CONFIG_MAP_COPY}"
@@ -140,19 +135,14 @@ def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
         reason = ComponentsError.reason
         seconds = error.retry_after or (SOURCE_RETRY if error.transient else INVALID_RETRY)
     builder.set_false(PROVIDER_INSTALLED, reason, str(error), event_type="Warning")
-    return Decision(
-        status=builder.status(),
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=seconds,
-        message=str(error),
-    )
+    return builder.decision(requeue_after=seconds, message=str(error))
 
 
 def _write_version(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
     """Decides to write the resolved version into the spec, and to run the preflight checks for it."""
     if message := versions.downgrade_refusal(provider_api.installed_version(provider), version):
         builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
-        return Decision(status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message=message)
+        return builder.decision(message=message)
     resource = provider_api.kind_of(provider).resource
     event = change_event(provider, "update", source=SOURCE, reference=True)
     return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=event, message=version)
@@ -177,8 +167,7 @@ def _check_contract(
     upgrades = provider_api.installed_version(provider) not in ("", version)
     if upgrades and (message := contracts.upgrade_refusal(provider, version, contract, observed.others)):
         builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
-        status, kubernetes_events = builder.status(), tuple(builder.kubernetes_events)
-        return Decision(status=status, kubernetes_events=kubernetes_events, requeue_after=SOURCE_RETRY, message=message)
+        return builder.decision(requeue_after=SOURCE_RETRY, message=message)
     target = {
         **dig(provider, "status.target", {}),
         "version": version,

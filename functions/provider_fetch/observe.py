@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.clients import Clients
 from shared.components.errors import ComponentsError
 from shared.download import SourceError
-from shared.kube import Object, deleting
+from shared.kube import Object
 from shared.providers import inputs, peers
+from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import ResolvedSource, resolve
-from shared.providers.status import passed_preflight
 from shared.runtime import Request
 
 
@@ -36,7 +35,7 @@ class Observed:
 def observe(clients: Clients, request: Request) -> Observed:
     """Reads the inputs in the order of their dependence, up to the first obstacle."""
     provider = request.primary
-    if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
+    if why_not_due(provider) or provider is None:
         return Observed(provider)
     observed = Observed(provider, inputs.read(clients, provider), resync=request.event.resync)
     if observed.inputs.problem:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.applier.connection import ClusterConnection
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
@@ -14,10 +13,11 @@ from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
 from shared.effects import Effect, ensure_finalizer
-from shared.kube import Object, deleting
+from shared.kube import Object
 from shared.kube.crds import CRD
 from shared.providers import ownership, phases
-from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder, passed_preflight
+from shared.providers.guards import why_not_due
+from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
 from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
@@ -34,13 +34,9 @@ can resolve. Either change triggers an event; the interval is for the case that 
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides the next step: a wait, new certificates, or the rollout."""
     provider = observed.provider
-    if provider is None or deleting(provider):
-        return Decision(message="the provider does not exist or is being deleted")
-    if cluster_api.is_paused(provider):
-        return Decision(message="paused")
-    if not passed_preflight(provider):
-        return Decision(message="the preflight checks have not passed")
-    if observed.reconciled:
+    if (reason := why_not_due(provider)) or provider is None:
+        return Decision(message=reason)
+    if observed.installed:
         return Decision(message="already installed")
     builder = ProviderStatusBuilder(provider, now)
     if observed.inputs.problem:
@@ -65,12 +61,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 def _failed(builder: ProviderStatusBuilder, reason: str, message: str, seconds: float) -> Decision:
     builder.set_false(PROVIDER_INSTALLED, reason, message, event_type="Warning")
-    return Decision(
-        status=builder.status(),
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=seconds,
-        message=message,
-    )
+    return builder.decision(requeue_after=seconds, message=message)
 
 
 def _roll_out(

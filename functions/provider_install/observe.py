@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
@@ -20,15 +19,16 @@ from shared.components.certificates import CERT_MANAGER, CertificateRequest
 from shared.components.errors import ComponentsError
 from shared.components.render import render
 from shared.components.webhooks import without_webhooks
-from shared.kube import Key, Object, deleting, dig
+from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from shared.manifests import identity
 from shared.providers import inputs
 from shared.providers.annotations import issues_own_certificates, omits_webhooks
 from shared.providers.fetched_components import FetchedComponents, load_components
+from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
 from shared.providers.inventory import inventory_of
-from shared.providers.status import PROVIDER_INSTALLED, passed_preflight
+from shared.providers.status import PROVIDER_INSTALLED
 from shared.runtime import Request
 
 
@@ -37,7 +37,7 @@ class Observed:
     """The inputs of a decision about one provider's installation."""
 
     provider: Object | None
-    reconciled: bool = False
+    installed: bool = False
     """Whether the present inputs are installed and no resync was requested."""
     inputs: Inputs = field(default_factory=Inputs)
     digest: str = ""
@@ -80,13 +80,13 @@ def observe(clients: Clients, request: Request) -> Observed:
     Except at a resync, a provider that is already installed is not read further.
     """
     provider, resync = request.primary, request.event.resync
-    if provider is None or deleting(provider) or cluster_api.is_paused(provider) or not passed_preflight(provider):
+    if why_not_due(provider) or provider is None:
         return Observed(provider, inventory=inventory_of(provider))
     read = inputs.read(clients, provider)
     digest = inputs.inputs_hash(provider, read, catalog.configuration_text())
     observed = Observed(provider, inputs=read, digest=digest, inventory=inventory_of(provider), resync=resync)
-    if not resync and inputs.is_reconciled(provider, digest):
-        return replace(observed, reconciled=True)
+    if not resync and inputs.are_installed(provider, digest):
+        return replace(observed, installed=True)
     components = load_components(clients, provider, read)
     observed = replace(observed, components=components)
     if read.problem or components is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
@@ -15,6 +16,7 @@ from shared.components.webhooks import WEBHOOK_KINDS
 from shared.effects import Results
 from shared.kube import Object, dig
 from shared.providers import phases
+from shared.providers.reconciled import object_hash
 from shared.providers.status import PROVIDER_INSTALLED, PROVIDER_UPGRADED, ProviderStatusBuilder
 from shared.providers.storage_migration import NoCommonVersion
 from shared.runtime import Decision
@@ -46,14 +48,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     waiting = format_waiting(outcome.not_ready)
     message = f'webhooks are applied once their backends run: {waiting}; annotation {PREFIX}wait: "false" skips this'
     builder.set_false(PROVIDER_INSTALLED, "WaitingForBackends", message)
-    status = builder.status(resources=inventory.dump(outcome.entries))
-    return replace(
-        decision,
-        status=status,
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=BACKEND_RETRY,
-        message=message,
-    )
+    return builder.decision(requeue_after=BACKEND_RETRY, message=message, resources=inventory.dump(outcome.entries))
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
@@ -64,9 +59,9 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
     match results.error:
         case RolloutIncomplete() as error:
             _add_event_of_adopted(builder, error.outcome)
-            return _failed(decision, builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
+            return _failed(builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
         case NoCommonVersion() as error:
-            return _failed(decision, builder, observed, str(error))
+            return _failed(builder, observed, str(error))
     return None
 
 
@@ -84,19 +79,14 @@ def _is_complete(observed: Observed, rollout: Rollout) -> bool:
     return not late or any(step.obj["kind"] in WEBHOOK_KINDS for step in rollout.plan.steps)
 
 
-def _failed(
-    decision: Decision, builder: ProviderStatusBuilder, observed: Observed, message: str, **fields: object
-) -> Decision:
+def _failed(builder: ProviderStatusBuilder, observed: Observed, message: str, **fields: Any) -> Decision:
     if observed.upgrades:
         provider = observed.provider or {}
         installed, wanted = provider_api.installed_version(provider), provider_api.spec_version(provider)
         message = f"from {installed} to {wanted}: {message}"
         builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
     builder.set_false(PROVIDER_INSTALLED, "InstallFailed", message, event_type="Warning")
-    status, kubernetes_events = builder.status(**fields), tuple(builder.kubernetes_events)
-    return replace(
-        decision, status=status, kubernetes_events=kubernetes_events, requeue_after=PARTIAL_RETRY, message=message
-    )
+    return builder.decision(requeue_after=PARTIAL_RETRY, message=message, **fields)
 
 
 def _installed(
@@ -111,13 +101,14 @@ def _installed(
         builder.remove(PROVIDER_UPGRADED)  # the condition is about an upgrade that is no longer wanted
     renewal = next_renewal(observed)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
-    target["renewAt"] = rfc3339(renewal) if renewal else None
-    status = builder.status(
+    target |= {"object": object_hash(provider), "renewAt": rfc3339(renewal) if renewal else None}
+    step = phases.next_step(phases.INSTALLED, provider, resync=observed.resync)
+    return builder.decision(
+        reply=step,
+        message=message,
         installedVersion=version,
         contract=observed.components.contract if observed.components else None,
         observedGeneration=dig(provider, "metadata.generation"),
         resources=inventory.dump(outcome.entries),
         target=target,
     )
-    step = phases.next_step(phases.INSTALLED, provider, resync=observed.resync)
-    return Decision(status=status, kubernetes_events=tuple(builder.kubernetes_events), reply=step, message=message)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
+from shared.api.conditions import READY, is_true
 from shared.components import versions
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import MAX_VALUE_LENGTH
 from shared.providers import phases
+from shared.providers.guards import why_not_due
 from shared.providers.peers import is_operational
 from shared.providers.status import PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED, PROVIDER_UPGRADED, ProviderStatusBuilder
 from shared.runtime import Decision
@@ -40,26 +41,26 @@ class FailedCheck:
 def decide(observed: Observed, now: datetime) -> Decision:
     """Runs the checks: the first failure becomes a condition; if all pass, `provider_fetch` is started."""
     provider = observed.provider
-    if provider is None or deleting(provider):
-        return Decision(message="the provider does not exist or is being deleted")
-    if cluster_api.is_paused(provider):
-        return Decision(message="paused")
-    if observed.reconciled:
-        return Decision(message="already installed")
+    if observed.outdated:
+        # Nothing but this says, once the pause ends, that there is something to install.
+        return Decision(status={"observedGeneration": None}, message="paused; its inputs have changed")
+    if (reason := why_not_due(provider, checked=False)) or provider is None:
+        return Decision(message=reason)
+    if observed.installed:
+        if is_true(dig(provider, "status.conditions"), READY):
+            return Decision(message="already installed")
+        # The event that makes `provider_report` look again may be lost.
+        step = phases.next_step(phases.INSTALLED, provider, resync=False)
+        return Decision(reply=step, message="already installed, and not ready")
     builder = ProviderStatusBuilder(provider, now)
     builder.remove_outdated(PROVIDER_INSTALLED, PROVIDER_UPGRADED)
     failed = next(filter(None, (check(observed, provider) for check in CHECKS)), None)
     if failed is not None:
         builder.set_false(PREFLIGHT_CHECK_PASSED, failed.reason, failed.message, event_type=failed.event_type)
-        return Decision(
-            status=builder.status(),
-            kubernetes_events=tuple(builder.kubernetes_events),
-            requeue_after=failed.requeue_after,
-            message=failed.message,
-        )
+        return builder.decision(requeue_after=failed.requeue_after, message=failed.message)
     builder.set_true(PREFLIGHT_CHECK_PASSED, "PreflightChecksPassed", "All preflight checks passed")
     step = phases.next_step(phases.CHECKED, provider, resync=observed.resync)
-    return Decision(status=builder.status(), reply=step, message="all preflight checks passed")
+    return builder.decision(reply=step, message="all preflight checks passed")
 
 
 # -- the checks ----------------------------------------------------------------------------------------------------

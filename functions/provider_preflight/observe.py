@@ -1,17 +1,18 @@
-"""Reads the inputs of the preflight checks; for a reconciled provider only the objects that it references."""
+"""Reads the inputs of the preflight checks; for an installed provider only the objects that it references."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.components import catalog
 from shared.kube import Object, deleting
 from shared.providers import inputs, peers
+from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
+from shared.providers.reconciled import is_installed
 from shared.runtime import Request
 
 
@@ -21,8 +22,10 @@ class Observed:
 
     provider: Object | None
     inputs: Inputs = field(default_factory=Inputs)
-    reconciled: bool = False
+    installed: bool = False
     """Whether the present spec and inputs are installed and no resync was requested."""
+    outdated: bool = False
+    """Whether a paused provider shows as installed although what it references has changed."""
     in_catalog: bool = True
     """Whether the catalog or the configuration has a source for this name."""
     peers: Sequence[Object] = ()
@@ -36,12 +39,12 @@ class Observed:
 def observe(clients: Clients, request: Request) -> Observed:
     """Reads the inputs; at a resync also those of a provider that is already installed."""
     provider, resync = request.primary, request.event.resync
-    if provider is None or deleting(provider) or cluster_api.is_paused(provider):
-        return Observed(provider)
+    if why_not_due(provider, checked=False) or provider is None:
+        return Observed(provider, outdated=_is_outdated(clients, request))
     kind = provider_api.kind_of(provider)
     read = inputs.read(clients, provider)
-    if not resync and inputs.is_reconciled(provider, inputs.inputs_hash(provider, read, catalog.configuration_text())):
-        return Observed(provider, read, reconciled=True)
+    if not resync and _are_installed(provider, read):
+        return Observed(provider, read, installed=True)
     in_catalog = catalog.knows(kind, provider["metadata"]["name"])
     others = [
         other
@@ -50,3 +53,15 @@ def observe(clients: Clients, request: Request) -> Observed:
     ]
     cores = () if kind.is_core else peers.list_providers(clients, provider_api.CORE)
     return Observed(provider, read, in_catalog=in_catalog, peers=others, cores=cores, resync=resync)
+
+
+def _is_outdated(clients: Clients, request: Request) -> bool:
+    """Returns whether an event without an object is about a change of what a paused provider references."""
+    provider = request.primary
+    if provider is None or deleting(provider) or request.event.object is not None or not is_installed(provider):
+        return False
+    return not _are_installed(provider, inputs.read(clients, provider))
+
+
+def _are_installed(provider: Object, read: Inputs) -> bool:
+    return inputs.are_installed(provider, inputs.inputs_hash(provider, read, catalog.configuration_text()))

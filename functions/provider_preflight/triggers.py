@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from shared import profiles
-from shared.api.conditions import READY, is_true
 from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.event import Event
-from shared.kube import Object, dig
+from shared.providers.reconciled import is_reconciled
 from shared.settings import NETWORK, PROVIDER_SOURCES
 from shared.triggers import ANNOTATIONS, READ_CRDS, Rule, Triggers, Watch
 
 PROVIDERS = tuple(kind.resource for kind in KINDS)
-
-
-def is_reconciled(provider: Object, event: Event) -> bool:
-    """Returns whether a provider that is seen for the first time is ready, and its status is about its present spec.
-
-    After a change of the provider or of its inputs, only a comparison with the inputs shows whether it is reconciled.
-    """
-    return (
-        event.change == "add"
-        and is_true(dig(provider, "status.conditions"), READY)
-        and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
-    )
 
 
 TRIGGERS = Triggers(

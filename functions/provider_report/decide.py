@@ -31,7 +31,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if not observed.wait:
         message = "its workloads are not checked: the annotation capi-functions.dev/wait turns this off"
         builder.set_true(COMPONENTS_AVAILABLE, "NotAwaited", message)
-        return Decision(status=builder.status(), message=message)
+        return builder.decision(message=message)
     for reason, problems in (
         ("WorkloadsMissing", observed.missing),
         ("WorkloadsUnavailable", observed.unavailable),
@@ -42,17 +42,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
             message = _format(problems)
             builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning")
             reinstall = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
-            return Decision(
-                status=builder.status(),
-                kubernetes_events=tuple(builder.kubernetes_events),
-                requeue_after=RETRY,
-                reply=reinstall,
-                message=message,
-            )
+            return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
     builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", event_type="Normal")
-    return Decision(
-        status=builder.status(), kubernetes_events=tuple(builder.kubernetes_events), message="everything works"
-    )
+    return builder.decision(message="everything works")
 
 
 def _format(problems: Sequence[str]) -> str:

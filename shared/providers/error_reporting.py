@@ -40,12 +40,7 @@ def report_rejection(
         """Returns the decision that sets the condition and retries later."""
         builder = ProviderStatusBuilder(provider, now)
         builder.set(condition, status, reason, f"the API server rejects a request: {error}", event_type="Warning")
-        return Decision(
-            status=builder.status(),
-            kubernetes_events=tuple(builder.kubernetes_events),
-            requeue_after=RETRY,
-            message=str(error),
-        )
+        return builder.decision(requeue_after=RETRY, message=str(error))
 
     return report
 

@@ -11,20 +11,15 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from shared.api import provider as provider_api
-from shared.api.conditions import is_true, rfc3339
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
-from shared.kube import Object, dig, has_finalizer, key_of
+from shared.kube import Object, dig, key_of
 from shared.kube.selectors import as_text
 
-from .annotations import own_annotations
-
-_FORMAT = "1"
-"""Part of the hash. To be increased when a change of this code renders other objects from the same inputs."""
+from .reconciled import is_installed, object_hash
 
 
 @dataclass(frozen=True)
@@ -84,24 +79,12 @@ def _selected(clients: Clients, provider: Object) -> Sequence[Object]:
 def inputs_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
     """Returns the SHA-256 of all inputs, in hex.
 
-    The provider's uid salts the hash: equal values of another provider give another hash, and a recreated provider is
-    never taken for its predecessor.
-
     Args:
-        provider: The provider object; its spec and this project's annotations are inputs.
+        provider: The provider object; its uid, its spec and this project's annotations are inputs.
         inputs: What the provider references.
         extra: Anything else that changes the objects, such as the image overrides of the configuration.
     """
-    parts = [
-        _FORMAT,
-        dig(provider, "metadata.uid", ""),
-        dig(provider, "spec", {}),
-        own_annotations(provider),
-        dict(inputs.variables),
-        inputs.additional,
-        _content(inputs),
-        extra,
-    ]
+    parts = [object_hash(provider), dict(inputs.variables), inputs.additional, _content(inputs), extra]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -115,23 +98,7 @@ def _content(inputs: Inputs) -> list[Any]:
     return [[key_of(found), found.get("data"), found.get("binaryData")] for found in inputs.config_maps]
 
 
-def is_reconciled(provider: Object, digest: str) -> bool:
-    """Returns whether the provider object records that the objects of these inputs are installed.
-
-    It is not reconciled any more once a certificate that this project issued is due for renewal.
-
-    Args:
-        provider: The provider object.
-        digest: The `inputs_hash` of its present inputs.
-    """
-    renewal = dig(provider, "status.target.renewAt", "")
-    return (
-        not (renewal and renewal <= rfc3339(datetime.now(UTC)))
-        and dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION)) == digest
-        and bool(provider_api.spec_version(provider))
-        and provider_api.installed_version(provider) == provider_api.spec_version(provider)
-        and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")
-        and has_finalizer(provider, provider_api.FINALIZER)
-        and is_true(dig(provider, "status.conditions"), "PreflightCheckPassed")
-        and is_true(dig(provider, "status.conditions"), "ProviderInstalled")
-    )
+def are_installed(provider: Object, digest: str) -> bool:
+    """Returns whether the objects of the inputs with this `inputs_hash` are installed."""
+    recorded = dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION))
+    return is_installed(provider) and recorded == digest

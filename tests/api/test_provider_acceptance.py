@@ -52,7 +52,7 @@ from tests.support.event_receiver import EventReceiver
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.http_server import Response
 from tests.support.provider_releases import config_map, deployment, text, whole
-from tests.support.provider_world import Providers
+from tests.support.provider_world import Providers, is_ready
 from tests.support.until import until
 
 
@@ -148,6 +148,23 @@ def test_paused_provider_is_left_unchanged(core: FakeProvider, providers: Provid
     assert providers.versions() == before
     core.install("v1.2.0")
     assert core.value == "v1.2.0"
+
+
+def test_inputs_that_change_during_a_pause_are_installed_after_it(core: FakeProvider, providers: Providers) -> None:
+    """The event of the unpaused provider contains the object, which has to show that its inputs have changed."""
+    core.publish("v1.1.0", [config_map(core.label, "${GREETING}")])
+    reference = {"configSecret": {"name": "variables"}}
+    providers.secret("variables", core.namespace, GREETING="before")
+    core.install("v1.1.0", **reference)
+    core.apply("v1.1.0", {"cluster.x-k8s.io/paused": ""}, **reference)
+    core.reconcile()
+    assert is_ready(core.object)
+    providers.secret("variables", core.namespace, GREETING="after")
+    core.reconcile()
+    assert core.value == "before"
+    core.apply("v1.1.0", **reference)
+    providers.send(change_event(core.object, "update", source="/test"))
+    assert core.value == "after"
 
 
 # -- inputs --------------------------------------------------------------------------------------------------------

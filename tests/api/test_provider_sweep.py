@@ -97,7 +97,7 @@ def test_full_sweep_reverts_manual_changes(core: FakeProvider, sink: EventReceiv
     assert dig(client.get(DEPLOYMENT, MANAGER), "spec.replicas") == 1
 
 
-def test_full_sweep_renews_certificates(core: FakeProvider, sink: EventReceiver) -> None:
+def test_sweep_renews_certificates(core: FakeProvider, sink: EventReceiver) -> None:
     client = core.providers.client
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
@@ -105,11 +105,27 @@ def test_full_sweep_renews_certificates(core: FakeProvider, sink: EventReceiver)
     client.patch(SECRET, OURS, {"data": old})
     due = {"status": {"target": {"renewAt": "2020-01-01T00:00:00Z"}}}
     client.patch(core.kind.resource, core.at, due, subresource="status")
-    [event] = swept(core, sink, everything=True)
+    [event] = swept(core, sink)
     core.providers.send(event)
     core.until_ready()
     assert client.get(SECRET, OURS)["data"]["tls.crt"] != old["tls.crt"]
     assert dig(core.object, "status.target.renewAt") > "2026"
+
+
+def test_sweep_has_components_checked_again(core: FakeProvider, sink: EventReceiver) -> None:
+    """The event of a workload that runs again may be lost."""
+    core.publish("v1.1.0")
+    core.install("v1.1.0")
+    broken = [
+        {**one, "status": "False", "reason": "WorkloadsUnavailable"}
+        if one["type"] in ("ComponentsAvailable", "Ready")
+        else one
+        for one in dig(core.object, "status.conditions")
+    ]
+    core.providers.client.patch(core.kind.resource, core.at, {"status": {"conditions": broken}}, subresource="status")
+    [event] = swept(core, sink)
+    core.providers.send(event)
+    assert core.condition_of("Ready")[0] == "True"
 
 
 def ending() -> dict[str, str]:

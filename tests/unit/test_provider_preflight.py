@@ -13,7 +13,7 @@ from shared.api.conditions import get_condition
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.kube import Object, dig
 from shared.providers.inputs import Inputs
-from shared.providers.phases import CHECKED, event_type
+from shared.providers.phases import CHECKED, INSTALLED, event_type
 from shared.providers.status import PROVIDER_INSTALLED, PROVIDER_UPGRADED
 from shared.runtime import Decision
 from tests.support.provider_objects import READY, provider
@@ -187,9 +187,22 @@ def test_pf18_only_patch_versions_may_go_down(installed: str, wanted: str, passe
         assert wanted in message
 
 
-def test_reconciled_provider_is_left_unchanged() -> None:
-    decision = decide(Observed(provider(version="v1.0.0"), reconciled=True), NOW)
+def test_installed_provider_is_left_unchanged() -> None:
+    decision = decide(Observed(provider(version="v1.0.0", conditions=[READY]), installed=True), NOW)
     assert (decision.status, decision.effects, decision.reply) == (None, (), None)
+
+
+def test_components_of_an_installed_provider_that_is_not_ready_are_checked() -> None:
+    decision = decide(Observed(provider(version="v1.0.0", conditions=[]), installed=True), NOW)
+    assert (decision.status, decision.effects) == (None, ())
+    assert decision.reply is not None
+    assert decision.reply.type == event_type(INSTALLED)
+
+
+def test_changed_inputs_of_a_paused_provider_are_noted_for_the_end_of_the_pause() -> None:
+    paused = provider(metadata={"annotations": {"cluster.x-k8s.io/paused": ""}}, status={"observedGeneration": 1})
+    decision = decide(Observed(paused, outdated=True), NOW)
+    assert (decision.status, decision.effects, decision.reply) == ({"observedGeneration": None}, (), None)
 
 
 def test_event_of_a_waiting_provider_is_recorded_once() -> None:

@@ -154,6 +154,8 @@ class ProviderTarget(Model):
     """The Cluster API contract of this version."""
     inputs: str | None = None
     """The hash of all inputs of the objects of the latest rollout."""
+    object: str | None = None
+    """The hash of what the provider itself asked for when the latest installation completed."""
     begun: Timestamp | None = None
     """The start of that rollout."""
     renew_at: Timestamp | None = None
