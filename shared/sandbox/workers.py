@@ -1,4 +1,8 @@
-"""The pool of worker processes: started on demand, kept warm, killed when they exceed a limit."""
+"""The pool of worker processes: started on demand, kept warm, killed when they exceed a limit.
+
+A start costs as much as the rendering of thirty small charts, and a worker 35 MiB. So calls wait for the worker in use,
+and another one starts only where that takes long.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import Any
 
 from .limits import MIB, SLACK, LimitExceeded, Limits, explain
@@ -22,6 +26,9 @@ from .slots import slot
 
 MAX_RESULT = 32 * MIB
 """Bytes of one result."""
+
+PATIENCE = 2.0
+"""Seconds that a call waits for the worker in use before another one starts."""
 
 _LENGTH = struct.Struct("!Q")
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -122,11 +129,12 @@ class _Worker:
 
 
 class _Pool:
-    """The workers of this process. Each concurrent call has its own; one idle worker is kept for later calls."""
+    """The workers of this process: one that is kept, and one more while a call occupies that one for long."""
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []
-        self._lock = Lock()
+        self._taken = 0
+        self._lock = Condition()
 
     @contextmanager
     def worker(self) -> Iterator[_Worker]:
@@ -136,25 +144,36 @@ class _Pool:
             try:
                 yield worker
             except BaseException:
-                worker.end()
+                worker.fit = False
                 raise
-            self._give_back(worker)
+            finally:
+                self._give_back(worker)
 
     def _take(self) -> _Worker:
         with self._lock:
+            self._lock.wait_for(lambda: self._free or not self._taken, PATIENCE)
             free = self._free.pop() if self._free else None
-        if free is not None and free.alive:
-            return free
-        if free is not None:
-            free.end()
-        return _Worker()
+            self._taken += 1
+        try:
+            if free is not None and free.alive:
+                return free
+            if free is not None:
+                free.end()
+            return _Worker()
+        except BaseException:
+            self._give_back(None)
+            raise
 
-    def _give_back(self, worker: _Worker) -> None:
+    def _give_back(self, worker: _Worker | None) -> None:
+        """Keeps the worker or ends it; None is one that did not start."""
         with self._lock:
-            if worker.fit and not self._free:
+            self._taken -= 1
+            if worker is not None and worker.fit and not self._free:
                 self._free.append(worker)
-                return
-        worker.end()
+                worker = None
+            self._lock.notify()
+        if worker is not None:
+            worker.end()
 
     def close(self) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ import pytest
 
 from shared import cel, charts, sandbox
 from shared.charts import RenderError, ValuesError, engine, sandboxed
-from shared.sandbox import Busy, LimitExceeded, Limits, slots
+from shared.sandbox import Busy, LimitExceeded, Limits, slots, workers
 from shared.sandbox.limits import explain
 from tests.support.releases import chart
 
@@ -168,12 +168,33 @@ def test_call_without_free_slot_is_busy(monkeypatch: pytest.MonkeyPatch) -> None
     assert sandbox.call(f"{HERE}:pid", limits=PLENTY)
 
 
-def test_concurrent_calls_use_separate_workers_and_one_is_kept() -> None:
+def test_concurrent_calls_wait_for_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 300.0)
+    with ThreadPoolExecutor(4) as pool:
+        pids = list(pool.map(lambda _: sandbox.call(f"{HERE}:pid", limits=PLENTY), range(8)))
+    assert len(set(pids)) == 1
+
+
+def test_call_gets_another_worker_while_a_long_one_runs_and_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 0.0)
     with ThreadPoolExecutor(4) as pool:
         pids = list(pool.map(lambda _: sandbox.call(f"{HERE}:busy", 0.2, limits=PLENTY), range(8)))
     assert len(pids) == 8
     alive = [pid for pid in set(pids) if _runs(pid)]
     assert len(alive) == 1, "one worker is kept"
+
+
+def test_call_gets_a_worker_after_another_one_failed_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 300.0)
+    with pytest.raises(LimitExceeded):  # so that the next worker starts now
+        sandbox.call(f"{HERE}:crash", limits=PLENTY)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(FileNotFoundError):
+            sandbox.call(f"{HERE}:pid", limits=PLENTY)
+    started = time.monotonic()
+    assert sandbox.call(f"{HERE}:pid", limits=PLENTY)
+    assert time.monotonic() - started < 290, "the call waited for a worker that never started"
 
 
 @pytest.mark.parametrize(
