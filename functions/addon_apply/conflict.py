@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from shared.addons import manifest_history, stored_values
-from shared.addons.context import ReconcileContext
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
@@ -19,9 +18,9 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
 
     If the addon was deleted since, deletes the Secrets that this rollout may have written after that.
     """
-    context = observed.finding
+    context = observed.context
     started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Rollout)), None)
-    if not isinstance(context, ReconcileContext) or started is None or len(results.executed) < started:
+    if context is None or started is None or len(results.executed) < started:
         return
     key = key_of(context.addon)
     addon = clients.management.find(CLUSTER_ADDON, key)

@@ -11,8 +11,8 @@ from datetime import datetime
 
 from shared import charts
 from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackContext, UpToDate
+from shared.addons.first_values import RenderedAddons
 from shared.addons.status import belongs_to_earlier_cluster
-from shared.addons.target import is_applied
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.connection import ClusterConnection, ConnectionFailed
@@ -20,15 +20,24 @@ from shared.applier.desired import UnknownKinds
 from shared.applier.policy import PolicyError
 from shared.clients import Clients
 from shared.effects import Delete
-from shared.kube import ApiError, deleting, dig
+from shared.kube import deleting, dig
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
-from shared.sandbox import Busy
 
 from . import guards, readiness, rollback, rollout, stages
 from .observe import Observed
 from .status import AddonStatusBuilder
+from .step import (
+    InvalidStages,
+    ReleaseStep,
+    StageDone,
+    Step,
+    Unchanged,
+    UnknownCondition,
+    UnmetCondition,
+    UnreadableReference,
+)
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_finalizer, wait
 
 
@@ -52,8 +61,8 @@ def _log_context(observed: Observed) -> dict[str, str]:
     context = {"cluster": str(dig(observed.addon, "spec.clusterRef.name", ""))}
     if observed.release is not None:
         context["release"] = observed.release.tag
-    if isinstance(observed.finding, ReleaseContext) and observed.finding.position is not None:
-        context["stage"] = observed.finding.position.stage.name
+    if isinstance(observed.context, ReleaseContext) and observed.context.position is not None:
+        context["stage"] = observed.context.position.stage.name
     return context
 
 
@@ -96,35 +105,40 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         case charts.ChartError() as refusal:
             builder.set_true(DOWNLOADED)
             return _not_rendered(builder, f"{builder.release}: {refusal}", BROKEN_RETRY)
-        case ReleaseContext():
+        case ReleaseStep(context, step):
             builder.set_true(DOWNLOADED)
-            return _roll_out(builder, found)
+            return _roll_out(builder, context, step)
 
 
-def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
-    """Rolls out the release, unless its addons equal those of the former release."""
-    if not context.resumed and is_applied(context.addon, context.target):
-        return rollout.skip_rollout(builder, context)
-    if problem := context.assets.problem:
-        config, reason = "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed"
-        return _failed(builder, config, reason, problem, BROKEN_RETRY)
-    if context.unreadable:
-        return _not_rendered(builder, f"{context}: {context.unreadable}", CLUSTER_RETRY)
-    try:
-        if context.position:
-            return stages.advance_stage(builder, context, context.position)
-        return rollout.apply_release(builder, context)
-    except charts.ChartError as error:
-        # Nothing is applied or pruned: the last good state stays.
-        return _not_rendered(builder, f"{context}: {error}", BROKEN_RETRY)
-    except Busy:
-        raise  # this process is overloaded: the cluster has no problem, so no condition is set
-    except ApiError as error:
-        return guards.connection_failed(builder, ConnectionFailed(f"the workload API server does not answer: {error}"))
-    except UnknownKinds as error:
-        builder.remove("HelmChartTemplated")  # the charts were rendered
-        decision = _failed(builder, "HelmChartApplied", "FailedToApplyObjects", f"{context}: {error}", PARTIAL_RETRY)
-        return replace(decision, effects=(*decision.effects, InvalidateDiscovery(context.connection)))
+def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) -> Decision:
+    """Decides the next step in the rollout of a release."""
+    match step:
+        case Unchanged():
+            return rollout.skip_rollout(builder, context)
+        case InvalidStages(problem):
+            config, reason = "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed"
+            return _failed(builder, config, reason, problem, BROKEN_RETRY)
+        case UnreadableReference(problem):
+            return _not_rendered(builder, f"{context}: {problem}", CLUSTER_RETRY)
+        case charts.ChartError() as error:
+            # Nothing is applied or pruned: the last good state stays.
+            return _not_rendered(builder, f"{context}: {error}", BROKEN_RETRY)
+        case ConnectionFailed() as problem:
+            return guards.connection_failed(builder, problem)
+        case UnknownKinds() as error:
+            builder.remove("HelmChartTemplated")  # the charts were rendered
+            message = f"{context}: {error}"
+            decision = _failed(builder, "HelmChartApplied", "FailedToApplyObjects", message, PARTIAL_RETRY)
+            return replace(decision, effects=(*decision.effects, InvalidateDiscovery(context.connection)))
+        case RenderedAddons() as rendered:
+            builder.remove("HelmChartTemplated")  # the charts were rendered
+            if context.position is None:
+                return rollout.apply_release(builder, context, rendered)
+            return stages.roll_out_stage(builder, context, context.position, rendered)
+        case StageDone(position):
+            return stages.finish_stage(builder, context, position)
+        case UnmetCondition() | UnknownCondition() as obstacle:
+            return stages.await_condition(builder, context, obstacle)
 
 
 def _not_rendered(builder: AddonStatusBuilder, message: str, seconds: float) -> Decision:

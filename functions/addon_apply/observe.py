@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.addons import manifest_history, resolve
-from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackContext, UpToDate
+from shared.addons.context import (
+    AwaitingReadiness,
+    ReconcileContext,
+    ReleaseContext,
+    RollbackContext,
+    UpToDate,
+)
 from shared.addons.status import belongs_to_earlier_cluster, is_awaiting_readiness, is_rollback_requested, is_up_to_date
 from shared.addons.target import RolloutTarget
 from shared.api import cluster as cluster_api
@@ -24,6 +30,8 @@ from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Request
 
+from .step import ReleaseStep, find_step
+
 Finding = (
     PolicyError
     | ChartError
@@ -33,7 +41,7 @@ Finding = (
     | MissingAssets
     | ReleaseNotShared
     | RollbackContext
-    | ReleaseContext
+    | ReleaseStep
 )
 
 
@@ -46,7 +54,13 @@ class Observed:
     release: ReleaseName | None = None
     """The release that the Cluster's class belongs to; None if the class does not belong to a cluster stack."""
     finding: Finding | None = None
-    """The missing prerequisite, or the context of the next step; None if no other input is needed."""
+    """The missing prerequisite, or the next step; None if no other input is needed."""
+
+    @property
+    def context(self) -> ReconcileContext | None:
+        """The rollout that is due; None if there is none."""
+        found = self.finding.context if isinstance(self.finding, ReleaseStep) else self.finding
+        return found if isinstance(found, ReconcileContext) else None
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -109,6 +123,7 @@ def _find_work(
             addon=addon, policy=policy, connection=connection, inventory=entries, target=target, manifest=manifest
         )
     try:
-        return resolve.resolve_release(clients, addon, cluster, policy, name, connection)
+        found = resolve.resolve_release(clients, addon, cluster, policy, name, connection)
     except ChartError as error:  # the charts cannot be read, so the capabilities they need are unknown
         return error
+    return ReleaseStep(found, find_step(found)) if isinstance(found, ReleaseContext) else found

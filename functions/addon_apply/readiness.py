@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from shared.addons.context import AwaitingReadiness
 from shared.applier import inventory
@@ -13,7 +14,6 @@ from shared.applier.live import recheck_readiness
 from shared.applier.outcome import format_waiting
 from shared.applier.policy import Policy
 from shared.clients import Clients
-from shared.effects import Results
 from shared.kube import ApiError
 from shared.runtime import Decision
 
@@ -40,34 +40,30 @@ def recheck(builder: AddonStatusBuilder, awaited: AwaitingReadiness) -> Decision
 
 
 def report_recheck(
-    builder: AddonStatusBuilder, awaited: AwaitingReadiness, decision: Decision, results: Results
+    builder: AddonStatusBuilder, awaited: AwaitingReadiness, entries: Sequence[InventoryEntry]
 ) -> Decision:
     """Reports the result of `recheck`."""
-    found = results.of(RecheckReadiness)
-    if not found:
-        return decision
-    entries = found[-1]
     if awaited.policy.wait and not any(entry.waiting for entry in entries):
         builder.add_event("AddonsReady", f"{builder.release}: {_ALL}")
-    return report_readiness(builder, awaited.policy, replace(decision, message=_ALL), entries)
+    return report_readiness(builder, awaited.policy, entries, _ALL)
 
 
-def report_unreachable(builder: AddonStatusBuilder, decision: Decision, error: ApiError) -> Decision:
+def report_unreachable(builder: AddonStatusBuilder, error: ApiError) -> Decision:
     """Reports that `recheck` could not read the objects."""
     message = f"the workload API server does not answer: {error}"
     builder.set_false("ClusterReady", "ControlPlaneNotReady", message, event_type="Warning")
-    return replace(decision, status=builder.status(ready=False), requeue_after=CLUSTER_RETRY, message=message)
+    return builder.decision(requeue_after=CLUSTER_RETRY, message=message, ready=False)
 
 
 def report_readiness(
-    builder: AddonStatusBuilder, policy: Policy, decision: Decision, entries: Sequence[InventoryEntry], **fields: object
+    builder: AddonStatusBuilder, policy: Policy, entries: Sequence[InventoryEntry], message: str, **fields: Any
 ) -> Decision:
-    """Adds the readiness of these entries to the decision: condition, requeue, and a message if any is not ready.
+    """Reports whether these entries are ready: condition, requeue, and another message than `message` if any is not.
 
     `fields` are further fields of the status.
     """
     waiting = [entry for entry in entries if entry.waiting]
-    requeue_after, message = None, decision.message
+    requeue_after = None
     if waiting and policy.wait:
         message = f"{builder.release}: waiting for {format_waiting(waiting)}"
         builder.set_false("ObjectsReady", "WaitingForObjects", message, event_type="Normal", progress=True)
@@ -80,11 +76,5 @@ def report_readiness(
         builder.set_true("ObjectsReady")
     else:
         builder.remove("ObjectsReady")
-    status = builder.status(ready=requeue_after is None, resources=inventory.dump(entries), **fields)
-    return replace(
-        decision,
-        status=status,
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=requeue_after,
-        message=message,
-    )
+    ready, resources = requeue_after is None, inventory.dump(entries)
+    return builder.decision(requeue_after=requeue_after, message=message, ready=ready, resources=resources, **fields)

@@ -21,49 +21,54 @@ from shared.runtime.status import V1Beta1StatusBuilder
 from . import readiness, rollback, rollout, stages
 from .observe import Observed
 from .status import GENERATED_VALUES_KEPT, AddonStatusBuilder
+from .step import ReleaseStep
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
     """Returns the decision with the status and the events that report the results of its effects."""
-    builder, found = _builder(observed, now), observed.finding
-    if builder is None:
-        return decision
-    if isinstance(found, AwaitingReadiness):
-        return readiness.report_recheck(builder, found, decision, results)
-    if not isinstance(found, (RollbackContext, ReleaseContext)) or not (outcomes := results.of(Rollout)):
-        return decision
-    _report_values(builder, found, decision)
+    builder = _builder(observed, now)
+    reported = builder and _report(builder, observed, decision, results)
+    return replace(reported, context=decision.context) if reported else decision
+
+
+def _report(builder: AddonStatusBuilder, observed: Observed, decision: Decision, results: Results) -> Decision | None:
+    """Returns the report; None if the decision has nothing to add to itself."""
+    context = observed.context
+    if isinstance(observed.finding, AwaitingReadiness) and (rechecked := results.of(readiness.RecheckReadiness)):
+        return readiness.report_recheck(builder, observed.finding, rechecked[-1])
+    if context is None or not (outcomes := results.of(Rollout)):
+        return None
+    _report_values(builder, context, decision)
     outcome = outcomes[-1]
     _record_events(builder, outcome)
-    if isinstance(found, RollbackContext):
-        return rollback.report_rolled_back(builder, found, decision, outcome)
-    if found.position is not None:
-        return stages.report_stage(builder, found, found.position, decision, outcome)
-    return rollout.report_applied(builder, found, decision, results, outcome)
+    if isinstance(context, RollbackContext):
+        return rollback.report_rolled_back(builder, context, outcome)
+    if isinstance(context, ReleaseContext) and context.position is not None:
+        return stages.report_stage(builder, context, context.position, outcome)
+    return rollout.report_applied(builder, context, results, outcome)
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
     """Reports objects that could not be applied, and a workload API server that does not answer; nothing else."""
-    builder, found = _builder(observed, now), observed.finding
+    builder, context = _builder(observed, now), observed.context
     if builder is None:
         return None
-    if isinstance(found, AwaitingReadiness) and isinstance(results.error, ApiError):
-        return readiness.report_unreachable(builder, decision, results.error)
-    if isinstance(found, (RollbackContext, ReleaseContext)) and isinstance(results.error, RolloutIncomplete):
-        _report_values(builder, found, decision)
-        return _report_incomplete(builder, found, decision, results.error)
-    return None
+    if context is None and isinstance(results.error, ApiError):
+        reported = readiness.report_unreachable(builder, results.error)
+    elif context is not None and isinstance(results.error, RolloutIncomplete):
+        _report_values(builder, context, decision)
+        reported = _report_incomplete(builder, context, results.error)
+    else:
+        return None
+    return replace(reported, context=decision.context)
 
 
 def _builder(observed: Observed, now: datetime) -> AddonStatusBuilder | None:
     """Returns the builder for a decision that got as far as the workload cluster; None for any other."""
     found = observed.finding
-    if (
-        observed.addon is None
-        or observed.cluster is None
-        or not isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseContext))
-    ):
+    is_reached = isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseStep))
+    if observed.addon is None or observed.cluster is None or not is_reached:
         return None
     builder = AddonStatusBuilder.of(observed.addon, observed.cluster, now)
     builder.set_true("ClusterReady")
@@ -78,7 +83,7 @@ def _report_values(builder: AddonStatusBuilder, context: ReconcileContext, decis
 
 
 def _report_incomplete(
-    builder: AddonStatusBuilder, context: ReconcileContext, decision: Decision, incomplete: RolloutIncomplete
+    builder: AddonStatusBuilder, context: ReconcileContext, incomplete: RolloutIncomplete
 ) -> Decision:
     """Reports a rollout that has stopped: objects failed, or it waits for a wave of objects to complete."""
     outcome, message = incomplete.outcome, f"{context}: {incomplete}"
@@ -93,12 +98,8 @@ def _report_incomplete(
     else:
         builder.set_false("HelmChartApplied", "FailedToApplyObjects", message, event_type="Warning")
         seconds = CLUSTER_RETRY if incomplete.unavailable else PARTIAL_RETRY
-    return replace(
-        decision,
-        status=builder.status(ready=False, resources=inventory.dump(outcome.entries)),
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=seconds,
-        message=message,
+    return builder.decision(
+        requeue_after=seconds, message=message, ready=False, resources=inventory.dump(outcome.entries)
     )
 
 

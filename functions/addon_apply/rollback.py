@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from shared.addons.context import RollbackContext
 from shared.addons.status import ROLLED_BACK
 from shared.api.names import ROLLBACK_ANNOTATION
@@ -31,9 +29,7 @@ def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision
     return Decision((*ensure_addon_finalizer(context.addon), *intent, rollout, *record_applied(context)))
 
 
-def report_rolled_back(
-    builder: AddonStatusBuilder, context: RollbackContext, decision: Decision, outcome: RolloutOutcome
-) -> Decision:
+def report_rolled_back(builder: AddonStatusBuilder, context: RollbackContext, outcome: RolloutOutcome) -> Decision:
     """Reports the rollback as done. The addon stays not ready: its Cluster still refers to the rejected class."""
     message = (
         f"rolled back to {context.manifest.class_name} {context.manifest.version}; "
@@ -41,5 +37,4 @@ def report_rolled_back(
     )
     builder.set_false("HelmChartApplied", ROLLED_BACK, message, "Warning", event_type="Warning")
     builder.remove("ObjectsReady", DOWNLOADED)
-    status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=None)
-    return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), message=message)
+    return builder.decision(message=message, ready=False, resources=inventory.dump(outcome.entries), stages=None)

@@ -7,11 +7,11 @@ same rollout detects drift.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from shared.addons import rendering
 from shared.addons.context import ReconcileContext, ReleaseContext
+from shared.addons.first_values import RenderedAddons
 from shared.addons.manifest_history import SaveManifest, updated_history
+from shared.addons.stored_values import save_effects
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import kinds_defined_by
@@ -20,7 +20,6 @@ from shared.applier.outcome import RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Effect, Patch, Results, would_change, write_ahead
 from shared.kube import Object, dig
-from shared.manifests import identity
 from shared.runtime import Decision
 
 from . import readiness
@@ -30,14 +29,12 @@ from .waits import ensure_addon_finalizer
 STAGE_ANNOTATION = "ClusterAddonStage"
 
 
-def apply_release(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
-    """Applies all objects of the release and prunes the others. Raises as `rendering.render_release` does."""
-    rendered, save = rendering.render_release(context)
-    builder.remove("HelmChartTemplated")  # the charts were rendered
-    objects = [obj for _, members in rendered for obj in members]
-    stages = {identity(obj): stage for stage, members in rendered for obj in members}
+def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered: RenderedAddons) -> Decision:
+    """Applies all objects of the release and prunes the others."""
+    objects = rendered.objects
     resumed = context.resumed and not context.is_drift_check
-    plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=stages)
+    plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=rendered.stage_of)
+    save = save_effects(context.addon, context.stored_values, rendered)
     effects: tuple[Effect, ...] = (*ensure_addon_finalizer(context.addon), *save)
     if not context.is_drift_check or plan.count("apply") or plan.prune:
         message = f"applying {len(objects)} objects of {context.target.class_name}"
@@ -50,7 +47,7 @@ def apply_release(builder: AddonStatusBuilder, context: ReleaseContext) -> Decis
 
 
 def report_applied(
-    builder: AddonStatusBuilder, context: ReleaseContext, decision: Decision, results: Results, outcome: RolloutOutcome
+    builder: AddonStatusBuilder, context: ReconcileContext, results: Results, outcome: RolloutOutcome
 ) -> Decision:
     """Reports a rollout in which every object was applied or pruned; some may not be ready yet."""
     target = context.target
@@ -58,7 +55,7 @@ def report_applied(
     message = f"{context}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
     if outcome.written or outcome.pruned or not context.is_drift_check:
         builder.add_event("AddonsApplied", message)
-    fields: dict[str, object] = {
+    fields: Object = {
         "digest": target.digest,
         "kubernetesVersion": target.kubernetes_version or None,
         "drift": outcome.listed_drift if context.only_report and outcome.drift else None,
@@ -67,8 +64,7 @@ def report_applied(
         fields["history"] = updated_history(context.addon, target, builder.now, stored=saved.classes)
         if saved.problem:
             builder.add_event("ManifestNotKept", saved.problem, "Warning")
-    decision = replace(decision, message=message)
-    return readiness.report_readiness(builder, context.policy, decision, outcome.entries, **fields)
+    return readiness.report_readiness(builder, context.policy, outcome.entries, message, **fields)
 
 
 def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
@@ -77,8 +73,7 @@ def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decisi
     if context.policy.wait:
         builder.set_true("ObjectsReady")
     effects = (*ensure_addon_finalizer(context.addon), *record_applied(context))
-    fields = {"ready": True, "digest": context.target.digest}
-    return Decision(effects, builder.status(**fields), message="addons unchanged")
+    return builder.decision(*effects, message="addons unchanged", ready=True, digest=context.target.digest)
 
 
 # -- parts of every rollout, of releases, stages and rollbacks ---------------------------------------------------

@@ -1,58 +1,53 @@
-"""Carries out one step of a stage: evaluates a condition, or applies or deletes the stage's chart."""
+"""Decides one step of a stage: waits for its condition, or applies or deletes the objects of its chart."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from shared.addons import rendering
 from shared.addons.context import ReleaseContext
+from shared.addons.first_values import RenderedAddons
+from shared.addons.stored_values import save_effects
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING, StagePosition
 from shared.applier import inventory
-from shared.applier.connection import ConnectionFailed
 from shared.applier.outcome import RolloutOutcome
-from shared.cel import ExpressionError, NotYet, evaluate
-from shared.manifests import identity
 from shared.runtime import Decision
 
 from .rollout import record_intent, rollout_effect
 from .status import AddonStatusBuilder
+from .step import UnknownCondition, UnmetCondition
 from .waits import CONDITION_RETRY, ensure_addon_finalizer, wait
 
 
-def advance_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:
-    """Carries out the next step of the current stage. Raises as `rendering.render_stage` does."""
-    obstacle = _unmet_condition(builder, context, position)
-    if obstacle:
-        progress = context.progress.with_current_phase(AFTER if position.phase == AFTER else BEFORE, builder.now)
-        return wait(builder, CONDITION_RETRY, obstacle, stages=progress.dump(), digest=context.target.digest)
-    if position.phase == AFTER:
-        progress = context.progress.with_current_phase(DONE, builder.now)
-        status = builder.status(ready=False, stages=progress.dump())
-        return Decision(status=status, proceed=True, message=f"{context}: stage {position.stage.name} is done")
+def roll_out_stage(
+    builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition, rendered: RenderedAddons
+) -> Decision:
+    """Applies or deletes the objects of the stage."""
     working = replace(context, progress=context.progress.with_current_phase(WORKING, builder.now))
-    return _roll_out_stage(builder, working, position)
-
-
-def _roll_out_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:
-    name = position.stage.name
-    objects, save = rendering.render_stage(context, position.stage)
-    builder.remove("HelmChartTemplated")  # the chart was rendered
+    name, objects = position.stage.name, rendered.objects
     if position.stage.action == "delete":
         plan = inventory.deletion(objects, context.inventory, resumed=context.resumed)
     else:
-        stages = {identity(obj): name for obj in objects}
-        plan = inventory.plan(objects, context.inventory, resumed=context.resumed, stages=stages, prune=False)
+        plan = inventory.plan(
+            objects, context.inventory, resumed=context.resumed, stages=rendered.stage_of, prune=False
+        )
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{context}: stage {name}")
-    intent = record_intent(builder, context, plan)
+    save = save_effects(context.addon, context.stored_values, rendered)
+    intent = record_intent(builder, working, plan)
     rollout = rollout_effect(context, plan, objects)
     return Decision((*ensure_addon_finalizer(context.addon), *save, *intent, rollout))
+
+
+def finish_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:
+    """Goes on to the next stage, after the condition that follows this one is met."""
+    progress = context.progress.with_current_phase(DONE, builder.now)
+    message = f"{context}: stage {position.stage.name} is done"
+    return builder.decision(proceed=True, message=message, ready=False, stages=progress.dump())
 
 
 def report_stage(
     builder: AddonStatusBuilder,
     context: ReleaseContext,
     position: StagePosition,
-    decision: Decision,
     outcome: RolloutOutcome,
 ) -> Decision:
     """Reports that the stage's chart is applied or deleted. The next step evaluates the condition after the stage."""
@@ -61,39 +56,30 @@ def report_stage(
     message = f"{context}: stage {position.stage.name} {verb}"
     builder.add_event("StageDone", message)
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
-    status = builder.status(ready=False, resources=inventory.dump(outcome.entries), stages=progress.dump())
-    return replace(
-        decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True, message=message
+    return builder.decision(
+        proceed=True,
+        message=message,
+        ready=False,
+        resources=inventory.dump(outcome.entries),
+        stages=progress.dump(),
     )
 
 
-def _unmet_condition(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> str:
-    """Returns why the stage's condition is not met, and sets EvaluatedCEL; empty if it is met or there is none."""
-    condition = position.condition
-    if condition is None:
-        return ""
+def await_condition(
+    builder: AddonStatusBuilder, context: ReleaseContext, obstacle: UnmetCondition | UnknownCondition
+) -> Decision:
+    """Waits until the condition of the stage is met."""
+    position = obstacle.position
     which = "Post" if position.phase == AFTER else "Pre"
-    reason, stage = f"FailedToEvaluate{which}Condition", f"{context}: stage {position.stage.name}"
-    if isinstance(context.condition_objects, ConnectionFailed):
-        message = f"{stage}: {context.condition_objects.message}"
+    reason, message = f"FailedToEvaluate{which}Condition", f"{context}: stage {position.stage.name}: {obstacle.problem}"
+    if isinstance(obstacle, UnknownCondition):
         builder.set_false("EvaluatedCEL", reason, message, event_type="Warning")
-        return message
-    missing = [str(one) for one in condition.objects if context.condition_objects.get(one.key) is None]
-    try:
-        if missing:
-            raise NotYet(f"{', '.join(missing)} does not exist")
-        if evaluate(condition.expression, context.condition_objects):
-            return ""
-        message = f"{stage}: waiting until {condition.expression}"
-    except NotYet as error:
-        message = f"{stage}: waiting until {condition.expression}: {error}"
-    except ExpressionError as error:
-        message = f"{stage}: {error}"
+    elif obstacle.invalid:
         builder.set_false("EvaluatedCEL", reason, message, "Error", event_type="Warning")
-        return message
-    if position.is_overdue(builder.now):
+    elif position.is_overdue(builder.now):
         message += f"; this has taken longer than {position.stage.timeout:g} s"
         builder.set_false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", event_type="Warning")
     else:
         builder.set_false("EvaluatedCEL", reason, message, event_type="Normal")
-    return message
+    progress = context.progress.with_current_phase(AFTER if position.phase == AFTER else BEFORE, builder.now)
+    return wait(builder, CONDITION_RETRY, message, stages=progress.dump(), digest=context.target.digest)

@@ -84,6 +84,16 @@ class RenderedAddons:
     fields: tuple[GeneratedField, ...] = ()
     """The fields that differ at each rendering."""
 
+    @property
+    def objects(self) -> list[Object]:
+        """All objects."""
+        return [obj for _, objects in self.stages for obj in objects]
+
+    @property
+    def stage_of(self) -> dict[Identity, str]:
+        """The stage of each object."""
+        return {identity(obj): stage for stage, objects in self.stages for obj in objects}
+
 
 def may_vary(assets: AddonAssets) -> bool:
     """Returns whether the release's templates call functions that may return another value each time.

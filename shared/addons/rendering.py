@@ -1,25 +1,24 @@
-"""Renders the desired objects of a release, and the effects that store the values that it generates."""
+"""Renders the desired objects of a release."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from shared.applier.desired import desired, kinds_defined_by
 from shared.charts import ChartError
-from shared.effects import Effect
 from shared.kube import Object
 from shared.releases.stages import Stage
 
 from . import chart_objects, first_values
 from .context import ReleaseContext
 from .first_values import FirstValues, RenderedAddons
-from .stored_values import save_effects
 
 DEFAULT_NAMESPACE = "kube-system"
 
 
-def render_stage(context: ReleaseContext, stage: Stage) -> tuple[list[Object], tuple[Effect, ...]]:
-    """Returns the desired objects of one stage, and the effects to execute before they are applied.
+def render_stage(context: ReleaseContext, stage: Stage) -> RenderedAddons:
+    """Returns the desired objects of one stage.
 
     Raises:
         ChartError: The stage's chart failed, or the stored values cannot be used.
@@ -32,12 +31,11 @@ def render_stage(context: ReleaseContext, stage: Stage) -> tuple[list[Object], t
         ],
         _first_values(context),
     )
-    [(_, objects)] = _desired(context, rendered.stages)
-    return objects, save_effects(context.addon, context.stored_values, rendered)
+    return replace(rendered, stages=_desired(context, rendered.stages))
 
 
-def render_release(context: ReleaseContext) -> tuple[list[tuple[str, list[Object]]], tuple[Effect, ...]]:
-    """Returns all desired objects of the release by stage, and the effects to execute before they are applied.
+def render_release(context: ReleaseContext) -> RenderedAddons:
+    """Returns all desired objects of the release by stage.
 
     Without stages, all objects belong to the stage with the empty name.
 
@@ -46,7 +44,7 @@ def render_release(context: ReleaseContext) -> tuple[list[tuple[str, list[Object
         UnknownKinds: The cluster does not serve a kind.
     """
     rendered = render_charts(context)
-    return _desired(context, rendered.stages), save_effects(context.addon, context.stored_values, rendered)
+    return replace(rendered, stages=_desired(context, rendered.stages))
 
 
 def render_charts(context: ReleaseContext) -> RenderedAddons:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.report import report, report_failure
+from functions.addon_apply.step import ReleaseStep, find_step
 from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import Capabilities
 from shared.addons.context import ReleaseContext, RollbackContext
@@ -105,18 +106,25 @@ def entry_of_a(**more: Any) -> InventoryEntry:
     return replace(entry, **more)
 
 
-def decided(found: Finding | None, addon: Object | None = None, cluster: Object | None = None) -> Decision:
+def decided(
+    found: Finding | ReleaseContext | None, addon: Object | None = None, cluster: Object | None = None
+) -> Decision:
     return decide(seen(found, addon, cluster), NOW)
 
 
-def seen(found: Finding | None, addon: Object | None = None, cluster: Object | None = None) -> Observed:
+def seen(
+    found: Finding | ReleaseContext | None, addon: Object | None = None, cluster: Object | None = None
+) -> Observed:
+    """Returns an observation with this finding; for a release, with the next step of its rollout."""
     if isinstance(found, (ReleaseContext, RollbackContext)):
         addon = found.addon
+    if isinstance(found, ReleaseContext):
+        found = ReleaseStep(found, find_step(found))
     return Observed(addon or an_addon(), cluster or a_cluster(), NAME, found)
 
 
 def reported(
-    found: Finding, values: Mapping[type, object] | None = None, *, error: Exception | None = None
+    found: Finding | ReleaseContext, values: Mapping[type, object] | None = None, *, error: Exception | None = None
 ) -> Decision:
     """Reports a decision for `found` whose effects returned `values` by their class, or in which an effect failed."""
     observed = seen(found)

@@ -302,6 +302,7 @@ def test_connection_lost_during_the_readiness_check_is_reported() -> None:
     found = AwaitingReadiness(POLICY, REACHED, [])
     decision = reported(found, error=ApiError("no answer"))
     assert (*condition(decision, "ClusterReady")[:2], decision.requeue_after) == ("False", "ControlPlaneNotReady", 10.0)
+    assert [event.reason for event in decision.kubernetes_events] == ["ControlPlaneNotReady"]
 
 
 # -- rollback ----------------------------------------------------------------------------------------------------
@@ -343,4 +344,4 @@ def test_other_errors_are_left_to_the_runtime() -> None:
 def test_busy_workers_are_not_reported_as_a_failed_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "PATIENCE", 0.01)
     with slots.slot(), slots.slot(), pytest.raises(Busy):
-        decided(a_release(content=assets(addons=[config_map("only-here")])))
+        seen(a_release(content=assets(addons=[config_map("only-here")])))

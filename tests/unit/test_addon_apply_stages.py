@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from functions.addon_apply.decide import decide
+from shared import charts, sandbox
 from shared.addons.context import ReleaseContext
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
@@ -26,6 +28,7 @@ from tests.support.addon_cases import (
     entry_of_a,
     reported,
     rollout,
+    seen,
 )
 from tests.support.releases import config_map
 
@@ -92,6 +95,17 @@ def test_applied_stage_is_reported_and_moves_to_its_next_phase(after: StageCondi
 def test_stage_is_done_once_its_condition_afterwards_is_true() -> None:
     decision = decided(staged(Stage("net", after=EXISTS), AFTER, condition_objects={"a": config_map("a")}))
     assert (decision.effects, phase(decision), decision.proceed) == ((), DONE, True)
+
+
+def test_decision_about_a_stage_renders_and_evaluates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = staged(Stage("net", before=EXISTS), BEFORE, condition_objects={"a": config_map("a")})
+    observed = seen(found)
+    expected = decide(observed, NOW)
+    monkeypatch.setattr(sandbox, "call", None)
+    monkeypatch.setattr(charts, "render_addon", None)
+    assert decide(observed, NOW) == expected
+    with pytest.raises(TypeError):
+        seen(found)
 
 
 def test_rollout_after_all_stages_covers_everything() -> None:
