@@ -18,6 +18,7 @@ import random
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, FunctionType
@@ -55,6 +56,7 @@ class Loop:
     def __init__(self, mutants: Collection[Mutant]) -> None:
         self.mutants = mutants
         self.survivors = 0
+        self._paths = {str(mutant.path) for mutant in mutants}
         self._failed = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -63,12 +65,18 @@ class Loop:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         calls = _in_child(lambda: self._calls(session.items)) or []
-        functions = [found for found in gc.get_objects() if isinstance(found, FunctionType)]
+        breadth = Counter(number for number, _, _ in calls)  # the tests that call little are the likeliest to fail
+        functions = [
+            found
+            for found in gc.get_objects()
+            if isinstance(found, FunctionType) and found.__code__.co_filename in self._paths
+        ]
+        gc.freeze()  # or the collector of each child would copy the memory of this process
         for mutant in self.mutants:
             first = min(each.lineno for each in [mutant.function, *getattr(mutant.function, "decorator_list", [])])
             lines = range(first, (mutant.function.end_lineno or first) + 1)
             numbers = {number for number, path, line in calls if path == str(mutant.path) and line in lines}
-            tests = [session.items[number] for number in sorted(numbers)]
+            tests = [session.items[number] for number in sorted(numbers, key=breadth.__getitem__)]
             if _in_child(lambda: self._survives(mutant, functions, tests)):  # noqa: B023 - is called at once
                 self.survivors += 1
                 print(f"{mutant}\n    called by {len(tests)} tests\n", flush=True)
@@ -76,12 +84,11 @@ class Loop:
 
     def _calls(self, tests: Sequence[pytest.Item]) -> list[tuple[int, str, int]]:
         """Runs all tests; returns the number of each that passes, with path and first line of what it calls."""
-        paths = {str(mutant.path) for mutant in self.mutants}
         called: set[tuple[str, int]] = set()
         found: list[tuple[int, str, int]] = []
 
         def note(frame: FrameType, event: str, _: object) -> None:
-            if event == "call" and frame.f_code.co_filename in paths:
+            if event == "call" and frame.f_code.co_filename in self._paths:
                 called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
         threading.setprofile(note)
@@ -98,7 +105,7 @@ class Loop:
         changed = mutant.codes()
         for function in functions:
             for before, after in changed:
-                if function.__code__ == before and function.__code__.co_filename == before.co_filename:
+                if function.__code__ == before:
                     with contextlib.suppress(ValueError):  # a closure without the variable that the change left out
                         function.__code__ = after
         return all(self._outcomes(tests))

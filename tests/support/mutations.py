@@ -123,14 +123,14 @@ def _replacements(node: ast.AST, parent: ast.AST, field: str) -> Iterator[ast.AS
         case ast.Constant(str(text)) if isinstance(parent, ast.Return):
             yield ast.Constant("" if text else "mutant")
         case ast.Constant(str(text)) if text and " " not in text:
-            yield ast.Constant(f"{text}-mutant")
+            yield ast.Constant(f"mutant-{text}")
         case ast.Return(value) if value and not isinstance(value, ast.Constant):
             yield ast.Return(ast.Constant(None))
-        case ast.Expr(value) if not isinstance(value, ast.Constant):
-            yield ast.Pass()
-        case ast.Assign([ast.Attribute() | ast.Subscript()]):
-            yield ast.Pass()
-        case ast.AugAssign() | ast.Raise() | ast.Delete() | ast.Continue() | ast.Break() | ast.If():
+        case ast.Expr(ast.Constant()):
+            pass
+        case ast.Expr() | ast.Raise() | ast.If() | ast.AugAssign() | ast.Assign([ast.Attribute() | ast.Subscript()]):
+            yield ast.If(ast.Constant(False), [node], [])  # a closure keeps its variables
+        case ast.Continue() | ast.Break():
             yield ast.Pass()
     if negated:
         yield ast.UnaryOp(ast.Not(), node)

@@ -12,6 +12,45 @@ def test_policy_without_annotations_has_defaults() -> None:
     assert Policy.of({"metadata": {"name": "c"}}) == Policy()
 
 
+@pytest.mark.parametrize(
+    ("annotations", "policy"),
+    [
+        ({"conflicts": "force"}, Policy()),
+        ({"conflicts": "fail"}, Policy(conflicts="fail")),
+        ({"conflicts": "yield"}, Policy(conflicts="yield")),
+        ({"drift": "ignore"}, Policy()),
+        ({"drift": "report"}, Policy(drift="report")),
+        ({"drift": "repair"}, Policy(drift="repair")),
+        ({"drift_ignore": " , "}, Policy()),
+        ({"recreate": "true"}, Policy(recreate=True)),
+        ({"recreate": "false"}, Policy()),
+        ({"prune_crds": "true"}, Policy(prune_crds=True)),
+        ({"prune_crds": "false"}, Policy()),
+        ({"wait": "false"}, Policy(wait=False)),
+        ({"wait": "true"}, Policy()),
+        ({"wait_timeout": "1"}, Policy(wait_timeout=1.0)),
+        ({"wait_timeout": "86400"}, Policy(wait_timeout=86400.0)),
+    ],
+)
+def test_each_annotation_sets_its_part_of_the_policy(annotations: dict[str, str], policy: Policy) -> None:
+    assert Policy.of(annotated(**annotations)) == policy
+
+
+@pytest.mark.parametrize(
+    ("ignored", "covered"),
+    [
+        (IgnoredPath("p"), True),
+        (IgnoredPath("p", "*"), True),
+        (IgnoredPath("p", "Job"), False),
+        (IgnoredPath("p", "Node", "", "n"), True),
+        (IgnoredPath("p", "Node", "", "other"), False),
+        (IgnoredPath("p", "Node", "ns", "n"), False),
+    ],
+)
+def test_ignored_path_covers_an_object_without_namespace(ignored: IgnoredPath, covered: bool) -> None:
+    assert ignored.covers({"kind": "Node", "metadata": {"name": "n"}}) is covered
+
+
 def test_annotations_of_a_later_object_take_precedence() -> None:
     policy = Policy.of(annotated(conflicts="fail", drift="report"), annotated(conflicts="yield", wait_timeout="60"))
     assert (policy.conflicts, policy.drift, policy.wait_timeout) == ("yield", "report", 60.0)
@@ -39,6 +78,12 @@ def test_drift_ignore_lists_paths_with_optional_objects() -> None:
         ({"wait": "no"}, "true, false"),
         ({"wait_timeout": "soon"}, "in seconds"),
         ({"wait_timeout": "0"}, "in seconds"),
+        ({"wait_timeout": "86401"}, "1 to 86400, in seconds"),
+        ({"wait_timeout": "1.5"}, "in seconds"),
+        ({"drift": ""}, "ignore, report, repair"),
+        ({"recreate": "yes"}, "recreate is 'yes'; it may be false, true"),
+        ({"prune_crds": "yes"}, "prune-crds is 'yes'; it may be false, true"),
+        ({"drift_ignore": ":spec"}, ":spec"),
         ({"drift_ignore": "a/b/c/d:x"}, "a/b/c/d:x"),
         ({"drift_ignore": "ConfigMap:"}, "ConfigMap:"),
     ],

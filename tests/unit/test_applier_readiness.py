@@ -43,6 +43,7 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
             "1 of its former replicas",
         ),
         (make("apps/v1", "Deployment", {"replicas": 0}, SEEN), ""),
+        (make("apps/v1", "Deployment", {"replicas": 0}, {**SEEN, "replicas": 1}), "1 of its former replicas"),
         (make("apps/v1", "Deployment", {}, {**SEEN, **condition("Progressing", "False", **DEADLINE)}), "too slow"),
         (make("apps/v1", "StatefulSet", {"replicas": 3}, {**SEEN, "readyReplicas": 1}), "1 of 3 replicas ready"),
         (
@@ -67,7 +68,45 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
             ),
             "",
         ),
+        (make("apps/v1", "StatefulSet", {"replicas": 0}, SEEN), ""),
+        (
+            make(
+                "apps/v1",
+                "StatefulSet",
+                {"replicas": 1, "updateStrategy": {"rollingUpdate": {"partition": 1}}},
+                {**SEEN, "readyReplicas": 1},
+            ),
+            "",
+        ),
+        (make("apps/v1", "StatefulSet", {}, SEEN), "0 of 1 replicas ready"),
+        (make("apps/v1", "StatefulSet", {}, {**SEEN, "readyReplicas": 1, "updatedReplicas": 1}), ""),
+        (make("apps/v1", "StatefulSet", {"replicas": 0}, {}), "not observed by its controller"),
+        (make("apps/v1", "DaemonSet", {}, {}), "not observed by its controller"),
+        (make("apps/v1", "DaemonSet", {}, SEEN), ""),
         (make("apps/v1", "DaemonSet", {}, {**SEEN, "desiredNumberScheduled": 0}), ""),
+        (make("apps/v1", "DaemonSet", {}, {**SEEN, "desiredNumberScheduled": 2}), "0 of 2 replicas updated"),
+        (
+            make("apps/v1", "DaemonSet", {}, {**SEEN, "desiredNumberScheduled": 2, "numberAvailable": 2}),
+            "0 of 2 replicas updated",
+        ),
+        (
+            make(
+                "apps/v1",
+                "DaemonSet",
+                {"updateStrategy": {"type": "OnDelete"}},
+                {**SEEN, "desiredNumberScheduled": 2, "numberAvailable": 2},
+            ),
+            "",
+        ),
+        (
+            make(
+                "apps/v1",
+                "DaemonSet",
+                {},
+                {**SEEN, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 2},
+            ),
+            "",
+        ),
         (
             make("apps/v1", "DaemonSet", {}, {**SEEN, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2}),
             "0 of 2 replicas available",
@@ -75,7 +114,14 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
         (make("batch/v1", "Job", {}, {}), "has not completed"),
         (make("batch/v1", "Job", {}, condition("Complete")), ""),
         (make("batch/v1", "Job", {}, condition("Failed", message="backoff")), "failed: backoff"),
+        (make("batch/v1", "Job", {}, condition("Failed", reason="BackoffLimit")), "failed: BackoffLimit"),
+        (make("batch/v1", "Job", {}, condition("Failed")), "failed: no reason given"),
+        (make("batch/v1", "Job", {}, condition("Failed", "False", message="backoff")), "has not completed"),
+        (make("batch/v1", "Job", {}, condition("Complete", "False")), "has not completed"),
         (make("batch/v1", "Job", {"suspend": True}, {}), ""),
+        (make("v1", "PersistentVolumeClaim", {}, {}), "is Pending, not Bound"),
+        (make("v1", "Pod", {}, {}), "is Pending"),
+        (make("v1", "Pod", {}, {"phase": "Succeeded", **condition("Ready", "False")}), ""),
         (make("v1", "PersistentVolumeClaim", {}, {"phase": "Pending"}), "not Bound"),
         (make("v1", "PersistentVolumeClaim", {}, {"phase": "Bound"}), ""),
         (make("v1", "Pod", {}, {"phase": "Running", **condition("Ready")}), ""),
@@ -85,6 +131,9 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
         (make("example.com/v1", "Thing", {}, {}), ""),
         (make("example.com/v1", "Thing", {}, condition("Ready", "False", message="soon")), "is not Ready: soon"),
         (make("example.com/v1", "Thing", {}, condition("Available")), ""),
+        (make("example.com/v1", "Thing", {}, condition("Available", "False")), "is not Available"),
+        (make("example.com/v1", "Thing", {}, condition("Synced", "False")), ""),
+        (make("example.com/v1", "Deployment", {"replicas": 2}, {}), ""),
         (make("example.com/v1", "Thing", {}, {"conditions": "garbage"}), ""),
     ],
 )
@@ -97,5 +146,7 @@ def test_unready_reason_of_each_kind(obj: Object, words: str) -> None:
 def test_only_jobs_and_pods_can_be_incomplete() -> None:
     assert incomplete_reason(make("apps/v1", "Deployment", {}, {})) == ""
     assert incomplete_reason(make("batch/v1", "Job", {}, {})) == "has not completed yet"
+    assert incomplete_reason(make("batch/v1", "Job", {}, condition("Complete"))) == ""
     assert incomplete_reason(make("v1", "Pod", {}, {"phase": "Succeeded"})) == ""
+    assert incomplete_reason(make("v1", "Pod", {}, {})) == "is Pending"
     assert incomplete_reason(make("v1", "Pod", {}, {"phase": "Running", **condition("Ready")})) == "is Running"

@@ -17,9 +17,13 @@ BODIES = {
     "return True": ["return False"],
     "return 'is not ready'": ["return ''"],
     "return ''": ["return 'mutant'"],
-    "return a['kind']": ["return None", "return a['kind-mutant']"],
+    "return a['kind']": ["return None", "return a['mutant-kind']"],
     "return a if b else c": ["return None", "return a if not b else c"],
-    "if a not in b:\n    c()": ["pass", "if a in b:\n    c()", "if a not in b:\n    pass"],
+    "if a not in b:\n    c()": [
+        "if False:\n    if a not in b:\n        c()",
+        "if a in b:\n    c()",
+        "if a not in b:\n    if False:\n        c()",
+    ],
     "'''Text.'''\nassert a\nb: Literal['x'] = c": [],
     "return f'text {a}'": ["return None"],
 }
