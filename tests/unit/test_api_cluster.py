@@ -1,6 +1,7 @@
 """Accessors for Clusters and the objects they refer to, for both contracts and invalid input."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -33,6 +34,24 @@ def status(**fields: Any) -> dict[str, Any]:
 )
 def test_class_name_in_both_contracts(topology: Any, name: str | None) -> None:
     assert cluster_api.class_name(spec(topology=topology)) == name
+
+
+@pytest.mark.parametrize(
+    ("topology", "namespace"),
+    [
+        ({"class": "scs"}, "team"),
+        ({"class": "scs", "classNamespace": "classes"}, "classes"),
+        ({"classRef": {"name": "scs", "namespace": "classes"}}, "classes"),
+        ({"classRef": {"namespace": "new"}, "classNamespace": "old"}, "new"),
+    ],
+    ids=["the Cluster's own", "v1beta1", "v1beta2", "v1beta2 first"],
+)
+def test_class_namespace_in_both_contracts(topology: Any, namespace: str) -> None:
+    assert cluster_api.class_namespace(spec(topology=topology)) == namespace
+
+
+def test_class_namespace_of_an_object_without_metadata_is_empty() -> None:
+    assert cluster_api.class_namespace({}) == ""
 
 
 @pytest.mark.parametrize("cluster", [{}, {"spec": None}, {"spec": "text"}, {"metadata": None, "status": []}])
@@ -90,6 +109,71 @@ def test_references_need_kind_and_name(accessor: Callable[[Any], Any]) -> None:
 )
 def test_pausing_by_spec_or_annotation(obj: Any, expected: bool) -> None:
     assert cluster_api.is_paused(obj) is expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({"runtime.cluster.x-k8s.io/ok-to-delete": ""}, True),
+        ({"runtime.cluster.x-k8s.io/ok-to-delete": "false"}, True),
+        ({"other": "true"}, False),
+        ("runtime.cluster.x-k8s.io/ok-to-delete", False),
+        (None, False),
+    ],
+)
+def test_hooks_allow_the_deletion_by_annotation_whatever_its_value(annotations: Any, expected: bool) -> None:
+    assert cluster_api.ok_to_delete({"metadata": {"annotations": annotations}}) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-03-01T12:00:00Z", datetime(2026, 3, 1, 12, tzinfo=UTC)),
+        ("2026-03-01T12:00:00", None),
+        ("soon", None),
+        (None, None),
+    ],
+    ids=["UTC", "no time zone", "no time", "unset"],
+)
+def test_times_of_an_object_have_a_time_zone(text: str | None, time: datetime | None) -> None:
+    assert cluster_api.created_at({"metadata": {"creationTimestamp": text}}) == time
+    assert cluster_api.deleted_at({"metadata": {"deletionTimestamp": text}}) == time
+
+
+ENDPOINT = {"host": "1.2.3.4", "port": 6443}
+AVAILABLE = {"type": "KubeconfigAvailable", "status": "True"}
+GOING = {"deletionTimestamp": "2026-03-01T12:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "wanted", "lacking"),
+    [
+        pytest.param(spec(controlPlaneEndpoint=ENDPOINT), True, True, id="endpoint without kubeconfig"),
+        pytest.param(spec(), True, False, id="no endpoint yet"),
+        pytest.param(
+            spec(controlPlaneEndpoint=ENDPOINT) | status(conditions=[AVAILABLE]), True, False, id="kubeconfig exists"
+        ),
+        pytest.param(
+            spec(controlPlaneEndpoint=ENDPOINT) | status(conditions=[AVAILABLE | {"status": "False"}]),
+            True,
+            True,
+            id="kubeconfig deleted",
+        ),
+        pytest.param(spec(controlPlaneEndpoint=ENDPOINT, paused=True), False, False, id="paused"),
+        pytest.param(
+            spec(controlPlaneEndpoint=ENDPOINT, controlPlaneRef={"kind": "K", "name": "k"}),
+            False,
+            False,
+            id="a control-plane provider creates its own",
+        ),
+        pytest.param(
+            spec(controlPlaneEndpoint=ENDPOINT) | {"metadata": {"name": "c", **GOING}}, False, False, id="being deleted"
+        ),
+    ],
+)
+def test_cluster_lacks_a_kubeconfig_that_can_be_created(cluster: Any, wanted: bool, lacking: bool) -> None:
+    assert cluster_api.wants_kubeconfig(cluster) is wanted
+    assert cluster_api.lacks_kubeconfig(cluster) is lacking
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from shared.api.conditions import get_condition, is_true, remove_condition, set_condition, summary
+from shared.api.conditions import (
+    MAX_MESSAGE,
+    get_condition,
+    is_true,
+    remove_condition,
+    seconds_since,
+    set_condition,
+    summary,
+    truncate,
+)
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 987654, tzinfo=UTC)
 STAMP = "2026-03-01T12:00:00Z"
@@ -120,3 +129,49 @@ def test_summary_ignores_itself_and_is_stable() -> None:
 def test_no_summary_without_other_conditions() -> None:
     assert summary([], now=NOW) == []
     assert summary([true("Ready")], now=NOW) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [((), "B"), (("C",), "C"), (("A", "C"), "C"), (("Absent",), "B")],
+    ids=["by severity", "one type first", "by severity among the first", "the first one is absent"],
+)
+def test_summary_shows_conditions_of_given_types_first(first: tuple[str, ...], reason: str) -> None:
+    others = [false("A", "Info", "A"), false("B", "Error", "B"), false("C", "Warning", "C")]
+    ready = get_condition(summary(others, now=NOW, first=first), "Ready") or {}
+    assert ready["reason"] == reason
+
+
+def test_severity_that_is_not_known_counts_as_error() -> None:
+    ready = get_condition(summary([false("A", "Warning", "A"), false("B", "Fatal", "B")], now=NOW), "Ready") or {}
+    assert ready["reason"] == "B"
+
+
+def test_summary_is_unknown_by_the_condition_that_is_neither_true_nor_false() -> None:
+    ready = (
+        get_condition(summary([true("A"), {"type": "B", "status": "Unknown", "reason": "B"}], now=NOW), "Ready") or {}
+    )
+    assert (ready["status"], ready["reason"]) == ("Unknown", "B")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "seconds"),
+    [
+        ([true("A")], 300.0),
+        ([true("B")], 0.0),
+        ([{"type": "A"}], 0.0),
+        ([{"type": "A", "lastTransitionTime": "soon"}], 0.0),
+        ([{"type": "A", "lastTransitionTime": 7}], 0.0),
+        (None, 0.0),
+    ],
+    ids=["five minutes", "another type", "no time", "no valid time", "no text", "no conditions"],
+)
+def test_seconds_since_the_last_transition(conditions: Any, seconds: float) -> None:
+    assert seconds_since(conditions, "A", LATER.replace(microsecond=0)) == seconds
+
+
+@pytest.mark.parametrize(("length", "cut"), [(MAX_MESSAGE - 1, False), (MAX_MESSAGE, False), (MAX_MESSAGE + 1, True)])
+def test_message_is_cut_to_its_limit(length: int, cut: bool) -> None:
+    message = "m" * length
+    expected = "m" * (MAX_MESSAGE - 1) + "…" if cut else message
+    assert truncate(message) == expected

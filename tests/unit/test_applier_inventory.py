@@ -10,6 +10,8 @@ import pytest
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import (
     KEPT,
+    OWNED,
+    OWNED_LABEL,
     SYNCED,
     InventoryEntry,
     content_hash,
@@ -18,6 +20,7 @@ from shared.applier.inventory import (
     dump,
     entry_of,
     intent,
+    is_owned,
     load,
     plan,
 )
@@ -245,3 +248,30 @@ def test_errors_of_many_entries_are_shortened_to_fit_into_a_status() -> None:
     assert [entry["error"] for entry in dumped[:20]] == [error] * 20
     assert len(json.dumps(dumped)) < 1.4 * 2**20
     assert [entry.identity for entry in load(dumped)] == [entry.identity for entry in entries]
+
+
+@pytest.mark.parametrize(
+    ("entry", "api_version", "text"),
+    [
+        (InventoryEntry("apps", "v1", "Deployment", "ns", "a"), "apps/v1", "Deployment ns/a"),
+        (InventoryEntry("", "v1", "Namespace", "", "a"), "v1", "Namespace a"),
+    ],
+    ids=["with group and namespace", "without"],
+)
+def test_entry_names_its_object(entry: InventoryEntry, api_version: str, text: str) -> None:
+    assert (entry.api_version, str(entry)) == (api_version, text)
+
+
+def test_plan_counts_steps_and_knows_all_identities() -> None:
+    found = plan([A, B2, C], [applied(A), applied(B), applied(config_map("d"))], resumed=True)
+    assert [found.count("apply"), found.count("verify"), found.count("keep")] == [2, 0, 1]
+    assert found.identities == {identity(each) for each in (A, B, C, config_map("d"))}
+
+
+@pytest.mark.parametrize(
+    ("labels", "owned"),
+    [({OWNED_LABEL: OWNED}, True), ({OWNED_LABEL: "other"}, False), ({"a": OWNED}, False), (None, False)],
+    ids=["our label", "another value", "another label", "none"],
+)
+def test_object_is_ours_by_its_label(labels: dict[str, str] | None, owned: bool) -> None:
+    assert is_owned({"metadata": {"name": "a", "labels": labels}}) is owned

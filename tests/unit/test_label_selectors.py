@@ -91,3 +91,30 @@ def test_label_selector_object_has_a_text_form_that_selects_the_same(
     assert selectors.selects(selector, {**labels, "k": "v"}) is holds
     assert not selectors.selects(selector, labels)
     assert selectors.as_text(selector) == ",".join(filter(None, ["k=v", text]))
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("", True),
+        ("a", True),
+        ("a.b_c-1", True),
+        ("a" * 63, True),
+        ("a" * 64, False),
+        ("-a", False),
+        ("a b", False),
+        ("a/b", False),
+    ],
+)
+def test_label_value_has_up_to_63_characters_of_some_kinds(text: str, valid: bool) -> None:
+    assert selectors.is_label_value(text) is valid
+
+
+def test_invalid_label_selector_object_selects_nothing() -> None:
+    assert not selectors.selects({"matchExpressions": [{"key": "a", "operator": "In", "values": ["(x"]}]}, {"a": "(x"})
+    assert not selectors.selects({"matchLabels": {"-": ""}}, {"-": ""})
+
+
+@pytest.mark.parametrize(("digits", "expected"), [(63, True), (64, False)])
+def test_number_in_a_label_has_up_to_63_digits(digits: int, expected: bool) -> None:
+    assert selectors.matches(selectors.parse("a>1"), {"a": "9" * digits}) is expected
