@@ -69,6 +69,8 @@ class Watch:
         needs_primary: Whether a change means nothing to the function while the primary object does not exist, since the
             `add` event of that object makes the function read everything. The forwarder then delivers no such change.
             False for a function that creates its primary object, and if the key is not that of a primary object.
+        creates_primary: Whether the function creates the primary object for each object of this kind that `key` maps.
+            Then that object is not settled while its primary object does not exist, and a new one has none yet.
     """
 
     resource: Resource
@@ -81,6 +83,7 @@ class Watch:
     digest: Callable[[Mapping[str, Any]], object] | None = None
     referenced_by: tuple[Referrer, ...] = ()
     needs_primary: bool = False
+    creates_primary: bool = False
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """Returns what an update of `obj` must change to be forwarded; comparable with ==."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.addons import manifest_history, stored_values
+from shared.addons.status import PAUSED
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
@@ -32,9 +33,7 @@ def finalize(addon: Object) -> Decision:
 
 def paused(builder: AddonStatusBuilder) -> Decision:
     """Decides to change nothing but the status, while the Cluster is paused."""
-    builder.set_false(
-        "ClusterReady", "Paused", "The Cluster is paused: its addons are not changed", event_type="Normal"
-    )
+    builder.set_false("ClusterReady", PAUSED, "The Cluster is paused: its addons are not changed", event_type="Normal")
     ready = dig(builder.obj, "status.ready") is True and not builder.is_new_target
     return builder.decision(ready=ready, message="paused")
 

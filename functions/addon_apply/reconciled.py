@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.addons.status import belongs_to_earlier_cluster, is_up_to_date
+from shared.addons.status import belongs_to_earlier_cluster, is_pause_reported, is_up_to_date
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
 from shared.api.conditions import READY, is_true
@@ -19,8 +19,10 @@ def is_reconciled(addon: Object, event: Event) -> bool:
         return not has_finalizer(addon, ADDON_FINALIZER)
     if event.kind == CLUSTER.kind:
         cluster = event.object
-        if cluster is None or event.change == "delete" or cluster_api.is_paused(cluster):
+        if cluster is None or event.change == "delete":
             return False
+        if cluster_api.is_paused(cluster):
+            return is_pause_reported(addon, cluster)
         return (
             is_up_to_date(addon, cluster)
             and not belongs_to_earlier_cluster(addon, cluster)

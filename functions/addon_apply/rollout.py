@@ -12,6 +12,7 @@ from shared.addons.context import ReconcileContext, ReleaseContext
 from shared.addons.first_values import RenderedAddons
 from shared.addons.manifest_history import SaveManifest, updated_history
 from shared.addons.stored_values import save_effects
+from shared.api.names import STAGE_ANNOTATION
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import kinds_defined_by
@@ -25,8 +26,6 @@ from shared.runtime import Decision
 from . import readiness
 from .status import AddonStatusBuilder
 from .waits import ensure_addon_finalizer
-
-STAGE_ANNOTATION = "ClusterAddonStage"
 
 
 def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered: RenderedAddons) -> Decision:

@@ -7,10 +7,11 @@ from typing import Any
 
 from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.names import KUBECONFIG_SUFFIX, addon_of, cluster_of_secret
+from shared.api.hooks import WAIT_ANNOTATION
+from shared.api.names import KUBECONFIG_SUFFIX, STAGE_ANNOTATION, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.event import Event
-from shared.kube import Key
+from shared.kube import Key, dig
 from shared.releases.events import FETCHED
 from shared.settings import NETWORK, STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
@@ -29,11 +30,28 @@ def requester(event: Event) -> Key | None:
     return event.key if event.kind == CLUSTER_ADDON.kind else None
 
 
+def relevant_fields(addon: Mapping[str, Any]) -> object:
+    """Returns what an update by others must change: not the record of what was applied, which this function writes.
+
+    Someone else's change of that record is repaired at the next look at the addon.
+    """
+    annotations = {**dig(addon, "metadata.annotations", {})}
+    for own in (STAGE_ANNOTATION, WAIT_ANNOTATION):
+        annotations.pop(own, None)
+    metadata = [dig(addon, f"metadata.{field}") for field in ("deletionTimestamp", "finalizers")]
+    return [*metadata, annotations, dig(addon, "spec.clusterRef"), dig(addon, "spec.hook", "")]
+
+
 TRIGGERS = Triggers(
     name="addon_apply",
     profiles=profiles.ADDONS,
     watches=(
-        Watch(CLUSTER_ADDON, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
+        Watch(
+            CLUSTER_ADDON,
+            fields=(*SPEC, "metadata.annotations"),
+            digest=relevant_fields,
+            changes=("add", "update"),
+        ),
         Watch(
             CLUSTER,
             key=addon_of,

@@ -9,14 +9,25 @@ from shared import profiles
 from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.kube import dig
+from shared.kube import Key, dig
+from shared.releases.naming import ReleaseName
 from shared.triggers import Rule, Triggers, Watch
 
 
+def addon_to_create(cluster: Mapping[str, Any]) -> Key | None:
+    """Returns the addon of a Cluster that is to have one, or whose event has only a reference to it."""
+    return addon_of(cluster) if "spec" not in cluster or is_to_have_addon(cluster) else None
+
+
+def is_to_have_addon(cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the class of the Cluster belongs to a cluster stack. Nothing is created while it is paused."""
+    release = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
+    return release is not None and not cluster_api.is_paused(cluster)
+
+
 def relevant_fields(cluster: Mapping[str, Any]) -> object:
-    """Returns the values of which an update must change at least one; of the annotations only whether they pause."""
-    name, namespace = cluster_api.class_name(cluster), cluster_api.class_namespace(cluster)
-    return [name, namespace, cluster_api.is_paused(cluster), dig(cluster, "metadata.uid")]
+    """Returns what an update must change: whether the Cluster is to have an addon, or which Cluster it is."""
+    return [is_to_have_addon(cluster), dig(cluster, "metadata.uid")]
 
 
 TRIGGERS = Triggers(
@@ -26,7 +37,7 @@ TRIGGERS = Triggers(
         Watch(CLUSTER_ADDON, changes=("delete",)),
         Watch(
             CLUSTER,
-            key=addon_of,
+            key=addon_to_create,
             fields=(
                 "spec.topology.class",
                 "spec.topology.classRef",
@@ -36,6 +47,7 @@ TRIGGERS = Triggers(
             ),
             digest=relevant_fields,
             changes=("add", "update"),
+            creates_primary=True,
         ),
     ),
     is_reconciled=lambda _addon, _event: True,  # a ClusterAddon that exists needs nothing from this function

@@ -7,18 +7,14 @@ A timer starts it. With `{"everything": true}` as the data of its event, every o
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from shared import profiles
-from shared.api import cluster as cluster_api
-from shared.api.addon import reported_release
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import NotServed, Object, deleting, dig, key_of
+from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
 from shared.kube.resources import split_api_version
-from shared.releases.naming import ReleaseName
 from shared.runtime import Answer
 from shared.runtime.emit import emit
 from shared.runtime.throttle import Throttle
@@ -71,40 +67,26 @@ def _sweep(clients: Clients, swept: Sequence[Triggers], kind: str | None, *, eve
 def not_reconciled(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
     """Yields the objects that a function of `swept` has to reconcile, as far as the listed objects show it."""
     objects = list(objects)
-    with_addon = {
-        (key_of(addon).namespace, dig(addon, "spec.clusterRef.name"), reported_release(addon))
-        for addon in objects
-        if addon["kind"] == CLUSTER_ADDON.kind
-    }
+    listed = {(split_api_version(obj["apiVersion"])[0], obj["kind"], key_of(obj)): obj for obj in objects}
     for obj in objects:
-        if deleting(obj) or not _reconciled(obj, swept) or _outdated(obj) or _lacks_addon(obj, with_addon):
+        event = change_event(obj, "add", source=SOURCE)
+        if deleting(obj) or _outdated(obj) or any(_has_work(one, event, listed) for one in swept):
             yield obj
 
 
-def _reconciled(obj: Object, swept: Sequence[Triggers]) -> bool:
-    """Returns whether the object is reconciled for every function with this primary kind."""
-    kind = split_api_version(obj["apiVersion"])[0], obj["kind"]
-    responsible = (one for one in swept if kind in [(primary.group, primary.kind) for primary in one.primaries])
-    event = change_event(obj, "add", source=SOURCE)
-    return all(one.is_reconciled(obj, event) for one in responsible if one.is_reconciled)
+def _has_work(declared: Triggers, event: Event, listed: Mapping[tuple[str, str, Key], Object]) -> bool:
+    """Returns whether the function has something to do about the event's object, which is one of those `listed`."""
+    watch, ref = declared.watch(event), declared.primary_ref(event)
+    if watch is None or watch.referenced_by or ref is None or ref.resource is None or declared.is_reconciled is None:
+        return False
+    primary = listed.get((ref.resource.group, ref.resource.kind, ref.key))
+    return watch.creates_primary if primary is None else not declared.is_reconciled(primary, event)
 
 
 def _outdated(obj: Object) -> bool:
     """Returns whether the status is about an earlier generation."""
     observed = dig(obj, "status.observedGeneration")
     return observed is not None and observed != obj["metadata"].get("generation")
-
-
-def _lacks_addon(obj: Object, with_addon: set[tuple[str, str, str]]) -> bool:
-    """Returns whether the object is a Cluster of a cluster stack without an addon for its class.
-
-    `with_addon` has namespace, Cluster and class of each ClusterAddon.
-    """
-    if obj["kind"] != CLUSTER.kind or cluster_api.is_paused(obj):
-        return False
-    name = cluster_api.class_name(obj)
-    key = key_of(obj)
-    return bool(name and ReleaseName.from_class_name(name) and (key.namespace, key.name, name) not in with_addon)
 
 
 def _objects(clients: Clients, swept: Sequence[Triggers], kind: str | None) -> Iterator[Object]:

@@ -7,10 +7,13 @@ class or the annotation is removed.
 from __future__ import annotations
 
 from shared.api import cluster as cluster_api
+from shared.api.addon import reported_release
 from shared.api.conditions import get_condition, is_true
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.kube import Object, dig
 
+PAUSED = "Paused"
+"""The reason of ClusterReady while the Cluster is paused."""
 ROLLED_BACK = "RolledBack"
 """The reason of HelmChartApplied while the addons are rolled back."""
 
@@ -42,6 +45,12 @@ def is_rolled_back(addon: Object, cluster: Object) -> bool:
     """Returns whether the requested rollback is done."""
     condition = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
     return is_rollback_requested(addon, cluster) and condition.get("reason") == ROLLED_BACK
+
+
+def is_pause_reported(addon: Object, cluster: Object) -> bool:
+    """Returns whether the addon reports, for the Cluster's class, that the Cluster is paused."""
+    condition = get_condition(dig(addon, "status.conditions", []), "ClusterReady") or {}
+    return condition.get("reason") == PAUSED and reported_release(addon) == (cluster_api.class_name(cluster) or "")
 
 
 def belongs_to_earlier_cluster(addon: Object, cluster: Object) -> bool:

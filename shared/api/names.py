@@ -12,6 +12,8 @@ ADDON_FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
 """The finalizer of ClusterAddons: `addon_create` sets it, `addon_apply` removes it (or sets it where it is missing)."""
 ROLLBACK_ANNOTATION = "capi-functions.dev/rollback-from"
 """The annotation of a ClusterAddon that names the class it was rolled back from, which is not applied again."""
+STAGE_ANNOTATION = "ClusterAddonStage"
+"""The annotation of a ClusterAddon that says whether its addons were created or upgraded."""
 CA_SUFFIX = "-ca"
 KUBECONFIG_SUFFIX = "-kubeconfig"
 

@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..api.conditions import get_condition
 from ..clients import Clients
-from ..effects import Effect, Patch, Results, latest, perform, would_change
+from ..effects import Create, Effect, Patch, Results, latest, perform, would_change
 from ..event import Event
 from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
 from ..redaction import redact, redact_status
@@ -122,22 +122,21 @@ class Function(Generic[O]):
         brought = _brought(event, ref.resource, ref.key)
         if brought is not None and self._is_reconciled(brought, event):
             return _RECONCILED
-        # Nobody has reconciled a new object yet, so it is taken for current.
-        known = brought if event.change == "add" and not event.resync else None
+        assumed = self._assumed(event, brought)
         conflicts = rounds = 0
         end = time.monotonic() + _MAX_SECONDS
         while True:
             try:
-                answer = self._reconcile(clients, ref.resource, ref.key, event, known)
-                known, rounds = None, rounds + 1
+                answer = self._reconcile(clients, ref.resource, ref.key, event, assumed)
+                assumed, rounds = None, rounds + 1
                 if answer is not None:
                     return answer
                 if rounds >= _MAX_ROUNDS or time.monotonic() >= end:
                     return done("more steps to do: they need another delivery", retry_after=0.0)
             except (Conflict, NotFound) as error:
                 # An object was changed or deleted between its read and its write.
-                if known is not None:
-                    known = None
+                if assumed is not None:
+                    assumed = None
                     continue
                 conflicts += 1
                 if isinstance(error, NotFound) or conflicts >= _MAX_CONFLICTS or time.monotonic() >= end:
@@ -146,34 +145,50 @@ class Function(Generic[O]):
             except (Unavailable, StorageUnavailable) as error:
                 return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
             except ApiError as error:
+                if assumed is not None and assumed.primary is None:
+                    assumed = None  # the object exists, and is not what was to be created
+                    continue
                 return Answer(503, str(error), retry_after=10.0)
+
+    def _assumed(self, event: Event, brought: Object | None) -> _Assumed | None:
+        """Returns the primary object to decide on without a read; None if it must be read.
+
+        Nobody has reconciled a new object yet, so it is taken for current, and for one without objects of its own.
+        """
+        if event.change != "add" or event.resync:
+            return None
+        if brought is not None:
+            return _Assumed(brought)
+        watch = self.triggers.watch(event)
+        is_new = event.object is not None and not event.object.get("status")
+        return _Assumed(None) if is_new and watch is not None and watch.creates_primary else None
 
     def _is_reconciled(self, primary: Object, event: Event) -> bool:
         predicate = self.triggers.is_reconciled
         return predicate is not None and not event.resync and predicate(primary, event)
 
     def _reconcile(
-        self, clients: Clients, resource: Resource, key: Key, event: Event, known: Object | None
+        self, clients: Clients, resource: Resource, key: Key, event: Event, assumed: _Assumed | None
     ) -> Answer | None:
         """Runs one round of the four steps; returns None if another round follows at once.
 
-        `known` is an object to decide on without a read. It may be outdated, so the decision stands only if it begins
-        with a write that the API server rejects then; otherwise the object is read.
+        What is assumed may be outdated, so the decision stands only if it begins with a write that the API server
+        rejects then; otherwise the object is read.
         """
-        primary = known or clients.management.find(resource, key)
+        primary = assumed.primary if assumed else clients.management.find(resource, key)
         if primary is not None and self._is_reconciled(primary, event):
             return _RECONCILED
         try:
             observed = self.observe(clients, Request(event, key, primary))
         except ApiError as error:
-            if known is not None:
+            if assumed is not None:
                 return self._reconcile(clients, resource, key, event, None)
             if primary is None or self.on_rejected is None or not _is_rejection(error):
                 raise
             return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
-        if known is not None and not _is_guarded(decision, known):
+        if assumed is not None and not _is_guarded(decision, assumed.primary):
             return self._reconcile(clients, resource, key, event, None)
         results = perform(decision.effects, clients)
         try:
@@ -245,6 +260,12 @@ class Function(Generic[O]):
         )
 
 
+class _Assumed(NamedTuple):
+    """A primary object that was not read; None: there is none."""
+
+    primary: Object | None
+
+
 _RECONCILED = Answer(204, "already reconciled", reconciled=True)
 
 
@@ -256,8 +277,10 @@ def _brought(event: Event, resource: Resource, key: Key) -> Object | None:
     return obj if is_primary and version and dig(obj, "metadata.resourceVersion") else None
 
 
-def _is_guarded(decision: Decision, primary: Object) -> bool:
-    """Returns whether the first write of the decision fails if `primary` is outdated."""
+def _is_guarded(decision: Decision, primary: Object | None) -> bool:
+    """Returns whether the first write of the decision fails, or changes nothing, if `primary` is outdated."""
+    if primary is None:
+        return bool(decision.effects) and isinstance(decision.effects[0], Create)
     if not decision.effects:
         return bool(decision.status) and would_change(primary.get("status") or {}, decision.status)
     first = decision.effects[0]

@@ -402,6 +402,26 @@ def test_cluster_of_no_cluster_stack_gets_no_addon(world: World, class_name: str
     assert world.client.find(CLUSTER_ADDON, world.addon_key) is None
 
 
+def test_new_cluster_gets_its_addon_with_one_read(world: World) -> None:
+    cluster = world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    before = world.clients.management.requests
+    world.call("addon_create", change_event(cluster, "add", source="/test"))
+    assert world.clients.management.requests - before == 2
+    assert dig(world.addon(), "spec.clusterRef.uid") == cluster["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("owner", ["same", "other"])
+def test_late_event_of_a_new_cluster_leaves_its_addon_unchanged(world: World, owner: str) -> None:
+    cluster = world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.call("addon_create", change_event(cluster, "add", source="/test"))
+    if owner == "other":
+        references = [{**world.addon()["metadata"]["ownerReferences"][0], "uid": "other"}]
+        world.client.patch(CLUSTER_ADDON, world.addon_key, {"metadata": {"ownerReferences": references}})
+    before = world.addon()
+    assert world.call("addon_create", change_event(cluster, "add", source="/test")).status in (200, 204)
+    assert world.addon() == before
+
+
 def test_cluster_with_null_topology_gets_no_addon(world: World) -> None:
     cluster = world.cluster()
     world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"spec": {"topology": None}})

@@ -9,7 +9,8 @@ import pytest
 from functions.cluster.scope import FINALIZER
 from functions.sweep.function import not_reconciled
 from shared.api.cluster import PAUSED_ANNOTATION
-from shared.api.resources import CLUSTER
+from shared.api.names import ADDON_FINALIZER
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Object
 
 ENDPOINT = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
@@ -90,3 +91,37 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
 )
 def test_sweep_sends_clusters_that_are_not_reconciled(sent: bool, obj: Object) -> None:
     assert list(not_reconciled([obj])) == ([obj] if sent else [])
+
+
+STACK = {"topology": {"classRef": {"name": "docker-ferrol-1-27-v1"}}}
+
+
+def addon(release: str = "docker-ferrol-1-27-v1", *, reason: str = "") -> Object:
+    """Returns an addon that is applied, or whose ClusterReady is False for this reason."""
+    status = conditions(Ready="True", HelmChartApplied="True", ClusterReady="True")
+    if reason:
+        status[-1] = {"type": "ClusterReady", "status": "False", "reason": reason}
+    return {
+        "apiVersion": CLUSTER_ADDON.api_version,
+        "kind": CLUSTER_ADDON.kind,
+        "metadata": {"name": "cluster-addon-demo", "namespace": "default", "finalizers": [ADDON_FINALIZER]},
+        "spec": {"clusterRef": {"name": "demo"}, "clusterStack": release, "hook": ""},
+        "status": {"ready": True, "release": release, "conditions": status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("sent", "obj", "addons"),
+    [
+        (True, cluster(STACK), []),
+        (False, cluster(STACK), [addon()]),
+        (True, cluster(STACK), [addon("docker-ferrol-1-27-v0")]),
+        (False, cluster({"topology": {"classRef": {"name": "quick-start"}}}), []),
+        (False, cluster({**STACK, "paused": True}, conditions=PAUSED), []),
+        (False, cluster({**STACK, "paused": True}, conditions=PAUSED), [addon(reason="Paused")]),
+        (True, cluster({**STACK, "paused": True}, conditions=PAUSED), [addon()]),
+    ],
+    ids=["no addon", "applied", "earlier class", "no stack", "paused", "pause reported", "pause not reported"],
+)
+def test_sweep_sends_clusters_whose_addon_is_missing_or_outdated(sent: bool, obj: Object, addons: list[Object]) -> None:
+    assert (obj in list(not_reconciled([obj, *addons]))) is sent

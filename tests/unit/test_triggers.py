@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions.addon_apply.triggers import TRIGGERS as ADDON_APPLY
 from functions.addon_cleanup.triggers import TRIGGERS as CLEANUP
 from functions.cluster.triggers import TRIGGERS as OF_CLUSTER
 from functions.kubeconfig.triggers import TRIGGERS as KUBECONFIG
@@ -13,6 +14,7 @@ from functions.provider_delete.triggers import TRIGGERS as DELETE
 from functions.provider_preflight.triggers import TRIGGERS as PREFLIGHT
 from functions.provider_wake.triggers import TRIGGERS as WAKE
 from functions.release_assets.triggers import TRIGGERS as ASSETS
+from shared.api.names import STAGE_ANNOTATION
 from shared.api.provider import FINALIZER, HASH_ANNOTATION, PROVIDER_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event, own_event
@@ -152,3 +154,20 @@ def test_requests_for_a_release_without_an_object_share_one_key_per_release() ->
     assert len({key("r-v1"), key("r-v2"), key("r-v1", "other"), key("r-v1", about=obj(CLUSTER_ADDON))}) == 4
     assert key("r-v1", about=obj(CLUSTER_ADDON)) == ADDON
     assert key("") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "relevant"),
+    [
+        ({"spec": {"clusterStack": "docker-ferrol-1-27-v1", "version": "v1", "hook": ""}}, False),
+        ({"metadata": {"annotations": {STAGE_ANNOTATION: "created"}, "generation": 2}}, False),
+        ({"status": {"ready": True}}, False),
+        ({"spec": {"hook": "AfterClusterUpgrade"}}, True),
+        ({"metadata": {"annotations": {"capi-functions.dev/rollback-from": "docker-ferrol-1-27-v1"}}}, True),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, True),
+    ],
+)
+def test_addon_apply_is_not_started_by_its_own_record(change: Object, relevant: bool) -> None:
+    watch = ADDON_APPLY.watches[0]
+    before = obj(CLUSTER_ADDON)
+    assert (watch.relevant(before) != watch.relevant({**before, **change})) is relevant
