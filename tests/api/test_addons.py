@@ -543,8 +543,10 @@ def test_incomplete_release_folder_is_reported_and_fetched_once_complete(
     assert words in found["message"]
     # Once the folder is complete, the next reconcile uses it.
     file.write_bytes(content)
-    wish = own_event("release.wanted", source="/test", subject=name, about=world.addon(), data={"release": name})
-    fetched = world.call("release_assets", wish)
+    request_event = own_event(
+        "release.wanted", source="/test", subject=name, about=world.addon(), data={"release": name}
+    )
+    fetched = world.call("release_assets", request_event)
     assert fetched.reply is not None
     world.call("addon_apply", fetched.reply)
     assert world.names() == ["a"]

@@ -31,7 +31,7 @@ def run(world: World, kubeconfig: Path, tmp_path: Path) -> Run:
     return invoke
 
 
-def asked(world: World) -> str | None:
+def requested_rollback(world: World) -> str | None:
     found: str | None = dig(world.addon(), ("metadata", "annotations", "capi-functions.dev/rollback-from"))
     return found
 
@@ -55,13 +55,13 @@ def test_rollback_and_undo(world: World, run: Run) -> None:
     result = run("--no-wait")
     assert result.exit_code == 0, result.output
     assert f"rolling back to {old} (addons v1, 1 objects)" in result.output
-    assert asked(world) == new
+    assert requested_rollback(world) == new
     look(world)
     assert world.read("a")["data"] == {"k": "v1"}
     assert "done" in run().output  # the rollback is done already
     result = run("--undo", "--no-wait")
     assert f"rolling out again: {new}" in result.output
-    assert asked(world) is None
+    assert requested_rollback(world) is None
     look(world)
     assert world.read("a")["data"] == {"k": "v2"}
 
@@ -84,7 +84,7 @@ def test_rollback_waits_and_prints_progress(world: World, run: Run) -> None:
         look(world)
         waiting.result(30)
     assert world.condition("HelmChartApplied")["reason"] == "RolledBack"
-    assert asked(world) == new
+    assert requested_rollback(world) == new
 
 
 def _condition(type_: str, reason: str) -> Object:
@@ -112,7 +112,7 @@ def test_rollback_without_cluster_addon_or_manifest_is_an_error(world: World, ru
     world.secret()
     world.settle()
     assert "no manifest of another class than" in refused()
-    assert asked(world) is None
+    assert requested_rollback(world) is None
     assert "no rollback" in refused("--undo")
 
 
@@ -122,4 +122,4 @@ def test_rollback_does_not_wait_for_a_paused_cluster(world: World, run: Run) -> 
     result = run()
     assert result.exit_code == 0, result.output
     assert "not waited for: the Cluster is paused" in result.output
-    assert asked(world) == new
+    assert requested_rollback(world) == new

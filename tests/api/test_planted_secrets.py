@@ -149,9 +149,9 @@ data: {password: {{ .Values.password | quote }}}
 
 
 def refusing(status: int) -> Callable[[Request], Response]:
-    def answer(asked: Request) -> Response:
-        body = f"<Error><Code>{asked.authorization}</Code><Message>{asked.headers} {asked.path}</Message></Error>"
-        challenge = 'Basic realm="x"' if "Basic" in str(asked.authorization) else f'Bearer realm="{asked.path}"'
+    def answer(request: Request) -> Response:
+        body = f"<Error><Code>{request.authorization}</Code><Message>{request.headers} {request.path}</Message></Error>"
+        challenge = 'Basic realm="x"' if "Basic" in str(request.authorization) else f'Bearer realm="{request.path}"'
         return Response(status, body.encode(), {"WWW-Authenticate": challenge})
 
     return answer
@@ -203,7 +203,7 @@ def test_source_credentials_do_not_leak(
             texts.add_objects(world.client, world.namespace, [CLUSTER_STACK], whole=False)
         finally:
             objects.remove(world.client, CLUSTER_STACK, Key(world.namespace, "stack"))
-        sent = [asked.authorization for asked in site.requests if asked.authorization]
+        sent = [request.authorization for request in site.requests if request.authorization]
         assert bool(sent) == (scheme in ("", "github+", "s3") or (scheme == "oci+" and sent != []))
     assert output
     texts.add_objects(world.client, world.namespace, (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE))

@@ -64,7 +64,9 @@ def listing(providers: Providers, *versions: str) -> None:
     """Returns the site's list of releases, beside their files."""
     files = providers.site.answer
     body = json.dumps([{"tag_name": version} for version in versions]).encode()
-    providers.site.answer = lambda asked: Response(body=body) if asked.path.startswith("/repos/") else files(asked)
+    providers.site.answer = lambda request: (
+        Response(body=body) if request.path.startswith("/repos/") else files(request)
+    )
 
 
 # -- versions ------------------------------------------------------------------------------------------------------

@@ -106,9 +106,9 @@ def test_init_notes_config_maps_of_other_versions(
 def test_timeout_reports_the_reason(providers: Providers) -> None:
     providers.apply(INFRASTRUCTURE, "docker", "capd-system", version=CURRENT)
     providers.reconcile(INFRASTRUCTURE, "docker", "capd-system")
-    asked, messages = parse_request(INFRASTRUCTURE, "docker:capd-system"), list[str]()
+    provider, messages = parse_request(INFRASTRUCTURE, "docker:capd-system"), list[str]()
     with pytest.raises(WaitTimeout, match="docker: WaitingForCoreProviderReady: Waiting for the CoreProvider"):
-        init.wait(providers.client, [asked], within=0.2, progress=messages.append, pause=0.05)
+        init.wait(providers.client, [provider], within=0.2, progress=messages.append, pause=0.05)
     [line] = messages
     assert line.startswith("InfrastructureProvider capd-system/docker: WaitingForCoreProviderReady")
 

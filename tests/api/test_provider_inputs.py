@@ -171,9 +171,9 @@ def test_config_map_replaces_a_source_that_does_not_answer(core: FakeProvider) -
     provider = core.install("v1.2.0")
     assert "ConfigMaps with" in dig(provider, "status.target.source")
     assert core.value == "brought along"
-    asked = len(core.providers.site.requests)
+    sent = len(core.providers.site.requests)
     core.reconcile(resync=True)
-    assert len(core.providers.site.requests) == asked
+    assert len(core.providers.site.requests) == sent
     core.providers.client.delete(CONFIG_MAP, Key(core.namespace, "anything"))
 
 

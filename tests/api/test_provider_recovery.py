@@ -80,9 +80,9 @@ def test_wait_timeout_counts_from_the_beginning_of_the_rollout(core: FakeProvide
 def test_secret_of_another_owner_is_not_overwritten(core: FakeProvider, providers: Providers) -> None:
     providers.secret("mine", SPACE, PASSWORD="hunter2")
     before = providers.client.get(SECRET, Key(SPACE, "mine"))
-    wish = certificate("made-up")
-    wish["spec"]["secretName"] = "mine"
-    core.publish("v1.1.0", [wish, config_map("one", "1")])
+    desired = certificate("made-up")
+    desired["spec"]["secretName"] = "mine"
+    core.publish("v1.1.0", [desired, config_map("one", "1")])
     core.apply("v1.1.0")
     core.reconcile()
     status, reason, message = core.condition_of()

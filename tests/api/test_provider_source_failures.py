@@ -25,9 +25,9 @@ def failing(providers: Providers, respond: Callable[[bytes], Response]) -> None:
     """Makes the site answer so for components."""
     healthy = providers.site.answer
 
-    def answer(asked: Request) -> Response:
-        found = healthy(asked)
-        if "components" not in asked.path or found.status != 200:
+    def answer(request: Request) -> Response:
+        found = healthy(request)
+        if "components" not in request.path or found.status != 200:
             return found
         assert isinstance(found.body, bytes)
         return respond(found.body)
@@ -131,8 +131,8 @@ def test_lost_storage_is_downloaded_again(core: FakeProvider, providers: Provide
     providers.send(phases.next_step(phases.FETCHED, core.object, resync=False))
     core.until_ready()
     providers.empty_storage()
-    asked = len(providers.site.requests)
+    sent = len(providers.site.requests)
     core.reconcile()
-    assert len(providers.site.requests) == asked, "nothing is to be installed"
+    assert len(providers.site.requests) == sent, "nothing is to be installed"
     core.reconcile(resync=True)
     core.until_ready()

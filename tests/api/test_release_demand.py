@@ -42,26 +42,26 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, object_store: Objec
     write_release(tmp_path, "v1", [config_map("m")], stack="test-demand-1-36")
 
 
-def wish(clients: Clients, tag: str = TAG) -> Answer:
+def request_fetch(clients: Clients, tag: str = TAG) -> Answer:
     event = own_event("release.wanted", source="/addon_create", subject=tag, data={"release": tag})
     return catalog.handler("release_assets")(clients, event)
 
 
 def test_release_without_references_is_not_fetched(clients: Clients, object_store: ObjectStore) -> None:
     for number in range(1, 6):
-        assert wish(clients, f"test-demand-1-36-v{number}").status == 204
+        assert request_fetch(clients, f"test-demand-1-36-v{number}").status == 204
     assert list(object_store.list_objects("")) == []  # not even a note of the failure
 
 
 def test_release_of_a_clusters_class_is_fetched(clients: Clients, made: Any) -> None:
     made(CLUSTER, "demand", spec={"topology": {"classRef": {"name": TAG}, "version": "v1.36.0"}})
-    assert "fetched" in wish(clients).message
+    assert "fetched" in request_fetch(clients).message
     assert clients.releases.load(TAG) is not None
 
 
 def test_release_of_a_cluster_stack_release_is_fetched(clients: Clients, made: Any) -> None:
     made(CLUSTER_STACK_RELEASE, TAG, spec={})
-    assert "fetched" in wish(clients).message
+    assert "fetched" in request_fetch(clients).message
 
 
 def test_forged_timer_events_do_not_multiply_work(

@@ -184,7 +184,7 @@ def test_release_comes_from_the_source_of_the_cluster_stack(
     assert (answer.status, answer.message) == (200, f"{V1} fetched")
     assert answer.reply is not None
     assert (answer.reply.type, answer.reply.name) == ("dev.capi-functions.release.fetched", "addon")
-    assert {asked.authorization for asked in site.requests} == {"Bearer t0ken"}
+    assert {request.authorization for request in site.requests} == {"Bearer t0ken"}
     assert store.in_scope(scope_of(own)).load(V1) is not None
     assert store.load(V1) is None  # nobody else gets it
 
@@ -252,13 +252,13 @@ def test_no_request_is_sent_before_retry_after(
     assert (answer.status, answer.retry_after) == (200, 17)
     assert answer.reply is not None  # the addon tells why it waits
     site.answer = files(content)
-    asked = len(site.requests)
+    sent = len(site.requests)
     for _ in range(3):  # whoever asks, and in whatever process
         answer = fetch(Clients(clients.management), _wanted(namespace))
         assert answer.status == 202
         assert 0 < (answer.retry_after or 0) <= 17
         assert "limits requests" in answer.message
-    assert len(site.requests) == asked
+    assert len(site.requests) == sent
     assert fetch(clients, _wanted("elsewhere")).status == 200  # that is another source
     key = f"scopes/{scope_of(own)}/failures/{V1}.json"
     note = json.loads(object_store.get(key) or b"")
@@ -277,18 +277,18 @@ def test_concurrent_requests_for_a_failing_release_send_one_request(
     object_store: ObjectStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server that is down may take a whole timeout, and each wish a thread for as long."""
+    """A server that is down may take a whole timeout, and each request a thread for as long."""
     own = stack(site.url)
     monkeypatch.setattr(release_assets, "_LOCK", lock := KeyedLock("the fetch of releases", timeout=60))
-    wishes = 4
+    callers = 4
 
-    def fail(_asked: Request) -> Response:
-        until(lambda: [users for _, users in lock._locks.values()] == [wishes], "all wishes wait for the first")
+    def fail(_request: Request) -> Response:
+        until(lambda: [users for _, users in lock._locks.values()] == [callers], "all requests wait for the first")
         return Response(503)
 
     site.answer = fail
-    with ThreadPoolExecutor(wishes) as pool:
-        answers = list(pool.map(lambda _: fetch(clients, _wanted(namespace)), range(wishes)))
+    with ThreadPoolExecutor(callers) as pool:
+        answers = list(pool.map(lambda _: fetch(clients, _wanted(namespace)), range(callers)))
     assert len(site.requests) == 1
     assert all("answers with HTTP 503" in answer.message for answer in answers)
     assert all(answer.reply is not None for answer in answers)  # nobody knew before
@@ -319,10 +319,10 @@ def test_concurrent_requests_are_deduplicated_by_release(
     stack(site.url)
     both, serve = threading.Barrier(2), files(content)
 
-    def answer(asked: Request) -> Response:
-        if asked.path.endswith("/metadata.yaml"):
+    def answer(request: Request) -> Response:
+        if request.path.endswith("/metadata.yaml"):
             both.wait(20)  # raises unless the other release is asked for at the same time
-        return serve(asked)
+        return serve(request)
 
     site.answer = answer
     with ThreadPoolExecutor(6) as pool:
@@ -330,7 +330,7 @@ def test_concurrent_requests_are_deduplicated_by_release(
     assert sorted(answer.message for answer in answers) == sorted(
         [f"{V1} fetched", f"{V2} fetched"] + [f"{tag} is stored already" for tag in (V1, V2)] * 2
     )
-    paths = [asked.path for asked in site.requests]
+    paths = [request.path for request in site.requests]
     assert len(paths) == len(set(paths))
 
 

@@ -50,17 +50,17 @@ def test_cluster_stack_follows_its_own_registry(stacks: Stacks, start_registry: 
 def test_cluster_stack_waits_for_retry_after_of_its_source(stacks: Stacks) -> None:
     """Whatever events come meanwhile; but another source is asked at once."""
     with (
-        HttpServer(lambda _asked: Response(429, headers={"Retry-After": "1800"})) as site,
-        HttpServer(lambda _asked: Response(404)) as other,
+        HttpServer(lambda _request: Response(429, headers={"Retry-After": "1800"})) as site,
+        HttpServer(lambda _request: Response(404)) as other,
     ):
         stacks.stack(sources=[{"url": site.url}])
         first = stacks.look_at_stack()
         assert 1700 < (first.retry_after or 0) <= 1800
-        asked = len(site.requests)
-        assert asked > 0
+        sent = len(site.requests)
+        assert sent > 0
         again = stacks.look_at_stack()
         assert 1700 < (again.retry_after or 0) <= 1800
-        assert len(site.requests) == asked
+        assert len(site.requests) == sent
         assert "limits requests" in stacks.of_stack("ReleasesSynced")["message"]
         stacks.stack(sources=[{"url": other.url}])
         stacks.look_at_stack()

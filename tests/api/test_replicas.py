@@ -89,10 +89,10 @@ def test_event_delivered_to_two_replicas_concurrently_applies_once(
     name = write_release(tmp_path, "v2", objects(addons.namespace, "2", second))
     addons.apply_class(name)
     event = change_event(addons.client.get(CLUSTER, addons.cluster_key), "update", source="/test")
-    wishes = [answer.reply for answer in at_once(replicas, "addon_apply", event)]
-    assert any(wishes)
-    for wish in filter(None, wishes[:1]):
-        assert {answer.status for answer in at_once(replicas, "release_assets", wish)} <= {200, 503}
+    requests = [answer.reply for answer in at_once(replicas, "addon_apply", event)]
+    assert any(requests)
+    for request in filter(None, requests[:1]):
+        assert {answer.status for answer in at_once(replicas, "release_assets", request)} <= {200, 503}
     before = len(proxy.writes())
     answers = at_once(replicas, "addon_apply", event)
     assert {answer.status for answer in answers} <= {202, 204, 503}

@@ -152,8 +152,8 @@ def world(table: Table) -> Iterator[World]:
         _publish(root / "made-up")
         releases = [components(PREVIOUS), components(CURRENT), root / "made-up"]
 
-        def answer(asked: Request) -> Response:
-            path = asked.path.partition("?")[0].lstrip("/")
+        def answer(request: Request) -> Response:
+            path = request.path.partition("?")[0].lstrip("/")
             files = [release / path for release in releases if (release / path).is_file()]
             return Response(body=files[0].read_bytes()) if files else Response(404)
 

@@ -65,13 +65,15 @@ def test_changed_settings_reach_a_function_without_a_restart(
 ) -> None:
     tag = write_release(tmp_path / "releases", "v1", [config_map("a")])
     management.create(CLUSTER_STACK_RELEASE, manifest(CLUSTER_STACK_RELEASE, tag, namespace, spec={}))  # wants it
-    wish = own_event("release.wanted", source="/test", subject=tag, data={"release": tag, "namespace": namespace})
+    request_event = own_event(
+        "release.wanted", source="/test", subject=tag, data={"release": tag, "namespace": namespace}
+    )
     pod = Pod(MANIFESTS / "function-release-assets.yaml", tmp_path, management, kubeconfig, SINK)
 
     def answer() -> tuple[int, str]:
         """Returns the answer after an update of the volumes, and the log."""
         pod.sync()
-        status = post(pod, wish).status
+        status = post(pod, request_event).status
         return status, pod.log.read_text().splitlines()[-1]
 
     with pod:
@@ -139,9 +141,9 @@ def test_pod_renders_and_applies_a_chart(
     tag = write_release(world.releases, "v1", templates={"a.yaml": TEMPLATE}, values=VALUES)
     cluster = world.cluster(tag, policy={"wait": "false"})
     world.call("addon_create", change_event(cluster, "update", source="/test"))
-    wish = world.call("addon_apply", change_event(world.addon(), "update", source="/test")).reply
-    assert wish is not None
-    fetched = world.call("release_assets", wish).reply
+    request_event = world.call("addon_apply", change_event(world.addon(), "update", source="/test")).reply
+    assert request_event is not None
+    fetched = world.call("release_assets", request_event).reply
     assert fetched is not None
     with pod:
         pod.until_ready()

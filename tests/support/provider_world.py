@@ -239,8 +239,8 @@ def providers(
 ) -> Iterator[Providers]:
     releases: list[Path] = []
 
-    def answer(asked: Request) -> Response:
-        path = asked.path.partition("?")[0].lstrip("/")
+    def answer(request: Request) -> Response:
+        path = request.path.partition("?")[0].lstrip("/")
         files = [folder / path for folder in releases if (folder / path).is_file()]
         return Response(body=files[0].read_bytes()) if files else Response(404)
 

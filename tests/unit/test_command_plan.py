@@ -110,8 +110,8 @@ def test_compare_ignores_fields_without_a_manager(other: dict[str, Any], expecte
 
 def test_compare_ignores_null_and_defaulted_fields_of_a_partial_object() -> None:
     live = obj(spec={"ports": [{"port": 1, "protocol": "TCP"}], "named": [{"name": "a", "defaulted": 1}]})
-    asked = obj(spec={"ports": [{"port": 1}], "named": [{"name": "a"}], "time": None})
-    assert compare(live, asked, whole=False) == ()
+    desired = obj(spec={"ports": [{"port": 1}], "named": [{"name": "a"}], "time": None})
+    assert compare(live, desired, whole=False) == ()
 
 
 def test_compare_redacts_secret_values() -> None:

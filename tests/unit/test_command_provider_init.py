@@ -130,7 +130,7 @@ KUBEADM = [(BOOTSTRAP, "kubeadm"), (CONTROL_PLANE, "kubeadm")]
 
 
 @pytest.mark.parametrize(
-    ("asked", "implied"),
+    ("requested", "implied"),
     [
         ([], []),
         ([(CORE, "cluster-api")], []),
@@ -145,20 +145,20 @@ KUBEADM = [(BOOTSTRAP, "kubeadm"), (CONTROL_PLANE, "kubeadm")]
     ],
 )
 def test_required_providers_are_added(
-    asked: list[tuple[ProviderKind, str]], implied: list[tuple[ProviderKind, str]]
+    requested: list[tuple[ProviderKind, str]], implied: list[tuple[ProviderKind, str]]
 ) -> None:
-    found = complete(wanted(*asked))
+    found = complete(wanted(*requested))
     assert [(one.kind, one.name) for one in found if one.implied] == implied
     assert sorted((one.kind.type_name, one.name) for one in found if not one.implied) == sorted(
-        (kind.type_name, name) for kind, name in asked
+        (kind.type_name, name) for kind, name in requested
     )
     assert [KINDS.index(one.kind) for one in found] == sorted(KINDS.index(one.kind) for one in found)
 
 
 def test_added_providers_have_the_version_of_the_core_provider() -> None:
-    asked = [parse_request(CORE, "cluster-api:v1.13.4"), parse_request(INFRASTRUCTURE, "docker:v1.12.0")]
-    assert [one.version for one in complete(asked)] == ["v1.13.4", "v1.13.4", "v1.13.4", "v1.12.0"]
-    assert [one.version for one in complete(asked[1:])] == ["", "", "", "v1.12.0"]
+    requested = [parse_request(CORE, "cluster-api:v1.13.4"), parse_request(INFRASTRUCTURE, "docker:v1.12.0")]
+    assert [one.version for one in complete(requested)] == ["v1.13.4", "v1.13.4", "v1.13.4", "v1.12.0"]
+    assert [one.version for one in complete(requested[1:])] == ["", "", "", "v1.12.0"]
 
 
 def test_duplicate_request_is_rejected() -> None:

@@ -32,7 +32,7 @@ FILE = "core-components.yaml"
 
 
 def site(pages: Mapping[str, Response]) -> HttpServer:
-    return HttpServer(lambda asked: pages.get(asked.path, Response(404)))
+    return HttpServer(lambda request: pages.get(request.path, Response(404)))
 
 
 def release(version: str, place: str = "download/") -> dict[str, Response]:
@@ -110,13 +110,13 @@ def test_host_without_release_list_needs_spec_version() -> None:
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
 
 
-def private(asked: Request) -> Response:
+def private(request: Request) -> Response:
     """A private repository: no downloads for anybody, and an API for whom it knows; assets are kept elsewhere."""
     files = {"metadata.yaml": METADATA.encode(), FILE: b"components"}
     api = "/api/v3/repos/o/r/releases"
-    if asked.authorization != "Bearer secret-token" or not asked.path.startswith(api):
+    if request.authorization != "Bearer secret-token" or not request.path.startswith(api):
         return Response(404)
-    path = asked.path.removeprefix(api)
+    path = request.path.removeprefix(api)
     if path == "/tags/v1.1.0":
         assets = [{"id": n, "name": name, "size": len(data)} for n, (name, data) in enumerate(files.items())]
         return Response(body=json.dumps({"assets": assets}).encode())
@@ -167,7 +167,7 @@ def test_failing_release_list_has_a_hint_at_spec_version(
 
 def test_host_with_its_own_ca_is_trusted_by_ca_crt(tmp_path: Path) -> None:
     _, ca = certificate(tmp_path)
-    with HttpServer(lambda asked: release("v1.1.0").get(asked.path, Response(404)), tls=tmp_path) as server:
+    with HttpServer(lambda request: release("v1.1.0").get(request.path, Response(404)), tls=tmp_path) as server:
         url = f"{server.url}{BASE}/v1.1.0/{FILE}"
         assert ReleaseRepository(url, ca=ca).fetch("v1.1.0") == FILES
         with pytest.raises(SourceError, match="not trusted"):
@@ -208,7 +208,7 @@ def test_version_is_downloaded_from_a_gitlab_package() -> None:
 
 
 def test_refusal_of_gitlab_names_the_token() -> None:
-    with HttpServer(lambda _asked: Response(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
+    with HttpServer(lambda _request: Response(401)) as server, pytest.raises(SourceError, match="gitlab-access-token"):
         GitLabRepository(f"{server.url}{PACKAGE}/v1.0.0/{FILE}").fetch("v1.0.0")
 
 
@@ -308,8 +308,8 @@ def test_oci_layer_that_does_not_match_its_digest_is_refused() -> None:
         }
     ).encode()
 
-    def answer(asked: Request) -> Response:
-        if "/manifests/" in asked.path:
+    def answer(request: Request) -> Response:
+        if "/manifests/" in request.path:
             return Response(body=manifest, headers={"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
         return Response(body=b"X")
 

@@ -39,12 +39,12 @@ class GitHub:
     asset: dict[str, Any] = field(default_factory=dict)
     """The fields of each asset that differ from the truth."""
 
-    def __call__(self, asked: Request) -> Response:
-        parts = urlsplit(asked.path)
+    def __call__(self, request: Request) -> Response:
+        parts = urlsplit(request.path)
         path = parts.path.removeprefix(REPOSITORY)
         if path in self.responses:
             return self.responses[path]
-        if self.private and asked.authorization != f"Bearer {TOKEN}":
+        if self.private and request.authorization != f"Bearer {TOKEN}":
             return Response(404)
         if path == "/releases":
             query = parse_qs(parts.query)
@@ -52,7 +52,7 @@ class GitHub:
         if path == f"/releases/tags/{TAG}":
             return _json({"tag_name": TAG, "name": "a title", "assets": list(map(self._asset, range(len(CONTENT))))})
         if path.startswith("/releases/assets/"):
-            if asked.headers["Accept"] != "application/octet-stream":
+            if request.headers["Accept"] != "application/octet-stream":
                 return _json(self._asset(int(path.rpartition("/")[2])))
             return Response(302, b"", {"Location": f"{self.storage.url}/{path.rpartition('/')[2]}?signature=s1gned"})
         return Response(404)

@@ -115,10 +115,10 @@ def tokens(tmp_path: Path) -> Iterator[HttpServer]:
     """Hands out tokens that the registry takes, signed with tls.key, to USER."""
     certificate(tmp_path)
 
-    def answer(asked: Request) -> Response:
-        if asked.authorization != KNOWN.basic:
+    def answer(request: Request) -> Response:
+        if request.authorization != KNOWN.basic:
             return Response(401)
-        query = parse_qs(urlsplit(asked.path).query)
+        query = parse_qs(urlsplit(request.path).query)
         return Response(body=json.dumps({"token": _signed(tmp_path, query["service"][0], query["scope"][0])}).encode())
 
     with HttpServer(answer) as site:
@@ -239,8 +239,8 @@ def test_tags_of_all_pages_are_listed() -> None:
         "/more": (b'{"tags": null}', ""),
     }
 
-    def answer(asked: Request) -> Response:
-        body, link = pages[asked.path]
+    def answer(request: Request) -> Response:
+        body, link = pages[request.path]
         return Response(body=body, headers={"Link": link})
 
     with HttpServer(answer) as site:
@@ -273,8 +273,8 @@ def test_blob_redirect_to_another_host_carries_no_credentials() -> None:
     manifest = _manifest()
     with HttpServer(lambda _: Response(body=b"data")) as storage, HttpServer(lambda _: Response()) as site:
 
-        def answer(asked: Request) -> Response:
-            if "/blobs/" in asked.path:
+        def answer(request: Request) -> Response:
+            if "/blobs/" in request.path:
                 return Response(307, b"", {"Location": f"{storage.url}/x?signed"})
             return Response(body=manifest, headers={"Content-Type": MANIFEST})
 
@@ -317,10 +317,10 @@ def _manifest(**changed: Any) -> bytes:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_malformed_manifest_is_refused(manifest: bytes, message: str) -> None:
-    def answer(asked: Request) -> Response:
+    def answer(request: Request) -> Response:
         return (
             Response(body=b"data")
-            if "/blobs/" in asked.path
+            if "/blobs/" in request.path
             else Response(body=manifest, headers={"Content-Type": MANIFEST})
         )
 

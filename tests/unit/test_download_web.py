@@ -33,7 +33,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_redirect_to_another_host_carries_no_credentials() -> None:
     with HttpServer(files({"/end": b"there", "/again": b""})) as other, HttpServer(lambda _: Response()) as site:
         moved = {"/a": "/b", "/b": f"{other.url}/end"}
-        site.answer = lambda asked: Response(302, b"x", {"Location": moved[asked.path]})
+        site.answer = lambda request: Response(302, b"x", {"Location": moved[request.path]})
         assert _read(f"{site.url}/a", SECRET) == b"there"
         assert [asked.authorization for asked in site.requests] == [SECRET, SECRET]
         assert [asked.authorization for asked in other.requests] == [None]
@@ -42,8 +42,8 @@ def test_redirect_to_another_host_carries_no_credentials() -> None:
 def test_credentials_are_not_sent_again_after_a_redirect_back() -> None:
     with HttpServer(lambda _: Response()) as other, HttpServer(lambda _: Response()) as site:
         other.answer = lambda _: Response(302, b"", {"Location": f"{site.url}/end"})
-        site.answer = lambda asked: (
-            Response(302, b"", {"Location": other.url}) if asked.path == "/a" else Response(body=b"end")
+        site.answer = lambda request: (
+            Response(302, b"", {"Location": other.url}) if request.path == "/a" else Response(body=b"end")
         )
         assert _read(f"{site.url}/a", SECRET) == b"end"
         assert [asked.authorization for asked in site.requests] == [SECRET, None]
@@ -187,7 +187,7 @@ def test_refused_connection_is_a_transient_error() -> None:
 
 def test_proxy_of_the_settings_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with (
-        HttpServer(lambda asked: Response(body=asked.path.encode())) as proxy,
+        HttpServer(lambda request: Response(body=request.path.encode())) as proxy,
         HttpServer(files({"/x": b"direct"})) as site,
     ):
         monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:pa%3Ass@{proxy.host}")

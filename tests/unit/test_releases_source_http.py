@@ -102,7 +102,7 @@ def test_malformed_metadata_is_an_error(site: HttpServer, metadata: bytes) -> No
 def test_refused_file_is_an_error_not_absence(site: HttpServer, status: int, transient: bool) -> None:
     source = _serve(site, FILES)
     given = site.answer
-    site.answer = lambda asked: Response(status) if asked.path.endswith("hashes.json") else given(asked)
+    site.answer = lambda request: Response(status) if request.path.endswith("hashes.json") else given(request)
     with pytest.raises(SourceError, match=f"HTTP {status}") as caught:
         received(source)
     assert caught.value.transient is transient

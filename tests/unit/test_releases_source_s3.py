@@ -64,7 +64,7 @@ def test_objects_of_all_pages_are_listed(bucket: ObjectStore) -> None:
 
 def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
     listing = b"<ListBucketResult><Contents><Key>t/a</Key><Size>1</Size></Contents></ListBucketResult>"
-    with HttpServer(lambda asked: Response(body=listing if "list-type" in asked.path else b"x")) as site:
+    with HttpServer(lambda request: Response(body=listing if "list-type" in request.path else b"x")) as site:
         access = Access(access_key="AKIA1", secret_key="s3cret", endpoint=site.url, region="eu-x-1")
         assert _received(_source("s3://bucket", access, local=False), "t") == {"a": b"x"}
         assert len(site.requests) == 2
