@@ -37,6 +37,16 @@ SPEC = ("metadata.generation", "metadata.deletionTimestamp", "metadata.finalizer
 ANNOTATIONS = "metadata.annotations"
 
 
+def annotation(name: str) -> str:
+    """Returns the path of one annotation for `Watch.fields`."""
+    return f"{ANNOTATIONS}[{name}]"
+
+
+def label(name: str) -> str:
+    """Returns the path of one label for `Watch.fields`."""
+    return f"metadata.labels[{name}]"
+
+
 @dataclass(frozen=True)
 class Referrer:
     """A kind whose objects refer to objects of another kind.
@@ -57,7 +67,8 @@ class Watch:
         key: Maps a changed object to the primary object of the function, or to None if the change is not for the
             function. Returns a `PrimaryRef` if the function has several primary kinds and this is none of them. With
             `reference` it gets an object with kind and name only.
-        fields: Dotted paths; an update that changes none of them is not forwarded. Empty: every update is.
+        fields: Dotted paths, or those of `annotation` and `label`; an update that changes none of them is not
+            forwarded. Empty: every update is.
         changes: The changes that are forwarded.
         reference: Events contain a reference only, so that the values of Secrets stay in the API server.
         selector: A label selector for the objects to watch.
@@ -91,13 +102,19 @@ class Watch:
             return self.digest(obj)
         if not self.fields:
             return dig(obj, "metadata.resourceVersion")
-        return [self._foreign(dig(obj, path)) if path == ANNOTATIONS else dig(obj, path) for path in self.fields]
+        return [self._foreign(dig(obj, path)) if path == ANNOTATIONS else _value(obj, path) for path in self.fields]
 
     def _foreign(self, annotations: Any) -> Any:
         """Returns the annotations without the function's own."""
         if not isinstance(annotations, Mapping):
             return annotations
         return {name: value for name, value in annotations.items() if name not in self.own_annotations} or None
+
+
+def _value(obj: Mapping[str, Any], path: str) -> Any:
+    """Returns the value at a dotted path, at the end of which the name of a label or an annotation is in brackets."""
+    parent, _, name = path.partition("[")
+    return dig(obj, (*parent.split("."), name.removesuffix("]")) if name else path)
 
 
 @dataclass(frozen=True)

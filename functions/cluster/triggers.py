@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.cluster import CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION, PAUSING
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
-from shared.triggers import READ_CRDS, Rule, Triggers, Watch
+from shared.triggers import READ_CRDS, Rule, Triggers, Watch, annotation, label
 
 from .reconciled import is_reconciled
 
@@ -31,7 +31,15 @@ TRIGGERS = Triggers(
     profiles=profiles.CLUSTERS,
     watches=(
         # Finalizers are left out: the event of adding ours is not needed. The sweep restores one that was removed.
-        Watch(CLUSTER, fields=("metadata.generation", "metadata.deletionTimestamp", "metadata.annotations")),
+        Watch(
+            CLUSTER,
+            fields=(
+                "metadata.generation",
+                "metadata.deletionTimestamp",
+                *PAUSING,
+                annotation(OK_TO_DELETE_ANNOTATION),
+            ),
+        ),
         Watch(
             KIND_CLUSTER,
             key=owning_cluster,
@@ -39,7 +47,7 @@ TRIGGERS = Triggers(
                 "spec.controlPlaneEndpoint",
                 "status",
                 "metadata.ownerReferences",
-                "metadata.labels",
+                label(CLUSTER_NAME_LABEL),
                 "metadata.deletionTimestamp",
             ),
             needs_primary=True,

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
+from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.event import Event
 from shared.kube import Key, Object, dig, key_of, owners
 from shared.releases.usage import release_of
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
-from shared.triggers import READ_CRDS, SPEC, Rule, Triggers, Watch
+from shared.triggers import ANNOTATIONS, READ_CRDS, SPEC, Rule, Triggers, Watch
 
 
 def stack_of(release: Mapping[str, Any]) -> Key | None:
@@ -23,6 +24,16 @@ def stack_of(release: Mapping[str, Any]) -> Key | None:
     for reference in owners(release, CLUSTER_STACK.kind, CLUSTER_STACK.group):
         return Key(key_of(release).namespace, reference["name"])
     return None
+
+
+def digest(stack: Mapping[str, Any]) -> object:
+    """Returns the values of which an update must change at least one to start the function.
+
+    Labels and annotations of the stack matter only where they are copied to the provider's objects.
+    """
+    copies = dig(stack, "spec.noProvider") is not True and dig(stack, "spec.providerRef") is not None
+    copied = [dig(stack, path) for path in ("metadata.labels", ANNOTATIONS)] if copies else []
+    return [*(dig(stack, path) for path in SPEC), cluster_api.is_paused(stack), copied]
 
 
 def is_reconciled(stack: Object, event: Event) -> bool:
@@ -36,7 +47,12 @@ TRIGGERS = Triggers(
     name="cluster_stack",
     profiles=profiles.ADDONS,
     watches=(
-        Watch(CLUSTER_STACK, fields=(*SPEC, "metadata.annotations", "metadata.labels"), changes=("add", "update")),
+        Watch(
+            CLUSTER_STACK,
+            fields=(*SPEC, ANNOTATIONS, "metadata.labels"),
+            digest=digest,
+            changes=("add", "update"),
+        ),
         Watch(
             CLUSTER_STACK_RELEASE,
             key=stack_of,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from shared import profiles
 from shared.api import cluster as cluster_api
+from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.event import Event
@@ -15,7 +16,7 @@ from shared.releases.events import FETCHED
 from shared.releases.usage import FINALIZER, release_of
 from shared.runtime.status import PAUSED
 from shared.settings import STORAGE
-from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
+from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch, annotation
 
 
 def requester(event: Event) -> Key | None:
@@ -44,7 +45,7 @@ TRIGGERS = Triggers(
     name="cluster_stack_release",
     profiles=profiles.ADDONS,
     watches=(
-        Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, "metadata.annotations"), changes=("add", "update")),
+        Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, annotation(PAUSED_ANNOTATION)), changes=("add", "update")),
         Watch(CLUSTER, key=release_of, changes=("delete",), needs_primary=True),
     ),
     subscriptions=(Subscription(FETCHED, requester),),

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
-from shared.api.cluster import infrastructure_ref, is_paused
+from shared.api.cluster import PAUSED_ANNOTATION, PAUSING, infrastructure_ref
 from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.event import Event
 from shared.kube import Key, Object, deleting, has_finalizer, key_of
-from shared.triggers import SPEC, Triggers, Watch
+from shared.triggers import SPEC, Triggers, Watch, annotation
 
 FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
 
@@ -33,14 +33,13 @@ TRIGGERS = Triggers(
     watches=(
         Watch(
             KIND_CLUSTER,
-            fields=(*SPEC, "metadata.ownerReferences", "metadata.annotations"),
+            fields=(*SPEC, "metadata.ownerReferences", annotation(PAUSED_ANNOTATION)),
             changes=("add", "update"),
         ),
         Watch(
             CLUSTER,
             key=infrastructure_of,
-            fields=("spec.paused", "metadata.annotations"),
-            digest=is_paused,
+            fields=PAUSING,
             changes=("update",),
             needs_primary=True,
         ),

@@ -15,6 +15,8 @@ from shared.kube.resources import Object, dig
 from .conditions import is_true
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+PAUSING = ("spec.paused", f"metadata.annotations[{PAUSED_ANNOTATION}]")
+"""The fields that pause an object, as `shared.triggers.Watch` names them."""
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 """The label of every object that belongs to a Cluster; Secrets without it are not watched."""
 
@@ -84,17 +86,6 @@ def infrastructure_provisioned(cluster: _Object) -> bool:
 
 
 # -- a Cluster, an infrastructure or a control-plane object ----------------------------------------------------
-
-
-def wants_kubeconfig(cluster: _Object) -> bool:
-    """Returns whether `kubeconfig` creates the Cluster's kubeconfig; a control-plane provider creates its own."""
-    return not (dig(cluster, "metadata.deletionTimestamp") or is_paused(cluster) or control_plane_ref(cluster))
-
-
-def lacks_kubeconfig(cluster: _Object) -> bool:
-    """Returns whether a kubeconfig can be created and no condition records that it exists."""
-    conditions = dig(cluster, "status.conditions", [])
-    return wants_kubeconfig(cluster) and endpoint(cluster) is not None and not is_true(conditions, KUBECONFIG_AVAILABLE)
 
 
 def endpoint(obj: _Object) -> tuple[str, int] | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from functions import catalog
 from functions.addon_apply.triggers import TRIGGERS as ADDON_APPLY
 from functions.addon_cleanup.triggers import TRIGGERS as CLEANUP
 from functions.cluster.triggers import TRIGGERS as OF_CLUSTER
@@ -14,12 +15,13 @@ from functions.provider_delete.triggers import TRIGGERS as DELETE
 from functions.provider_preflight.triggers import TRIGGERS as PREFLIGHT
 from functions.provider_wake.triggers import TRIGGERS as WAKE
 from functions.release_assets.triggers import TRIGGERS as ASSETS
+from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.names import STAGE_ANNOTATION
 from shared.api.provider import FINALIZER, HASH_ANNOTATION, PROVIDER_LABEL
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
-from shared.triggers import Triggers
+from shared.triggers import Triggers, Watch, annotation, label
 from tests.support.provider_objects import READY, provider
 
 DEMO, ADDON, CORE = Key("ns", "demo"), Key("ns", "cluster-addon-demo"), Key("capi-system", "cluster-api")
@@ -110,6 +112,38 @@ def test_update_of_a_cluster_is_forwarded_only_if_a_watched_field_changes(
 ) -> None:
     [watch] = [watch for watch in triggers.watches if watch.resource is CLUSTER]
     assert (watch.relevant(obj(CLUSTER)) != watch.relevant(after)) is forwarded
+
+
+MINE: Object = {"annotations": {"mine": "x"}, "labels": {"mine": "x"}}
+PAUSE: Object = {"annotations": {PAUSED_ANNOTATION: ""}}
+PROVIDER_TEMPLATE: Object = {"spec": {"providerRef": {"kind": "T", "name": "t"}}}
+
+
+@pytest.mark.parametrize("name", ["cluster", "kubeconfig", "kind_cluster", "cluster_stack", "cluster_stack_release"])
+def test_unrelated_label_or_annotation_is_not_forwarded_but_a_pause_is(name: str) -> None:
+    declared = catalog.triggers()[name]
+    own = [watch for watch in declared.watches if not watch.reference]
+    for watch in own:
+        before = watch.relevant(obj(watch.resource))
+        assert watch.relevant(obj(watch.resource, MINE)) == before, watch.resource
+    primary = own[0]
+    assert primary.relevant(obj(primary.resource, PAUSE)) != primary.relevant(obj(primary.resource))
+
+
+def test_labels_of_a_cluster_stack_matter_where_provider_objects_get_them() -> None:
+    watch = catalog.triggers()["cluster_stack"].watches[0]
+    before = obj(CLUSTER_STACK, **PROVIDER_TEMPLATE)
+    assert watch.relevant(obj(CLUSTER_STACK, MINE, **PROVIDER_TEMPLATE)) != watch.relevant(before)
+
+
+@pytest.mark.parametrize(
+    ("path", "metadata"),
+    [(annotation("a.b/c"), {"annotations": {"a.b/c": ""}}), (label("a.b/c"), {"labels": {"a.b/c": "x"}})],
+)
+def test_one_annotation_or_label_can_be_watched(path: str, metadata: Object) -> None:
+    watch = Watch(CLUSTER, fields=(path,))
+    assert watch.relevant(obj(CLUSTER, MINE)) == watch.relevant(obj(CLUSTER))
+    assert watch.relevant(obj(CLUSTER, metadata)) != watch.relevant(obj(CLUSTER))
 
 
 @pytest.mark.parametrize(
