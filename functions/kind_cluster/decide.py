@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
@@ -15,7 +15,7 @@ from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_re
 from shared.runtime import Decision, KubernetesEvent
 
 from .observe import Observed, cluster_name, config_secret_name, has_condition_fields, is_paused
-from .runtime import Instance, Runtime, RuntimeUnavailable
+from .runtime import Instance, RuntimeUnavailable, from_env
 from .triggers import FINALIZER
 
 HISTORY = 20
@@ -32,25 +32,23 @@ FAILED_RETRY = 10.0
 
 @dataclass(frozen=True)
 class Start:
-    """Effect: starts the creation of the instance, which continues in the background."""
+    """Effect: starts the creation of the instance, which continues in the background; `ca` is the user's own CA."""
 
-    runtime: Runtime
     uid: str
-    ca: tuple[bytes, bytes] | None
+    ca: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
     def execute(self, _clients: Clients) -> None:
-        self.runtime.create(self.uid, self.ca)
+        from_env().create(self.uid, self.ca)
 
 
 @dataclass(frozen=True)
 class Stop:
     """Effect: deletes the instance."""
 
-    runtime: Runtime
     uid: str
 
     def execute(self, _clients: Clients) -> None:
-        self.runtime.delete(self.uid)
+        from_env().delete(self.uid)
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -65,18 +63,17 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if deleting(kind_cluster):
         return _delete(observed, kind_cluster)
     effects: list[Effect] = [*ensure_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER)]
-    if observed.runtime is None:
-        return _failed(observed, effects, now)
     match observed.instance.phase:
         case "ready":
             return _ready(observed, kind_cluster, effects, now)
         case "starting":
             return Decision(tuple(effects), _pending("Provisioning"), requeue_after=STARTING_RETRY, message="starting")
-        case "failed":
-            effects.append(_start(observed, observed.runtime))
+        case "unknown":
             return _failed(observed, effects, now)
-        case _:
-            effects.append(_start(observed, observed.runtime))
+        case "failed":
+            return _failed(observed, [*effects, _start(observed, kind_cluster)], now)
+        case "absent":
+            effects.append(_start(observed, kind_cluster))
             return Decision(tuple(effects), _pending("Provisioning"), requeue_after=STARTING_RETRY, message="created")
 
 
@@ -84,16 +81,16 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
     """Reports a failure of the runtime in the status of the KINDCluster, so that the event does not fail as well."""
     if observed.kind_cluster is None or not isinstance(results.error, RuntimeUnavailable):
         return None
-    failed = Observed(observed.kind_cluster, instance=Instance("failed", str(results.error)))
+    failed = Observed(observed.kind_cluster, Instance("failed", str(results.error)))
     return _failed(failed, list(decision.effects), now)
 
 
-def _start(observed: Observed, runtime: Runtime) -> Start:
+def _start(observed: Observed, kind_cluster: Object) -> Start:
     data = dig(observed.ca_secret, "data", {})
     user_ca = None
     if data.get("tls.crt") and data.get("tls.key"):
         user_ca = (base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
-    return Start(runtime, (observed.kind_cluster or {})["metadata"]["uid"], user_ca)
+    return Start(kind_cluster["metadata"]["uid"], user_ca)
 
 
 def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now: datetime) -> Decision:
@@ -149,10 +146,10 @@ def _delete(observed: Observed, kind_cluster: Object) -> Decision:
     """Decides to delete the instance and the Secrets that the KINDCluster owns, and to remove the finalizer."""
     if not has_finalizer(kind_cluster, FINALIZER):
         return Decision()
-    if observed.runtime is None:
+    if observed.instance.phase == "unknown":
         message = f"cannot delete: {observed.instance.error}"
         return Decision(status={"failureMessage": message}, requeue_after=FAILED_RETRY, message=message)
-    effects: list[Effect] = [Stop(observed.runtime, kind_cluster["metadata"]["uid"])]
+    effects: list[Effect] = [Stop(kind_cluster["metadata"]["uid"])]
     secrets = (observed.ca_secret, observed.config)
     effects += [Delete(SECRET, secret) for secret in secrets if secret and owned_by(secret, kind_cluster)]
     effects.append(RemoveFinalizer(KIND_CLUSTER, kind_cluster, FINALIZER))

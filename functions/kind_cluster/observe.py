@@ -12,15 +12,14 @@ from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by,
 from shared.kube.crds import find_definition
 from shared.runtime import Request
 
-from .runtime import Instance, Runtime, RuntimeUnavailable, from_env
+from .runtime import Instance, RuntimeUnavailable, from_env
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The inputs of a decision about one KINDCluster; `runtime` is None if it cannot be used, or is not needed."""
+    """The inputs of a decision about one KINDCluster."""
 
     kind_cluster: Object | None
-    runtime: Runtime | None = None
     instance: Instance = field(default_factory=lambda: Instance("absent"))
     ca_secret: Object | None = None
     """Secret `<cluster>-ca`."""
@@ -37,24 +36,23 @@ def observe(clients: Clients, request: Request) -> Observed:
     key, kind_cluster = request.key, request.primary
     if kind_cluster is None:
         return Observed(None)
-    runtime, instance = _inspect(kind_cluster)
+    instance = _inspect(kind_cluster)
     if instance.phase == "ready" and is_published(kind_cluster) and not request.event.resync:
-        return Observed(kind_cluster, runtime, instance, published=True)
+        return Observed(kind_cluster, instance, published=True)
     cluster = _cluster(clients, kind_cluster)
-    if runtime is None or is_paused(kind_cluster, cluster):
-        return Observed(kind_cluster, instance=instance, cluster=cluster)
+    if instance.phase == "unknown" or is_paused(kind_cluster, cluster):
+        return Observed(kind_cluster, instance, cluster=cluster)
     ca_secret = clients.management.find(SECRET, Key(key.namespace, f"{cluster_name(kind_cluster)}-ca"))
     config = clients.management.find(SECRET, Key(key.namespace, config_secret_name(kind_cluster)))
-    return Observed(kind_cluster, runtime, instance, ca_secret, config, cluster)
+    return Observed(kind_cluster, instance, ca_secret, config, cluster)
 
 
-def _inspect(kind_cluster: Object) -> tuple[Runtime | None, Instance]:
-    """Returns the runtime and the state of the instance; None and the reason if the runtime cannot be used."""
+def _inspect(kind_cluster: Object) -> Instance:
+    """Returns the state of the instance; `unknown` with the reason if the runtime cannot be used."""
     try:
-        runtime = from_env()
-        return runtime, runtime.inspect(kind_cluster["metadata"]["uid"])
+        return from_env().inspect(kind_cluster["metadata"]["uid"])
     except RuntimeUnavailable as error:
-        return None, Instance("failed", str(error))
+        return Instance("unknown", str(error))
 
 
 def is_published(kind_cluster: Object) -> bool:

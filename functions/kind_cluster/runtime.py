@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Literal, Protocol
@@ -26,16 +26,17 @@ DEFAULT = "local"
 class Instance:
     """An instance as its runtime reports it.
 
-    `phase` is `absent` (not created), `starting`, `ready` (the API server answers), or `failed` (see `error`).
-    A ready instance has an endpoint, a CA (certificate and key in PEM) and an admin kubeconfig.
+    `phase` is `absent` (not created), `starting`, `ready` (the API server answers), or `failed` (see `error`); it is
+    `unknown` if the runtime cannot be used, which no runtime reports itself. A ready instance has an endpoint, a CA
+    (certificate and key in PEM) and an admin kubeconfig.
     """
 
-    phase: Literal["absent", "starting", "ready", "failed"]
+    phase: Literal["absent", "starting", "ready", "failed", "unknown"]
     error: str = ""
     host: str = ""
     port: int = 0
-    ca: tuple[bytes, bytes] = (b"", b"")
-    kubeconfig: bytes = b""
+    ca: tuple[bytes, bytes] = field(default=(b"", b""), repr=False)
+    kubeconfig: bytes = field(default=b"", repr=False)
 
 
 class RuntimeUnavailable(Exception):

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from functions.kind_cluster.decide import decide
+from functions.kind_cluster.decide import Start, Stop, decide
 from functions.kind_cluster.observe import Observed
 from functions.kind_cluster.runtime import Instance
 from functions.kind_cluster.triggers import FINALIZER
-from shared.effects import would_change
+from shared.effects import RemoveFinalizer, would_change
 from shared.kube import Object, dig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAILED = Instance("failed", "no room")
-
-
-class Idle:
-    """A runtime that is never called, since effects are not executed here."""
-
-    def inspect(self, uid: str) -> Instance:
-        raise NotImplementedError
-
-    def create(self, uid: str, ca: tuple[bytes, bytes] | None) -> None:
-        raise NotImplementedError
-
-    def delete(self, uid: str) -> None:
-        raise NotImplementedError
 
 
 def kind_cluster() -> Object:
@@ -37,7 +25,7 @@ def kind_cluster() -> Object:
 
 def turn(obj: Object, instance: Instance, minute: int = 0) -> list[str]:
     """Decides once and stores the status. Returns the reasons of the events."""
-    decision = decide(Observed(obj, Idle(), instance), NOW + timedelta(minutes=minute))
+    decision = decide(Observed(obj, instance), NOW + timedelta(minutes=minute))
     merged = {**obj.get("status", {}), **(decision.status or {})}
     obj["status"] = {name: value for name, value in merged.items() if value is not None}
     return [event.reason for event in decision.kubernetes_events]
@@ -51,6 +39,25 @@ def test_failure_message_is_removed_after_recovery(then: Instance) -> None:
     turn(obj, then)
     assert "failureMessage" not in obj["status"]
     assert obj["status"]["conditions"][0]["reason"] == "no room"
+
+
+@pytest.mark.parametrize(
+    ("phase", "going", "effects"),
+    [
+        ("absent", False, [Start("u")]),
+        ("starting", False, []),
+        ("failed", False, [Start("u")]),
+        ("unknown", False, []),
+        ("absent", True, [Stop("u"), RemoveFinalizer]),
+        ("failed", True, [Stop("u"), RemoveFinalizer]),
+        ("unknown", True, []),
+    ],
+)
+def test_runtime_is_called_by_effects_where_it_can_be_used(phase: Any, going: bool, effects: list[Any]) -> None:
+    obj = kind_cluster()
+    obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}
+    found = decide(Observed(obj, Instance(phase, "no room")), NOW).effects
+    assert [one if isinstance(one, (Start, Stop)) else type(one) for one in found] == effects
 
 
 def test_failure_message_is_removed_on_deletion() -> None:
@@ -81,5 +88,5 @@ def test_failure_after_success_adds_another_entry_and_event() -> None:
 def test_reconciling_an_unchanged_failure_changes_nothing() -> None:
     obj = kind_cluster()
     turn(obj, FAILED)
-    again = decide(Observed(obj, Idle(), FAILED), NOW + timedelta(hours=1))
+    again = decide(Observed(obj, FAILED), NOW + timedelta(hours=1))
     assert not would_change(dig(obj, "status"), again.status)
