@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import warnings
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
 VALIDITY = timedelta(days=365)
+"""The time for which a new client certificate is valid."""
 
 
 def server_url(host: str, port: int) -> str:
@@ -26,17 +28,29 @@ def server_url(host: str, port: int) -> str:
     return f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
 
 
-def create_admin_kubeconfig(cluster: str, server: str, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> bytes:
-    """Returns an admin kubeconfig (YAML) for `cluster` at the URL `server`, valid for a year from `now`.
+@dataclass(frozen=True)
+class CA:
+    """A certificate authority that may be able to sign: certificate and private key, both PEM."""
 
-    `ca_certificate` and `ca_key` are PEM. Raises `ValueError` that names the fault of the CA without quoting it.
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+    def check(self) -> None:
+        """Raises `ValueError` if it cannot sign; the text names the fault without quoting the content."""
+        _load(self)
+
+
+def create_admin_kubeconfig(cluster: str, server: str, ca: CA, *, until: datetime) -> bytes:
+    """Returns an admin kubeconfig (YAML) for `cluster` at the URL `server`, whose certificate expires at `until`.
+
+    Raises `ValueError` as `CA.check` does.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-    ca, signing_key = _load(ca_certificate, ca_key)
+    issuer, signing_key = _load(ca)
     # RSA 2048, which every consumer of kubeconfigs can read.
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     subject = [
@@ -58,11 +72,11 @@ def create_admin_kubeconfig(cluster: str, server: str, ca_certificate: bytes, ca
     certificate = (
         x509.CertificateBuilder()
         .subject_name(x509.Name(subject))
-        .issuer_name(ca.subject)
+        .issuer_name(issuer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(ca.not_valid_before_utc)
-        .not_valid_after(now + VALIDITY)
+        .not_valid_before(issuer.not_valid_before_utc)
+        .not_valid_after(until)
         .add_extension(x509.KeyUsage(digital_signature=True, key_encipherment=True, **usage), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -79,7 +93,7 @@ def create_admin_kubeconfig(cluster: str, server: str, ca_certificate: bytes, ca
                 "name": cluster,
                 "cluster": {
                     "server": server,
-                    "certificate-authority-data": _b64(ca.public_bytes(pem)),
+                    "certificate-authority-data": _b64(issuer.public_bytes(pem)),
                 },
             }
         ],
@@ -102,31 +116,31 @@ def create_admin_kubeconfig(cluster: str, server: str, ca_certificate: bytes, ca
     return yaml.safe_dump(document, sort_keys=False).encode()
 
 
-def _load(certificate: bytes, key: bytes) -> tuple[Certificate, RSAPrivateKey | EllipticCurvePrivateKey]:
+def _load(ca: CA) -> tuple[Certificate, RSAPrivateKey | EllipticCurvePrivateKey]:
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-    if not certificate.strip():
+    if not ca.certificate.strip():
         raise ValueError("tls.crt is missing or empty")
-    if not key.strip():
+    if not ca.key.strip():
         raise ValueError("tls.key is missing or empty")
     try:
         with warnings.catch_warnings():
             # Cluster API's own CAs have serial number 0, which the library warns about.
             warnings.simplefilter("ignore")
-            ca = x509.load_pem_x509_certificates(certificate)[0]
+            certificate = x509.load_pem_x509_certificates(ca.certificate)[0]
     except (ValueError, IndexError) as error:
         raise ValueError("tls.crt is not a PEM certificate") from error
     try:
-        private = serialization.load_pem_private_key(key, password=None)
+        private = serialization.load_pem_private_key(ca.key, password=None)
     except (ValueError, TypeError) as error:
         raise ValueError("tls.key is not a PEM private key") from error
     if not isinstance(private, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
         raise ValueError("tls.key is neither an RSA nor an EC key")
-    if private.public_key() != ca.public_key():
+    if private.public_key() != certificate.public_key():
         raise ValueError("tls.key does not belong to tls.crt")
-    return ca, private
+    return certificate, private
 
 
 def _b64(data: bytes) -> str:

@@ -6,102 +6,101 @@ An existing Secret is never changed.
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
 from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE
-from shared.api.conditions import get_condition, set_condition
+from shared.api.conditions import get_condition
 from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
+from shared.clients import Clients
 from shared.effects import Create
-from shared.kube import Object, deleting, dig, key_of, owned_by, owner_reference
-from shared.runtime import Decision, KubernetesEvent
+from shared.kube import Object, key_of, owned_by, owner_reference
+from shared.runtime import Decision
+from shared.runtime.status import StatusBuilder
 
-from .admin_kubeconfig import create_admin_kubeconfig, server_url
+from .admin_kubeconfig import CA, VALIDITY, create_admin_kubeconfig, server_url
+from .need import why_not_now
 from .observe import Observed
-from .triggers import is_status_current
 
 CA_RETRY = 30.0
 """Seconds until the next read of the CA: its creation triggers an event, but events may get lost."""
+
+GENERATED = "Generated"
+"""The reason of the condition if the Cluster owns the Secret."""
+
+
+@dataclass(frozen=True)
+class CreateKubeconfig:
+    """Effect: issues an admin certificate, and creates `secret` with the kubeconfig that contains it."""
+
+    secret: Object
+    cluster: str
+    server: str
+    ca: CA
+    until: datetime
+
+    def execute(self, clients: Clients) -> Object:
+        """Returns the new Secret, or the one that a repeated or concurrent execution has created."""
+        document = create_admin_kubeconfig(self.cluster, self.server, self.ca, until=self.until)
+        data = {"value": base64.b64encode(document).decode()}
+        return Create(SECRET, {**self.secret, "data": data}).execute(clients)
+
+
+class _Status(StatusBuilder):
+    """Keeps the generation of the condition's first write: the condition does not depend on the spec.
+
+    A new generation alone would be a write that tells nothing.
+    """
+
+    @property
+    def generation(self) -> int | None:
+        first = get_condition(self.initial, KUBECONFIG_AVAILABLE) or {}
+        return first.get("observedGeneration") or super().generation
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides whether to create the Secret, and sets the condition that reports it."""
     cluster = observed.cluster
-    if cluster is None or deleting(cluster) or cluster_api.is_paused(cluster):
-        return Decision()
-    if cluster_api.control_plane_ref(cluster):
-        return Decision(message="the control-plane provider creates the kubeconfig")
-    if not is_status_current(cluster):
-        return Decision(message="waiting until the Cluster's status is of its current generation")
-    endpoint = cluster_api.endpoint(cluster)
-    if endpoint is None:
-        # Without a condition: `cluster` reports why there is none yet, and both would write the same status at once.
-        return Decision(message="waiting for spec.controlPlaneEndpoint")
+    if cluster is None:
+        return Decision(message="the Cluster is gone")
+    if reason := why_not_now(cluster):
+        return Decision(message=reason)
+    status, ca = _Status(cluster, now), observed.ca
     if observed.existing is not None:
         if owned_by(observed.existing, cluster):
-            return _report(cluster, now, "True", "Generated")
-        return _report(cluster, now, "True", "UserProvided", "The Cluster does not own the Secret: left unchanged")
-    key = key_of(cluster)
-    name = key.name
-    if observed.ca_secret is None:
-        message = f"Waiting for Secret {ca_secret_of(key).name} with tls.crt and tls.key"
-        return _report(cluster, now, "False", "WaitingForCA", message, requeue_after=CA_RETRY)
-    try:
-        data = observed.ca_secret.get("data") or {}
-        certificate, private = (base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key"))
-        document = create_admin_kubeconfig(name, server_url(*endpoint), certificate, private, now=now)
-    except ValueError as error:
-        message = f"Secret {ca_secret_of(key).name} cannot be used: {error}"
-        return _report(cluster, now, "False", "InvalidCA", message, requeue_after=CA_RETRY)
+            status.set_true(KUBECONFIG_AVAILABLE, GENERATED)
+        else:
+            message = "The Cluster does not own the Secret: left unchanged"
+            status.set_true(KUBECONFIG_AVAILABLE, "UserProvided", message)
+        return status.decision()
+    if not isinstance(ca, CA):
+        name = ca_secret_of(key_of(cluster)).name
+        if ca is None:
+            message = f"Waiting for Secret {name} with tls.crt and tls.key"
+            status.set_false(KUBECONFIG_AVAILABLE, "WaitingForCA", message)
+        else:
+            message = f"Secret {name} cannot be used: {ca}"
+            status.set_false(KUBECONFIG_AVAILABLE, "InvalidCA", message, event_type="Warning")
+        return status.decision(requeue_after=CA_RETRY, message=message)
+    create = _create(cluster, ca, now + VALIDITY)
+    status.set_true(KUBECONFIG_AVAILABLE, GENERATED)
+    status.add_event("KubeconfigGenerated", f"Secret {create.secret['metadata']['name']} created")
+    return status.decision(create)
+
+
+def _create(cluster: Object, ca: CA, until: datetime) -> CreateKubeconfig:
+    key, endpoint = key_of(cluster), cluster_api.endpoint(cluster)
+    assert endpoint is not None
     secret: Object = {
-        "apiVersion": "v1",
-        "kind": "Secret",
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
         "metadata": {
-            "name": kubeconfig_secret_of(key).name,
-            "namespace": cluster["metadata"]["namespace"],
-            "labels": {CLUSTER_NAME_LABEL: name},
+            **kubeconfig_secret_of(key)._asdict(),
+            "labels": {CLUSTER_NAME_LABEL: key.name},
             "ownerReferences": [owner_reference(cluster)],
         },
         "type": "cluster.x-k8s.io/secret",
-        "data": {"value": base64.b64encode(document).decode()},
     }
-    return _report(cluster, now, "True", "Generated", create=Create(SECRET, secret))
-
-
-def _report(
-    cluster: Object,
-    now: datetime,
-    status: str,
-    reason: str,
-    message: str = "",
-    *,
-    requeue_after: float | None = None,
-    create: Create | None = None,
-) -> Decision:
-    before = dig(cluster, "status.conditions", [])
-    conditions = set_condition(
-        before,
-        KUBECONFIG_AVAILABLE,
-        status,
-        reason,
-        message,
-        now=now,
-        # The condition does not depend on the spec: keeping the generation of its first write saves writes.
-        observed_generation=(get_condition(before, KUBECONFIG_AVAILABLE) or {}).get("observedGeneration")
-        or cluster["metadata"].get("generation"),
-    )
-    kubernetes_events: tuple[KubernetesEvent, ...] = ()
-    if reason == "InvalidCA":
-        kubernetes_events = (KubernetesEvent(reason, message, "Warning"),)
-    elif create is not None:
-        kubernetes_events = (
-            KubernetesEvent("KubeconfigGenerated", f"Secret {create.body['metadata']['name']} created"),
-        )
-    return Decision(
-        effects=(create,) if create else (),
-        status={"conditions": conditions},
-        kubernetes_events=kubernetes_events,
-        requeue_after=requeue_after,
-        message=message,
-    )
+    return CreateKubeconfig(secret, key.name, server_url(*endpoint), ca, until)

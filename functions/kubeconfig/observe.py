@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 
-from shared.api import cluster as cluster_api
 from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import Object
+from shared.kube import Object, dig
 from shared.runtime import Request
 
-from .triggers import is_status_current
+from .admin_kubeconfig import CA
+from .need import why_not_now
 
 
 @dataclass(frozen=True)
@@ -21,21 +22,28 @@ class Observed:
     cluster: Object | None
     existing: Object | None = None
     """Secret `<cluster>-kubeconfig`."""
-    ca_secret: Object | None = None
-    """Secret `<cluster>-ca`; only read if there is no kubeconfig."""
+    ca: CA | str | None = None
+    """The content of Secret `<cluster>-ca`; a str says why it cannot sign. Only read if there is no kubeconfig."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
     """Reads the kubeconfig Secret once the Cluster has an endpoint; without that Secret also the CA Secret."""
     key, cluster = request.key, request.primary
-    if (
-        cluster is None
-        or not cluster_api.wants_kubeconfig(cluster)
-        or not is_status_current(cluster)
-        or cluster_api.endpoint(cluster) is None
-    ):
+    if cluster is None or why_not_now(cluster):
         return Observed(cluster)
     existing = clients.management.find(SECRET, kubeconfig_secret_of(key))
     if existing is not None:
         return Observed(cluster, existing)
-    return Observed(cluster, None, clients.management.find(SECRET, ca_secret_of(key)))
+    return Observed(cluster, None, _ca(clients.management.find(SECRET, ca_secret_of(key))))
+
+
+def _ca(secret: Object | None) -> CA | str | None:
+    if secret is None:
+        return None
+    data = dig(secret, "data", {})
+    try:
+        ca = CA(*(base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key")))
+        ca.check()
+    except ValueError as error:
+        return str(error)
+    return ca

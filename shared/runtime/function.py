@@ -64,6 +64,12 @@ class Decision:
     proceed: bool = False
     context: Mapping[str, str] = field(default_factory=dict)
 
+    def asks_for_nothing(self, primary: Object) -> bool:
+        """Returns whether `primary` is reconciled: nothing is to be written, recorded or sent, now or later."""
+        later = self.reply is not None or self.proceed or self.requeue_after is not None
+        changes_status = bool(self.status) and would_change(primary.get("status") or {}, self.status)
+        return not (self.effects or changes_status or later or new_events(self, primary))
+
 
 @dataclass(frozen=True)
 class Request:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import yaml
@@ -12,13 +14,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from functions.kubeconfig.admin_kubeconfig import CA as Authority
 from functions.kubeconfig.admin_kubeconfig import create_admin_kubeconfig, server_url
-from functions.kubeconfig.decide import decide
-from functions.kubeconfig.observe import Observed
+from functions.kubeconfig.decide import CreateKubeconfig, decide
+from functions.kubeconfig.observe import Observed, observe
 from functions.kubeconfig.triggers import cluster_of
 from shared.api.conditions import get_condition
-from shared.effects import Create
-from shared.kube import Key, Object
+from shared.api.resources import SECRET
+from shared.clients import Clients
+from shared.event import change_event
+from shared.kube import Key, Object, Resource, key_of
+from shared.runtime import Request
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
@@ -52,7 +58,8 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     key: Private, form: serialization.PrivateFormat
 ) -> None:
     ca_certificate, ca_key = ca(key, form)
-    document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", ca_certificate, ca_key, now=NOW))
+    authority = Authority(ca_certificate, ca_key)
+    document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", authority, until=NOW + timedelta(days=9)))
     assert document["current-context"] == "foo-admin@foo"
     [context], [cluster], [user] = document["contexts"], document["clusters"], document["users"]
     assert context == {"name": "foo-admin@foo", "context": {"cluster": "foo", "user": "foo-admin"}}
@@ -65,22 +72,7 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
     assert certificate.not_valid_before_utc == NOW - timedelta(days=3)
-    assert certificate.not_valid_after_utc == NOW + timedelta(days=365)
-
-
-@pytest.mark.parametrize(
-    ("certificate", "key", "words"),
-    [
-        (b"", CA[1], "tls.crt is missing"),
-        (CA[0], b"", "tls.key is missing"),
-        (b"garbage", CA[1], "tls.crt is not a PEM"),
-        (CA[0], b"garbage", "tls.key is not a PEM"),
-        (CA[0], ca(RSA, PKCS8)[1], "does not belong"),
-    ],
-)
-def test_unusable_ca_is_named(certificate: bytes, key: bytes, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        create_admin_kubeconfig("foo", "https://h:1", certificate, key, now=NOW)
+    assert certificate.not_valid_after_utc == NOW + timedelta(days=9)
 
 
 @pytest.mark.parametrize(
@@ -113,17 +105,61 @@ def secret(data: dict[str, bytes], **metadata: object) -> Object:
     return {"kind": "Secret", "metadata": {"name": "s", **metadata}, "data": encoded}
 
 
-USABLE = secret({"tls.crt": CA[0], "tls.key": CA[1]})
+USABLE = Authority(*CA)
 OURS = secret({"value": b"x"}, ownerReferences=[{"uid": "u"}])
 BROUGHT = secret({"value": b"whatever"})
+
+
+class Secrets:
+    """The Secrets of a management cluster."""
+
+    def __init__(self, *existing: Object) -> None:
+        self.objects = {key_of(one): one for one in existing}
+
+    def find(self, _resource: Resource, key: Key) -> Object | None:
+        return self.objects.get(key)
+
+    def create(self, resource: Resource, body: Object) -> Object:
+        assert resource == SECRET
+        self.objects[key_of(body)] = body
+        return body
+
+
+def observed_with(data: dict[str, bytes] | None) -> Observed:
+    """Observes the Cluster where its CA Secret has this data."""
+    obj = cluster()
+    existing = [] if data is None else [secret(data, **Key("ns", "demo-ca")._asdict())]
+    clients = cast(Clients, SimpleNamespace(management=Secrets(*existing)))
+    return observe(clients, Request(change_event(obj, "add", source="/test"), Key("ns", "demo"), obj))
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "words"),
+    [
+        (b"", CA[1], "tls.crt is missing"),
+        (CA[0], b"", "tls.key is missing"),
+        (b"garbage", CA[1], "tls.crt is not a PEM"),
+        (CA[0], b"garbage", "tls.key is not a PEM"),
+        (CA[0], ca(RSA, PKCS8)[1], "does not belong"),
+    ],
+)
+def test_fault_of_an_unusable_ca_is_observed(certificate: bytes, key: bytes, words: str) -> None:
+    fault = observed_with({"tls.crt": certificate, "tls.key": key}).ca
+    assert isinstance(fault, str)
+    assert words in fault
+
+
+def test_usable_and_missing_ca_are_observed() -> None:
+    assert observed_with({"tls.crt": CA[0], "tls.key": CA[1]}).ca == USABLE
+    assert observed_with(None).ca is None
+    assert "tls.crt is missing" in str(observed_with({}).ca)
 
 
 @pytest.mark.parametrize(
     ("observed", "reason", "created", "requeue_after"),
     [
         (Observed(cluster()), "WaitingForCA", False, 30.0),
-        (Observed(cluster(), None, secret({})), "InvalidCA", False, 30.0),
-        (Observed(cluster(), None, secret({"tls.crt": CA[0]})), "InvalidCA", False, 30.0),
+        (Observed(cluster(), None, "tls.key is missing"), "InvalidCA", False, 30.0),
         (Observed(cluster(), None, USABLE), "Generated", True, None),
         (Observed(cluster(), OURS), "Generated", False, None),
         (Observed(cluster(), BROUGHT), "UserProvided", False, None),
@@ -136,8 +172,20 @@ def test_decision_and_condition_by_observed_secrets(
     found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable")
     assert found is not None
     assert found["reason"] == reason
-    assert [type(effect) for effect in decision.effects] == ([Create] if created else [])
+    assert [type(effect) for effect in decision.effects] == ([CreateKubeconfig] if created else [])
     assert decision.requeue_after == requeue_after
+
+
+def test_decision_is_the_same_whenever_it_is_made_of_the_same() -> None:
+    assert decide(Observed(cluster(), None, USABLE), NOW) == decide(Observed(cluster(), None, USABLE), NOW)
+
+
+def test_unusable_ca_is_reported_once() -> None:
+    obj, fault = cluster(), "tls.key is missing"
+    first = decide(Observed(obj, None, fault), NOW)
+    assert [event.reason for event in first.kubernetes_events] == ["InvalidCA"]
+    obj["status"] |= first.status or {}
+    assert not decide(Observed(obj, None, fault), NOW).kubernetes_events
 
 
 @pytest.mark.parametrize(
@@ -159,14 +207,19 @@ def test_no_effect_while_paused_deleted_unobserved_or_owned_by_control_plane(obs
 
 
 def test_created_secret_follows_cluster_api_contract() -> None:
-    [create] = decide(Observed(cluster(), None, USABLE), NOW).effects
-    assert isinstance(create, Create)
-    body = create.body
-    assert (body["metadata"]["name"], body["type"]) == ("demo-kubeconfig", "cluster.x-k8s.io/secret")
+    [effect] = decide(Observed(cluster(), None, USABLE), NOW).effects
+    assert isinstance(effect, CreateKubeconfig)
+    secrets = Secrets()
+    body = effect.execute(cast(Clients, SimpleNamespace(management=secrets)))
+    assert list(secrets.objects) == [("ns", "demo-kubeconfig")]
+    assert body["type"] == "cluster.x-k8s.io/secret"
     assert body["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
     [reference] = body["metadata"]["ownerReferences"]
     assert "controller" not in reference
     assert list(body["data"]) == ["value"]
+    user = yaml.safe_load(base64.b64decode(body["data"]["value"]))["users"][0]["user"]
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
+    assert certificate.not_valid_after_utc == NOW + timedelta(days=365)
 
 
 @pytest.mark.parametrize(

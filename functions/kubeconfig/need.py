@@ -1,0 +1,37 @@
+"""Determines from a Cluster alone whether this function creates its kubeconfig, and whether now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.api import cluster as cluster_api
+from shared.kube import deleting, dig
+
+
+def why_not_now(cluster: Mapping[str, Any]) -> str:
+    """Returns why the Cluster's kubeconfig is not this function's task, or not yet; empty if it is.
+
+    No condition reports any of these: each is shown by the spec or by what `cluster` reports.
+    """
+    if deleting(cluster):
+        return "being deleted"
+    if cluster_api.is_paused(cluster):
+        return "paused"
+    if cluster_api.control_plane_ref(cluster):
+        return "the control-plane provider creates the kubeconfig"
+    if not is_status_current(cluster):
+        return "waiting until the Cluster's status is of its current generation"
+    if cluster_api.endpoint(cluster) is None:
+        return "waiting for spec.controlPlaneEndpoint"
+    return ""
+
+
+def is_status_current(cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the status belongs to the current generation, or the Cluster is provisioned.
+
+    The function `cluster` writes the status right after it has copied an endpoint into the spec. If this function wrote
+    its condition at the same time, one of the two writes would fail with a conflict, so this function waits.
+    """
+    phase, observed = dig(cluster, "status.phase"), dig(cluster, "status.observedGeneration")
+    return phase == "Provisioned" or (phase is not None and observed == dig(cluster, "metadata.generation"))
