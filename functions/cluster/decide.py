@@ -19,7 +19,7 @@ from .conditions import mirror_condition, set_control_plane_initialized
 from .deletion import DELETION_RETRY, reconcile_deletion, wait_for_core
 from .observe import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, check_reference, reconcile_reference
-from .scope import FINALIZER, Scope, status_of
+from .scope import FINALIZER, Scope, status_fields
 
 CORE_RETRY = 30.0
 """Seconds until the next check whether core has observed a change: core's writes do not trigger this function."""
@@ -54,12 +54,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
         reconcile_deletion(scope, observed)
     else:
         scope.set("Deleting", "False", "NotDeleting")
-    return Decision(
-        effects=tuple(scope.effects),
-        status=status_of(scope),
-        kubernetes_events=tuple(scope.kubernetes_events),
-        requeue_after=min(scope.waits, default=None),
-        message="; ".join(scope.errors),
+    fields = status_fields(scope)
+    return scope.decision(
+        *scope.effects, requeue_after=min(scope.waits, default=None), message="; ".join(scope.errors), **fields
     )
 
 

@@ -1,59 +1,77 @@
-"""Decides from the Cluster and the object in an event alone whether `cluster` has nothing to do."""
+"""Decides from the Cluster and the object in an event alone whether `cluster` has nothing to do.
+
+There is no second list of conditions for this: `decide` is asked, about the referenced objects as the event shows them
+or as the Cluster's status records them.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 from shared.api import cluster as cluster_api
-from shared.api.conditions import is_true
-from shared.api.resources import CLUSTER, KIND_CLUSTER
+from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.conditions import get_condition
+from shared.api.resources import KIND_CLUSTER
 from shared.clients import LookupResult
-from shared.effects import would_change
 from shared.event import Event
-from shared.kube import Object, deleting, dig, has_finalizer
+from shared.kube import Object, dig, key_of, owner_reference
 
 from .core import core_state
 from .decide import decide
 from .observe import Observed
-from .scope import FINALIZER
+from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
+
+_NOT_READ = "not read"
+_UNKNOWN = LookupResult("failed", error=_NOT_READ)
+"""What has to be read. A decision that depends on it asks for a repetition."""
 
 
 def is_reconciled(cluster: Object, event: Event) -> bool:
-    """Returns whether the event needs no reconciliation.
-
-    For an infrastructure object, decides on the object in the event, without further reads.
-    """
-    if event.object is None or event.change == "delete" or deleting(cluster):
+    """Returns whether the event needs no reconciliation, as far as that shows without further reads."""
+    if event.object is None or event.change == "delete":
         return False
-    if core_state(cluster, datetime.now(UTC)) == "live":
-        return True
-    if event.kind == CLUSTER.kind:
-        return _is_provisioned(cluster)
+    now = datetime.now(UTC)
+    observed = Observed(
+        cluster,
+        _shown(cluster, event) or _recorded(cluster, INFRASTRUCTURE, cluster_api.infrastructure_ref(cluster)),
+        _recorded(cluster, CONTROL_PLANE, cluster_api.control_plane_ref(cluster)),
+        failure=_NOT_READ,
+        core=core_state(cluster, now),
+    )
+    return decide(observed, now).asks_for_nothing(cluster)
+
+
+def _shown(cluster: Object, event: Event) -> LookupResult | None:
+    """Returns the Cluster's infrastructure object if it is the one in the event."""
     reference = cluster_api.infrastructure_ref(cluster) or {}
-    is_referenced = (reference.get("kind"), reference.get("name")) == (event.kind, event.name)
-    if event.kind != KIND_CLUSTER.kind or not is_referenced or cluster_api.control_plane_ref(cluster):
-        return False
-    found = LookupResult("present", event.kind, event.object, KIND_CLUSTER)
-    decision = decide(Observed(cluster, infrastructure=found), datetime.now(UTC))
-    return (
-        not decision.effects
-        and decision.requeue_after is None
-        and not would_change(cluster.get("status") or {}, decision.status)
-    )
+    if event.kind != KIND_CLUSTER.kind or (reference.get("kind"), reference.get("name")) != (event.kind, event.name):
+        return None
+    return LookupResult("present", event.kind, event.object, KIND_CLUSTER)
 
 
-def _is_provisioned(cluster: Object) -> bool:
-    """Returns whether the status shows a provisioned Cluster of the current generation, or reports its pause."""
-    if cluster_api.is_paused(cluster):
-        return is_true(dig(cluster, "status.conditions", []), "Paused")
-    return (
-        has_finalizer(cluster, FINALIZER)
-        and dig(cluster, "status.observedGeneration") == cluster["metadata"].get("generation")
-        and dig(cluster, "status.phase") == "Provisioned"
-        and not is_true(dig(cluster, "status.conditions", []), "Paused")
-        and is_true(dig(cluster, "status.conditions", []), "InfrastructureReady")
-        and (
-            cluster_api.control_plane_ref(cluster) is None
-            or is_true(dig(cluster, "status.conditions", []), "ControlPlaneAvailable")
-        )
-    )
+def _recorded(cluster: Object, role: Role, reference: Object | None) -> LookupResult:
+    """Returns the referenced object as the Cluster's status records it, once it is ready and has nothing more to give.
+
+    Until then it is unknown: most kinds of such objects are not watched, so each event is a reason to read them.
+    """
+    if reference is None:
+        return LookupResult("unreferenced")
+    mirrored = get_condition(dig(cluster, "status.conditions"), role.condition) or {}
+    if mirrored.get("status") != "True" or dig(cluster, "status.phase") != "Provisioned":
+        return _UNKNOWN
+    is_topology = dig(cluster, "spec.topology") is not None
+    obj: Object = {
+        "apiVersion": reference.get("apiVersion") or f"{reference.get('apiGroup')}/v1",
+        "kind": reference["kind"],
+        "metadata": {
+            "name": reference["name"],
+            "labels": {CLUSTER_NAME_LABEL: key_of(cluster).name},
+            "ownerReferences": [owner_reference(cluster, controller=is_topology)],
+        },
+        "status": {
+            "initialization": {"provisioned": True, "controlPlaneInitialized": True},
+            "failureDomains": dig(cluster, "status.failureDomains"),
+            "conditions": [{**mirrored, "type": role.mirrored}],
+        },
+    }
+    return LookupResult("present", reference["kind"], obj)

@@ -42,8 +42,8 @@ class Scope(StatusBuilder):
         return self.initialization.get("infrastructureProvisioned") is True
 
 
-def status_of(scope: Scope) -> Object:
-    """Returns the status of the Cluster, and adds an event if its phase changes."""
+def status_fields(scope: Scope) -> Object:
+    """Returns the fields of the status beside the conditions, and adds an event if the phase changes."""
     new = phase(scope.cluster, provisioned=scope.provisioned, endpoint=scope.endpoint is not None)
     if new != dig(scope.cluster, "status.phase", "Pending"):  # Pending is the initial phase, which needs no event
         scope.add_event(new, f"Cluster {scope.cluster['metadata']['name']} is {new}")
@@ -53,7 +53,7 @@ def status_of(scope: Scope) -> Object:
         fields["failureDomains"] = scope.failure_domains or None
     if not scope.errors:
         fields["observedGeneration"] = scope.generation
-    return scope.status(**fields)
+    return fields
 
 
 def phase(cluster: Object, *, provisioned: bool, endpoint: bool) -> str:

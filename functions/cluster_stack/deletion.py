@@ -28,12 +28,8 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
         return Decision(effects=(RemoveFinalizer(CLUSTER_STACK, stack, FINALIZER),), message="finalized")
     lines = [f"{key_of(release).name}{_blocked_reason(release)}" for release in observed.releases]
     builder.set_false(RELEASES, "Deleting", f"waiting for releases to be deleted: {'; '.join(lines)}")
-    return Decision(
-        effects=tuple(Delete(CLUSTER_STACK_RELEASE, r) for r in observed.releases if not deleting(r)),
-        status=builder.status(),
-        requeue_after=DELETION_RETRY,
-        message="waiting for releases to be deleted",
-    )
+    effects = [Delete(CLUSTER_STACK_RELEASE, r) for r in observed.releases if not deleting(r)]
+    return builder.decision(*effects, requeue_after=DELETION_RETRY, message="waiting for releases to be deleted")
 
 
 def _blocked_reason(release: Object) -> str:

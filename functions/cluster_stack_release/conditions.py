@@ -30,13 +30,8 @@ def decide_failure(
 ) -> Decision:
     """Reports a failure in a condition and an event; `fields` are further fields of the status."""
     builder.set_false(condition, reason, message, "Error", event_type="Warning")
-    return Decision(
-        effects=finalizer_effects(builder),
-        status=builder.status(**fields or {}),
-        kubernetes_events=tuple(builder.kubernetes_events),
-        requeue_after=requeue_after,
-        message=message,
-    )
+    effects = finalizer_effects(builder)
+    return builder.decision(*effects, requeue_after=requeue_after, message=message, **fields or {})
 
 
 def finalizer_effects(builder: V1Beta1StatusBuilder) -> tuple[Effect, ...]:

@@ -52,8 +52,7 @@ def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> De
         decision = decide_failure(builder, DOWNLOADED, missing.reason, missing.message)
     else:
         builder.set_false(DOWNLOADED, missing.reason, missing.message)
-        effects, status = finalizer_effects(builder), builder.status()
-        decision = Decision(effects, status, requeue_after=ASSETS_RETRY, message=missing.message)
+        decision = builder.decision(*finalizer_effects(builder), requeue_after=ASSETS_RETRY, message=missing.message)
     namespace = key_of(builder.obj).namespace
     request = missing.fetch_request(
         builder.obj, namespace, builder.now, source="/cluster_stack_release", every=FAILURE_RETRY
@@ -72,9 +71,7 @@ def _not_provided(builder: V1Beta1StatusBuilder, observed: Observed, assets: Ass
     else:
         message = f"{what} is not ready yet"
     builder.set_false(PROVIDER, "ProcessOngoing", message)
-    return Decision(
-        effects=finalizer_effects(builder),
-        status=builder.status(kubernetesVersion=assets.kubernetes),
-        requeue_after=PROVIDER_RETRY,
-        message=message,
+    effects = finalizer_effects(builder)
+    return builder.decision(
+        *effects, requeue_after=PROVIDER_RETRY, message=message, kubernetesVersion=assets.kubernetes
     )

@@ -28,16 +28,13 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
     if observed.management is None:
         message = f"cannot determine which Clusters use its ClusterClass: {observed.failure}"
         builder.set_false(DELETED, "ClustersNotReadable", message, "Error", event_type="Warning")
-        kubernetes_events = tuple(builder.kubernetes_events)
-        return Decision(
-            status=builder.status(), kubernetes_events=kubernetes_events, requeue_after=IN_USE_RETRY, message=message
-        )
+        return builder.decision(requeue_after=IN_USE_RETRY, message=message)
     if observed.users:
         names = ", ".join(str(user) for user in observed.users[:5])
         more = f" and {len(observed.users) - 5} more" if len(observed.users) > 5 else ""
         message = f"its ClusterClass is used by Cluster {names}{more}"
         builder.set_false(DELETED, "ClusterClassInUse", message)
-        return Decision(status=builder.status(), requeue_after=IN_USE_RETRY, message=message)
+        return builder.decision(requeue_after=IN_USE_RETRY, message=message)
     effects: list[Effect] = []
     prune = tuple(entry for entry in release_inventory(release) if entry.identity not in observed.claimed)
     if prune:
@@ -58,4 +55,4 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
         if not deleting(provider.object):
             effects.append(Delete(provider.resource, provider.object))
     builder.set_false(PROVIDER, "Deleting", message)
-    return Decision(tuple(effects), builder.status(), requeue_after=PROVIDER_RETRY, message=message)
+    return builder.decision(*effects, requeue_after=PROVIDER_RETRY, message=message)

@@ -2,48 +2,77 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from functions.cluster.decide import decide
+from functions.cluster.observe import Observed
 from functions.cluster.scope import FINALIZER
 from functions.sweep.function import not_reconciled
 from shared.api.cluster import PAUSED_ANNOTATION
+from shared.api.conditions import set_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.kube import Object
+from shared.clients import LookupResult
+from shared.kube import Object, dig, owner_reference
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINT = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
-READY = [{"type": "InfrastructureReady", "status": "True"}]
-MINTED = [*READY, {"type": "KubeconfigAvailable", "status": "True"}]
-WAITING = [*READY, {"type": "KubeconfigAvailable", "status": "False", "reason": "WaitingForCA"}]
-PAUSED = [{"type": "Paused", "status": "True"}]
+MINTED = {"KubeconfigAvailable": ("True", "Generated")}
+WAITING = {"KubeconfigAvailable": ("False", "WaitingForCA")}
+PAUSE = {"annotations": {PAUSED_ANNOTATION: ""}}
 CONTROL_PLANE = {
     "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "demo"}
 }
 
 
-METADATA = {"name": "demo", "namespace": "default", "generation": 1, "finalizers": [FINALIZER]}
-
-
-def conditions(**statuses: str) -> list[Object]:
-    return [{"type": type_, "status": status} for type_, status in statuses.items()]
-
-
-def cluster(spec: Object | None = None, *, metadata: Object | None = None, **status: Any) -> Object:
-    return {
+def cluster(
+    spec: Object | None = None,
+    *,
+    metadata: Object | None = None,
+    conditions: dict[str, tuple[str, str]] | None = None,
+    reconciled: bool = True,
+    **status: Any,
+) -> Object:
+    """Returns a Cluster as `cluster` leaves it, with more conditions and other fields of the status."""
+    obj: Object = {
         "apiVersion": CLUSTER.api_version,
         "kind": CLUSTER.kind,
         "metadata": {
             "name": "demo",
             "namespace": "default",
+            "uid": "u",
             "generation": 1,
-            "finalizers": ["cluster.cluster.x-k8s.io"],
+            "finalizers": [FINALIZER],
             **(metadata or {}),
         },
         "spec": spec or {},
-        "status": {"phase": "Provisioned", "observedGeneration": 1, "conditions": READY, **status},
+        "status": {},
     }
+    if reconciled:
+        control_plane = LookupResult("unreferenced")
+        if dig(obj, "spec.controlPlaneRef"):
+            control_plane = LookupResult("present", "KubeadmControlPlane", initialized(obj))
+        obj["status"] |= decide(Observed(obj, control_plane=control_plane), NOW).status or {}
+    obj["status"] |= status
+    for type_, (value, reason) in (conditions or {}).items():
+        before = dig(obj, "status.conditions", [])
+        obj["status"]["conditions"] = set_condition(before, type_, value, reason, now=NOW, observed_generation=1)
+    return obj
+
+
+def initialized(obj: Object) -> Object:
+    return {
+        "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+        "kind": "KubeadmControlPlane",
+        "metadata": {"name": "demo", "ownerReferences": [owner_reference(obj)]},
+        "status": {"initialization": {"controlPlaneInitialized": True}},
+    }
+
+
+READY = ENDPOINT | CONTROL_PLANE
 
 
 @pytest.mark.parametrize(
@@ -51,28 +80,22 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
     [
         (False, cluster()),
         (True, cluster(phase="Provisioning")),
-        (True, cluster(phase=None)),
+        (True, cluster(reconciled=False)),
         (True, cluster(observedGeneration=0)),
         (True, cluster(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})),
         (True, cluster(ENDPOINT)),
         (True, cluster(ENDPOINT, conditions=WAITING)),
         (False, cluster(ENDPOINT, conditions=MINTED)),
-        (True, cluster(ENDPOINT | CONTROL_PLANE)),
-        (
-            False,
-            cluster(CONTROL_PLANE, conditions=conditions(InfrastructureReady="True", ControlPlaneAvailable="True")),
-        ),
-        (True, cluster(conditions=conditions(InfrastructureReady="False"))),
-        (
-            True,
-            cluster(CONTROL_PLANE, conditions=conditions(InfrastructureReady="True", ControlPlaneAvailable="Unknown")),
-        ),
-        (False, cluster(conditions=[*READY, *conditions(Other="False")])),
-        (False, cluster(ENDPOINT, metadata={"annotations": {PAUSED_ANNOTATION: ""}}, conditions=PAUSED)),
-        (True, cluster(ENDPOINT, metadata={"annotations": {PAUSED_ANNOTATION: ""}})),
+        (True, cluster(CONTROL_PLANE)),
+        (False, cluster(READY)),
+        (True, cluster(READY, conditions={"InfrastructureReady": ("False", "NotReady")})),
+        (True, cluster(READY, conditions={"ControlPlaneAvailable": ("Unknown", "InternalError")})),
+        (False, cluster(conditions={"Other": ("False", "Why")})),
+        (False, cluster(ENDPOINT, metadata=PAUSE)),
+        (True, cluster(ENDPOINT, metadata=PAUSE, reconciled=False)),
     ],
     ids=[
-        "provisioned",
+        "reconciled",
         "provisioning",
         "never reconciled",
         "changed after the last reconciliation",
@@ -80,7 +103,7 @@ def cluster(spec: Object | None = None, *, metadata: Object | None = None, **sta
         "without kubeconfig",
         "waiting for its CA",
         "with kubeconfig",
-        "control plane not looked at",
+        "endpoint is unknown",
         "references are ready",
         "infrastructure is not ready",
         "control plane is unknown",
@@ -98,7 +121,7 @@ STACK = {"topology": {"classRef": {"name": "docker-ferrol-1-27-v1"}}}
 
 def addon(release: str = "docker-ferrol-1-27-v1", *, reason: str = "") -> Object:
     """Returns an addon that is applied, or whose ClusterReady is False for this reason."""
-    status = conditions(Ready="True", HelmChartApplied="True", ClusterReady="True")
+    status = [{"type": one, "status": "True"} for one in ("Ready", "HelmChartApplied", "ClusterReady")]
     if reason:
         status[-1] = {"type": "ClusterReady", "status": "False", "reason": reason}
     return {
@@ -117,9 +140,9 @@ def addon(release: str = "docker-ferrol-1-27-v1", *, reason: str = "") -> Object
         (False, cluster(STACK), [addon()]),
         (True, cluster(STACK), [addon("docker-ferrol-1-27-v0")]),
         (False, cluster({"topology": {"classRef": {"name": "quick-start"}}}), []),
-        (False, cluster({**STACK, "paused": True}, conditions=PAUSED), []),
-        (False, cluster({**STACK, "paused": True}, conditions=PAUSED), [addon(reason="Paused")]),
-        (True, cluster({**STACK, "paused": True}, conditions=PAUSED), [addon()]),
+        (False, cluster({**STACK, "paused": True}), []),
+        (False, cluster({**STACK, "paused": True}), [addon(reason="Paused")]),
+        (True, cluster({**STACK, "paused": True}), [addon()]),
     ],
     ids=["no addon", "applied", "earlier class", "no stack", "paused", "pause reported", "pause not reported"],
 )

@@ -1,0 +1,308 @@
+"""An object that a function takes for reconciled asks for nothing: its decision on what it would read is empty.
+
+The cases are generated: an object is reconciled in each world until it settles; then the object, but not the world, is
+changed in every way in which it could be found after a lost write or a change by a user. What the status
+records of other objects stays: their changes are events of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+
+from functions import catalog
+from functions.cluster import decide as cluster_decide
+from functions.cluster.core import core_state
+from functions.cluster.observe import Observed as ObservedCluster
+from functions.kind_cluster import decide as kind_cluster_decide
+from functions.kind_cluster.observe import Observed as ObservedKindCluster
+from functions.kind_cluster.runtime import Instance
+from functions.kind_cluster.triggers import FINALIZER as KIND_FINALIZER
+from functions.kubeconfig import decide as kubeconfig_decide
+from functions.kubeconfig.admin_kubeconfig import CA
+from functions.kubeconfig.need import why_not_now
+from functions.kubeconfig.observe import Observed as ObservedKubeconfig
+from shared.api.cluster import PAUSED_ANNOTATION
+from shared.api.conditions import rfc3339
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.clients import LookupResult
+from shared.effects import Patch
+from shared.event import Event, change_event
+from shared.kube import Object, Resource, dig
+from shared.runtime import Decision
+
+NOW = datetime.now(UTC)
+NAME = {"name": "demo", "namespace": "ns"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An object, an event about it or about an object beside it, and the decision on what would be read."""
+
+    primary: Object
+    event: Event
+    decision: Decision
+
+
+def merged(obj: Any, patch: Any) -> Any:
+    """Returns the object after a merge patch."""
+    if not isinstance(patch, dict):
+        return patch
+    base = dict(obj) if isinstance(obj, dict) else {}
+    new = base | {name: merged(base.get(name), value) for name, value in patch.items()}
+    return {name: value for name, value in new.items() if value is not None}
+
+
+def events(resource: Resource, obj: Object) -> Iterator[Event]:
+    yield change_event(obj, "add", source="/test")
+    yield change_event(obj, "update", source="/test", reference=True)
+
+
+_MIRRORED = {"failureDomains"}
+"""Fields of a status that are copied from another object."""
+
+
+def changed(obj: Object) -> Iterator[Object]:
+    """Yields the object as it is, and with one change each."""
+
+    def patched(*patches: Object) -> Object:
+        found = deepcopy(obj)
+        for patch in patches:
+            found = merged(found, patch)
+        return found
+
+    new_generation: Object = {"metadata": {"generation": dig(obj, "metadata.generation", 1) + 1}}
+    yield obj
+    yield patched({"metadata": {"annotations": {"mine": "x"}, "labels": {"mine": "x"}}})
+    yield patched({"metadata": {"annotations": {PAUSED_ANNOTATION: ""}}})
+    yield patched({"metadata": {"finalizers": None}})
+    yield patched({"metadata": {"deletionTimestamp": rfc3339(NOW)}})
+    yield patched({"metadata": {"deletionTimestamp": rfc3339(NOW), "finalizers": ["other"]}})
+    yield patched(new_generation)
+    yield patched(new_generation, {"spec": {"paused": True}})
+    yield patched({"status": None})
+    conditions = dig(obj, "status.conditions", [])
+    for field in set(obj.get("status") or {}) - _MIRRORED:
+        yield patched({"status": {field: None}})
+    for number, condition in enumerate(conditions):
+        others = conditions[:number] + conditions[number + 1 :]
+        yield patched({"status": {"conditions": others}})
+        for status in {"True", "False", "Unknown"} - {condition["status"]}:
+            if status != "True":  # a write that nobody made
+                yield patched({"status": {"conditions": [*others, {**condition, "status": status}]}})
+    foreign = {"type": "Foreign", "status": "False", "reason": "r", "lastTransitionTime": rfc3339(NOW)}
+    yield patched({"status": {"conditions": [*conditions, foreign]}})
+
+
+# -- cluster -------------------------------------------------------------------------------------------------------
+
+LONG_AGO = rfc3339(NOW - timedelta(hours=1))
+
+
+def cluster(spec: Object, **metadata: Any) -> Object:
+    own = {**NAME, "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": LONG_AGO, **metadata}
+    return {"apiVersion": CLUSTER.api_version, "kind": CLUSTER.kind, "metadata": own, "spec": spec}
+
+
+def referenced(kind: Resource, ready: str, status: Object, spec: Object | None = None, **metadata: Any) -> LookupResult:
+    conditions = [{"type": type_, "status": ready, "reason": "R", "message": "m"} for type_ in ("Ready", "Available")]
+    obj: Object = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {**NAME, "uid": kind.kind, "resourceVersion": "1", **metadata},
+        "spec": spec or {},
+        "status": {**status, **({"conditions": conditions} if ready else {})},
+    }
+    return LookupResult("present", kind.kind, obj, kind)
+
+
+HOST: Object = {"controlPlaneEndpoint": {"host": "h", "port": 6443}}
+DONE: Object = {"initialization": {"provisioned": True, "controlPlaneInitialized": True}}
+DOMAINS: Object = {**DONE, "failureDomains": {"b": {"controlPlane": True}, "a": {}}}
+FOREIGN = {"ownerReferences": [{"apiVersion": CLUSTER.api_version, "kind": "Cluster", "name": "other", "uid": "o"}]}
+
+
+CONTROL_PLANE_KIND = Resource("g", "v1", "ControlPlane", "controlplanes")
+
+
+def worlds(kind: Resource) -> Iterator[LookupResult]:
+    yield LookupResult("absent", kind.kind)
+    yield LookupResult("failed", kind.kind, error="HTTP 500")
+    for ready, status, spec in product(("", "True", "False"), ({}, DONE, DOMAINS), ({}, HOST)):
+        yield referenced(kind, ready, status, spec)
+    yield referenced(kind, "True", DONE, HOST, **FOREIGN)
+    yield referenced(kind, "True", DONE, HOST, deletionTimestamp=rfc3339(NOW))
+
+
+def clusters() -> Iterator[tuple[Object, LookupResult, LookupResult]]:
+    """Yields each Cluster with its infrastructure and control-plane object."""
+    unreferenced = [LookupResult("unreferenced")]
+    own_host: list[Object] = [{}, HOST]
+    topologies: list[Object] = [{}, {"topology": {"classRef": {"name": "c"}}}]
+    for topology, host, has_infrastructure, has_control_plane in product(
+        topologies, own_host, (False, True), (False, True)
+    ):
+        spec = {**topology, **host}
+        if has_infrastructure:
+            spec["infrastructureRef"] = {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": "demo"}
+        if has_control_plane:
+            spec["controlPlaneRef"] = {"apiGroup": "g", "kind": CONTROL_PLANE_KIND.kind, "name": "demo"}
+        found = list(worlds(KIND_CLUSTER)) if has_infrastructure else unreferenced
+        beside = list(worlds(CONTROL_PLANE_KIND)) if has_control_plane else unreferenced
+        step = 4 if has_infrastructure and has_control_plane else 1
+        for infrastructure, control_plane in product(found[::step], beside[::step]):
+            yield cluster(spec), deepcopy(infrastructure), deepcopy(control_plane)
+
+
+def read_cluster(obj: Object, infrastructure: LookupResult, control_plane: LookupResult) -> ObservedCluster:
+    core = core_state(obj, NOW)
+    if core in ("live", "late"):
+        return ObservedCluster(obj, core=core)
+    return ObservedCluster(obj, infrastructure, control_plane, core=core)
+
+
+def settled_cluster(obj: Object, infrastructure: LookupResult, control_plane: LookupResult) -> Object:
+    """Reconciles until nothing changes, as the API server and the runtime would store it."""
+    references = [one for one in (infrastructure, control_plane) if one.object is not None]
+    for _ in range(4):
+        decision = cluster_decide.decide(read_cluster(obj, infrastructure, control_plane), NOW)
+        generation = obj["metadata"]["generation"]
+        for effect in decision.effects:
+            assert isinstance(effect, Patch)
+            if effect.resource == CLUSTER:
+                obj = merged(obj, effect.patch)
+                obj["metadata"]["generation"] += "spec" in effect.patch
+            for one in references:
+                if effect.obj is one.object:
+                    (one.object or {}).update(merged(one.object, effect.patch))
+        if obj["metadata"]["generation"] == generation:
+            obj = merged(obj, {"status": decision.status})
+    return obj
+
+
+def of_core(obj: Object, generation: int, by: str) -> Object:
+    """Returns the Cluster with a condition that Cluster API core wrote at a generation."""
+    entry = {"type": "Available", "status": "True", "observedGeneration": generation}
+    found = merged(obj, {"status": {"conditions": [*dig(obj, "status.conditions", []), entry]}})
+    fields = [{"manager": "kubectl", "time": by, "fieldsV1": {"f:spec": {}}}]
+    return dict(merged(found, {"metadata": {"managedFields": fields, "generation": 2}}))
+
+
+def cluster_cases() -> Iterator[Case]:
+    for obj, infrastructure, control_plane in clusters():
+        settled = settled_cluster(obj, infrastructure, control_plane)
+        for found in (
+            *changed(settled),
+            obj,
+            of_core(settled, 2, LONG_AGO),
+            of_core(settled, 1, LONG_AGO),
+            of_core(settled, 1, rfc3339(NOW)),
+        ):
+            decision = cluster_decide.decide(read_cluster(found, infrastructure, control_plane), NOW)
+            of_infrastructure = events(KIND_CLUSTER, infrastructure.object) if infrastructure.object else ()
+            other = merged(referenced(KIND_CLUSTER, "True", DONE).object, {"metadata": {"name": "other"}})
+            for event in (*events(CLUSTER, found), *of_infrastructure, *events(KIND_CLUSTER, other)):
+                yield Case(found, event, decision)
+
+
+# -- kubeconfig ----------------------------------------------------------------------------------------------------
+
+
+def kubeconfig_cases() -> Iterator[Case]:
+    ours: Object = {"metadata": {"ownerReferences": [{"uid": "u"}]}}
+    status: Object = {"phase": "Provisioned", "observedGeneration": 1}
+    controlled = {"controlPlaneRef": {"kind": "K", "name": "k"}}
+    for existing, ca, spec, phase in product(
+        (None, ours, {"metadata": {}}),
+        (None, "tls.key is missing", CA(b"c", b"k")),
+        ({}, HOST, {**HOST, **controlled}),
+        ("Pending", "Provisioned"),
+    ):
+        obj = {**cluster(spec), "status": {**status, "phase": phase}}
+        created = existing or (ours if isinstance(ca, CA) and not why_not_now(obj) else None)
+        settled = merged(obj, {"status": kubeconfig_decide.decide(ObservedKubeconfig(obj, existing, ca), NOW).status})
+        secret = {"apiVersion": "v1", "kind": SECRET.kind, "metadata": {**NAME, "name": "demo-kubeconfig"}}
+        for found in (*changed(settled), obj):
+            # A Secret that is deleted or replaced is an event of its own.
+            recorded = {"present": created, "deleted": None}
+            for state, secret_now in recorded.items():
+                decision = kubeconfig_decide.decide(ObservedKubeconfig(found, secret_now, ca), NOW)
+                if state == "present":
+                    for event in events(CLUSTER, found):
+                        yield Case(found, event, decision)
+                for event in events(SECRET, secret):
+                    yield Case(found, event, decision)
+
+
+# -- kind_cluster --------------------------------------------------------------------------------------------------
+
+
+def kind_cluster_cases() -> Iterator[Case]:
+    phases = ("absent", "starting", "ready", "failed", "unknown")
+    for phase, finalizers in product(phases, ([], [KIND_FINALIZER])):
+        found = referenced(KIND_CLUSTER, "", {}, {"clusterName": "dev"}, finalizers=finalizers).object or {}
+        instance = Instance(phase, "no room", "h", 1, (b"c", b"k"), b"x")
+        status = kind_cluster_decide.decide(ObservedKindCluster(found, instance), NOW).status
+        for obj in changed(merged(found, {"status": status})):
+            decision = kind_cluster_decide.decide(ObservedKindCluster(obj, instance), NOW)
+            for event in (*events(KIND_CLUSTER, obj), *events(CLUSTER, cluster({}))):
+                yield Case(obj, event, decision)
+
+
+CASES: dict[str, Callable[[], Iterator[Case]]] = {
+    "cluster": cluster_cases,
+    "kubeconfig": kubeconfig_cases,
+    "kind_cluster": kind_cluster_cases,
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reconciled_object_asks_for_nothing(name: str) -> None:
+    is_reconciled = catalog.triggers()[name].is_reconciled
+    assert is_reconciled is not None
+    counts: Counter[bool] = Counter()
+    for case in CASES[name]():
+        found = is_reconciled(case.primary, case.event)
+        counts[found] += 1
+        if found:
+            assert case.decision.asks_for_nothing(case.primary), f"{case.event}\n{case.primary}\n{case.decision}"
+    assert min(counts[True], counts[False]) >= 4, "the cases are no test"
+
+
+# -- settled objects cost no request -------------------------------------------------------------------------------
+
+READY = referenced(KIND_CLUSTER, "", DOMAINS, HOST)
+CONTROL_PLANE = referenced(CONTROL_PLANE_KIND, "True", DONE)
+TO_KIND: Object = {"infrastructureRef": {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": "demo"}}
+TO_CONTROL_PLANE: Object = {"controlPlaneRef": {"apiGroup": "g", "kind": CONTROL_PLANE_KIND.kind, "name": "demo"}}
+UNREFERENCED = LookupResult("unreferenced")
+
+
+@pytest.mark.parametrize(
+    ("obj", "infrastructure", "control_plane"),
+    [
+        pytest.param(cluster({}), UNREFERENCED, UNREFERENCED, id="without references"),
+        pytest.param(cluster(HOST), UNREFERENCED, UNREFERENCED, id="with an endpoint of its own"),
+        pytest.param(
+            cluster({"topology": {"classRef": {"name": "c"}}}), UNREFERENCED, UNREFERENCED, id="no topology controller"
+        ),
+        pytest.param(cluster(TO_KIND), READY, UNREFERENCED, id="provisioned"),
+        pytest.param(cluster(TO_KIND | TO_CONTROL_PLANE), READY, CONTROL_PLANE, id="with a control plane"),
+        pytest.param(cluster(TO_KIND | {"paused": True}), READY, UNREFERENCED, id="paused"),
+    ],
+)
+def test_settled_cluster_is_reconciled_at_no_request(
+    obj: Object, infrastructure: LookupResult, control_plane: LookupResult
+) -> None:
+    settled = settled_cluster(obj, deepcopy(infrastructure), deepcopy(control_plane))
+    is_reconciled = catalog.triggers()["cluster"].is_reconciled
+    assert is_reconciled is not None
+    assert is_reconciled(settled, change_event(settled, "update", source="/test"))
+    assert not is_reconciled(obj, change_event(obj, "add", source="/test"))
