@@ -55,7 +55,8 @@ def cluster(
         control_plane = LookupResult("unreferenced")
         if dig(obj, "spec.controlPlaneRef"):
             control_plane = LookupResult("present", "KubeadmControlPlane", initialized(obj))
-        obj["status"] |= decide(Observed(obj, control_plane=control_plane), NOW).status or {}
+        reported = decide(Observed(obj, control_plane=control_plane), NOW).status or {}
+        obj["status"] |= {name: value for name, value in reported.items() if value is not None}
     obj["status"] |= status
     for type_, (value, reason) in (conditions or {}).items():
         before = dig(obj, "status.conditions", [])
