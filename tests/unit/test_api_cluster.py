@@ -140,42 +140,6 @@ def test_times_of_an_object_have_a_time_zone(text: str | None, time: datetime | 
     assert cluster_api.deleted_at({"metadata": {"deletionTimestamp": text}}) == time
 
 
-ENDPOINT = {"host": "1.2.3.4", "port": 6443}
-AVAILABLE = {"type": "KubeconfigAvailable", "status": "True"}
-GOING = {"deletionTimestamp": "2026-03-01T12:00:00Z"}
-
-
-@pytest.mark.parametrize(
-    ("cluster", "wanted", "lacking"),
-    [
-        pytest.param(spec(controlPlaneEndpoint=ENDPOINT), True, True, id="endpoint without kubeconfig"),
-        pytest.param(spec(), True, False, id="no endpoint yet"),
-        pytest.param(
-            spec(controlPlaneEndpoint=ENDPOINT) | status(conditions=[AVAILABLE]), True, False, id="kubeconfig exists"
-        ),
-        pytest.param(
-            spec(controlPlaneEndpoint=ENDPOINT) | status(conditions=[AVAILABLE | {"status": "False"}]),
-            True,
-            True,
-            id="kubeconfig deleted",
-        ),
-        pytest.param(spec(controlPlaneEndpoint=ENDPOINT, paused=True), False, False, id="paused"),
-        pytest.param(
-            spec(controlPlaneEndpoint=ENDPOINT, controlPlaneRef={"kind": "K", "name": "k"}),
-            False,
-            False,
-            id="a control-plane provider creates its own",
-        ),
-        pytest.param(
-            spec(controlPlaneEndpoint=ENDPOINT) | {"metadata": {"name": "c", **GOING}}, False, False, id="being deleted"
-        ),
-    ],
-)
-def test_cluster_lacks_a_kubeconfig_that_can_be_created(cluster: Any, wanted: bool, lacking: bool) -> None:
-    assert cluster_api.wants_kubeconfig(cluster) is wanted
-    assert cluster_api.lacks_kubeconfig(cluster) is lacking
-
-
 @pytest.mark.parametrize(
     ("accessor", "obj", "expected"),
     [

@@ -18,6 +18,7 @@ from functions.kubeconfig.admin_kubeconfig import CA as Authority
 from functions.kubeconfig.admin_kubeconfig import create_admin_kubeconfig, server_url
 from functions.kubeconfig.decide import CreateKubeconfig, decide
 from functions.kubeconfig.observe import Observed, observe
+from functions.kubeconfig.reconciled import is_reconciled
 from functions.kubeconfig.triggers import cluster_of
 from shared.api.conditions import get_condition
 from shared.api.resources import SECRET
@@ -220,6 +221,40 @@ def test_created_secret_follows_cluster_api_contract() -> None:
     user = yaml.safe_load(base64.b64decode(body["data"]["value"]))["users"][0]["user"]
     certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
     assert certificate.not_valid_after_utc == NOW + timedelta(days=365)
+
+
+AVAILABLE = {"type": "KubeconfigAvailable", "status": "True", "reason": "Generated"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "condition", "reconciled"),
+    [
+        pytest.param({}, None, False, id="endpoint without kubeconfig"),
+        pytest.param({"controlPlaneEndpoint": {}}, None, True, id="no endpoint yet"),
+        pytest.param({}, AVAILABLE, True, id="kubeconfig exists"),
+        pytest.param({}, AVAILABLE | {"reason": "UserProvided"}, False, id="reported in other words"),
+        pytest.param({}, AVAILABLE | {"status": "False"}, False, id="no kubeconfig"),
+        pytest.param({"paused": True}, None, True, id="paused"),
+        pytest.param(
+            {"controlPlaneRef": {"kind": "K", "name": "k"}}, None, True, id="task of a control-plane provider"
+        ),
+    ],
+)
+def test_cluster_event_shows_whether_a_kubeconfig_is_to_be_created(
+    spec: Object, condition: Object | None, reconciled: bool
+) -> None:
+    obj = cluster(**spec)
+    written = (decide(Observed(obj, OURS), NOW).status or {}).get("conditions", [])
+    obj["status"]["conditions"] = [{**written[0], **condition}] if condition and written else []
+    assert is_reconciled(obj, change_event(obj, "update", source="/test")) is reconciled
+
+
+def test_event_of_a_secret_is_a_reason_to_read_it_while_a_kubeconfig_is_needed() -> None:
+    obj = cluster()
+    obj["status"] |= decide(Observed(obj, OURS), NOW).status or {}
+    event = change_event(secret({}, namespace="ns"), "delete", source="/test")
+    assert not is_reconciled(obj, event)
+    assert is_reconciled(cluster(paused=True), event)
 
 
 @pytest.mark.parametrize(
