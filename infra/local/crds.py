@@ -10,24 +10,21 @@ from shared import bounded_yaml
 from shared.api.provider import PROVIDER_LABEL
 from shared.effects import MANAGER
 from shared.kube import Client, Key, Object, dig
-from shared.kube.crds import CRD, await_established
+from shared.kube.crds import CRD, definitions, install_definitions
 
 FOLDER = Path(__file__).parents[1] / "crds"
 
 
 def load(folder: Path = FOLDER) -> list[Object]:
     """Returns the CRDs in the YAML files of a folder."""
-    documents = (doc for file in sorted(folder.glob("*.yaml")) for doc in bounded_yaml.load_all(file.read_text()))
-    return [doc for doc in documents if doc and doc.get("kind") == CRD.kind]
+    return [
+        crd for file in sorted(folder.glob("*.yaml")) for crd in definitions(bounded_yaml.load_all(file.read_text()))
+    ]
 
 
 def install(client: Client, crds: Iterable[Object]) -> None:
     """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError`."""
-    crds = list(crds)
-    for crd in crds:
-        client.apply(CRD, crd, manager=MANAGER)
-    for crd in crds:
-        await_established(client, crd["metadata"]["name"])
+    install_definitions(client, list(crds), manager=MANAGER)
 
 
 def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:

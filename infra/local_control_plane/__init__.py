@@ -6,9 +6,11 @@ nothing of Cluster API. `binaries` finds the executables; it is imported separat
 `cryptography`, which is too slow to load for a call of `status`.
 """
 
+from infra.local_control_plane.control_plane import ControlPlane
 from infra.local_control_plane.instance import (
     ControlPlaneError,
     Status,
+    add_user,
     kubeconfig,
     load_ca,
     remove,
@@ -17,4 +19,15 @@ from infra.local_control_plane.instance import (
     stop,
 )
 
-__all__ = ["ControlPlaneError", "Status", "kubeconfig", "load_ca", "remove", "start", "status", "stop"]
+__all__ = [
+    "ControlPlane",
+    "ControlPlaneError",
+    "Status",
+    "add_user",
+    "kubeconfig",
+    "load_ca",
+    "remove",
+    "start",
+    "status",
+    "stop",
+]

@@ -1,7 +1,7 @@
 """Creates the certificates and kubeconfigs in an instance's directory once; restarts keep them."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,10 +63,18 @@ def save_ca(layout: Layout, ca: "CertificateAuthority") -> None:
     _save(layout, "ca", ca)
 
 
-def write_kubeconfig(layout: Layout, url: str, owner: str = "admin") -> None:
-    """Writes the kubeconfig of `owner` for the server at `url`, with inline certificates. Keeps one with that URL."""
+def issue_user(layout: Layout, name: str, groups: Iterable[str]) -> None:
+    """Issues a client certificate for a user with these groups, for `write_kubeconfig` with the owner `user-<name>`."""
+    _save(layout, f"user-{name}", load_ca(layout).issue(name, groups))
+
+
+def write_kubeconfig(layout: Layout, url: str, owner: str = "admin", *, renew: bool = False) -> None:
+    """Writes the kubeconfig of `owner` for the server at `url`, with inline certificates.
+
+    Unless `renew` is set, one with that URL is kept.
+    """
     target = layout.kubeconfig_of(owner)
-    if target.exists() and f"server: {url}\n" in target.read_text():
+    if not renew and target.exists() and f"server: {url}\n" in target.read_text():
         return
     import yaml
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -174,6 +174,21 @@ def kubeconfig(directory: Path) -> Path:
     Its context has the name of the directory.
     """
     return _layout(directory).kubeconfig
+
+
+def add_user(directory: Path, name: str, groups: Iterable[str] = ()) -> Path:
+    """Returns the kubeconfig of a new user of the instance with these groups. The user's certificate is issued anew.
+
+    Raises ControlPlaneError if the instance never was ready, ValueError for a name that is no file name.
+    """
+    if not name or name.startswith(".") or os.sep in name or name == "admin":
+        raise ValueError(f"{name!r} must be a file name that does not begin with a dot, and not admin")
+    layout, url = _layout(directory), status(directory).url
+    if not url or not layout.kubeconfig.exists():
+        raise ControlPlaneError(f"the control plane in {layout.root} never was ready: start it first")
+    credentials.issue_user(layout, name, groups)
+    credentials.write_kubeconfig(layout, url, f"user-{name}", renew=True)
+    return layout.kubeconfig_of(f"user-{name}")
 
 
 def _private(path: str, flags: int) -> int:

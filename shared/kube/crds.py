@@ -31,6 +31,19 @@ def stored_resource(crd: Object) -> Resource | None:
     return Resource(dig(crd, "spec.group"), version["name"], names["kind"], names["plural"], namespaced)
 
 
+def definitions(documents: Iterable[object]) -> list[Object]:
+    """Returns the CRDs among the documents of YAML files."""
+    return [doc for doc in documents if isinstance(doc, dict) and doc.get("kind") == CRD.kind]
+
+
+def install_definitions(client: Client, crds: Sequence[Object], *, manager: str) -> None:
+    """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError`."""
+    for crd in crds:
+        client.apply(CRD, crd, manager=manager)
+    for crd in crds:
+        await_established(client, crd["metadata"]["name"])
+
+
 def find_definition(client: Client, resource: Resource) -> Object | None:
     """Returns the CRD that defines this kind, whatever its versions; None proves that no object of the kind exists.
 

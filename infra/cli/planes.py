@@ -1,0 +1,182 @@
+"""The commands `local`: control planes of this machine, several side by side, each with a name."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from infra.local_control_plane import ControlPlaneError
+
+from .failures import Failure, failures
+from .options import Format, Output
+from .output import Timeline, err, out
+
+if TYPE_CHECKING:
+    from infra.local_control_plane import Status
+
+DEFAULT = "default"
+SERVERS = ("kube-apiserver", "etcd", "supervisor")
+
+Name = Annotated[str, typer.Argument(help="Name of the control plane.")]
+
+app = typer.Typer(
+    name="local",
+    help="Run control planes on this machine: kube-apiserver and etcd, without Docker, several side by side.",
+    no_args_is_help=True,
+)
+
+
+def root() -> Path:
+    """Returns the folder of the control planes: $CAPI_FUNCTIONS_PLANES, else one in $XDG_STATE_HOME."""
+    if given := os.environ.get("CAPI_FUNCTIONS_PLANES"):
+        return Path(given).absolute()
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state, "capi-functions", "planes")
+
+
+@app.command()
+def up(
+    name: Name = DEFAULT,
+    controllers: Annotated[
+        bool, typer.Option("--controllers", help="Run kube-controller-manager, the scheduler and kwok too.")
+    ] = False,
+    crds: Annotated[
+        list[Path] | None, typer.Option(help="File or folder with CRDs to install; repeatable.", exists=True)
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds until the API server must be ready.")] = 60.0,
+) -> None:
+    """Start a control plane. It runs until `down`, and keeps its data."""
+    from infra import local_control_plane
+    from infra.local_control_plane.control_plane import ControlPlane
+    from shared.kube import ApiError
+
+    directory = _directory(name)
+    timeline = Timeline(err)
+    with failures(ControlPlaneError, OSError, ApiError):
+        if local_control_plane.status(directory).phase == "ready":
+            timeline.say(f"{name} runs already")
+        else:
+            local_control_plane.start(directory, progress=timeline.say, timeout=timeout, controllers=controllers)
+        if crds:
+            ControlPlane(directory).install_crds(*crds)
+            timeline.say("definitions installed")
+        timeline.say(f"{name} is ready at {local_control_plane.status(directory).url}", mark="✔", style="green")
+        _print_environment(directory)
+
+
+@app.command()
+def down(
+    name: Name = DEFAULT,
+    every: Annotated[bool, typer.Option("--all", help="End all control planes.")] = False,
+) -> None:
+    """End a control plane. Its data stay."""
+    from infra import local_control_plane
+
+    with failures(ControlPlaneError):
+        for directory in _directories() if every else [_existing(name)]:
+            local_control_plane.stop(directory)
+            out.print(f"{directory.name} is stopped")
+
+
+@app.command()
+def status(output: Output = Format.text) -> None:
+    """List the control planes, with phase and address."""
+    from infra import local_control_plane
+
+    found = {directory.name: local_control_plane.status(directory) for directory in _directories()}
+    if output is Format.json:
+        typer.echo(json.dumps({name: _dump(name, each) for name, each in found.items()}, indent=2))
+        return
+    if not found:
+        out.print(f"no control plane in {root()}; `capi-functions local up` starts one")
+    for name, each in found.items():
+        out.print(f"{name:<16} {each.phase:<9} {each.url}{f'  {each.error}' if each.error else ''}", markup=False)
+
+
+@app.command()
+def env(name: Name = DEFAULT) -> None:
+    """Print the environment for a shell: eval "$(capi-functions local env)"."""
+    with failures():
+        _print_environment(_existing(name))
+
+
+@app.command()
+def logs(
+    name: Name = DEFAULT,
+    server: Annotated[str, typer.Option(help=f"Whose log: {', '.join(SERVERS)}, or a controller.")] = SERVERS[0],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+) -> None:
+    """Print the log of a server."""
+    with failures():
+        file = _existing(name) / "logs" / f"{server}.log"
+        if not file.is_file() or file.parent.resolve() != file.resolve().parent:
+            there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
+            raise Failure(f"{name} has no log of {server}; there are: {there}")
+        with file.open(errors="replace") as log:
+            while True:
+                for line in log:
+                    sys.stdout.write(line)
+                sys.stdout.flush()
+                if not follow:
+                    return
+                time.sleep(0.2)
+
+
+@app.command()
+def reset(
+    name: Name = DEFAULT,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """End a control plane and delete its data, certificates and logs."""
+    from infra import local_control_plane
+
+    with failures(ControlPlaneError, OSError):
+        directory = _existing(name)
+        if not yes:
+            typer.confirm(f"Delete all data of {name} in {directory}?", abort=True)
+        local_control_plane.remove(directory)
+        out.print(f"{name} is deleted")
+
+
+def _directory(name: str) -> Path:
+    """Returns the folder of a control plane. Raises `BadParameter` for a name that is no file name."""
+    if not name or name.startswith(".") or os.sep in name:
+        raise typer.BadParameter(f"{name!r} must be a file name that does not begin with a dot")
+    return root() / name
+
+
+def _existing(name: str) -> Path:
+    directory = _directory(name)
+    if directory not in _directories():
+        names = ", ".join(each.name for each in _directories()) or "none"
+        raise Failure(f"there is no control plane {name}; there are: {names}")
+    return directory
+
+
+def _directories() -> list[Path]:
+    """Returns the folders of all control planes, sorted."""
+    return sorted(path.parent for path in root().glob("*/state.json"))
+
+
+def _dump(name: str, each: Status) -> dict[str, object]:
+    """Returns the status of a control plane for programs."""
+    return {
+        "phase": each.phase,
+        "url": each.url,
+        "error": each.error,
+        "pid": each.pid,
+        "kubeconfig": str(_directory(name) / "admin.kubeconfig"),
+    }
+
+
+def _print_environment(directory: Path) -> None:
+    from infra import local_control_plane
+
+    typer.echo(f"export KUBECONFIG={shlex.quote(str(local_control_plane.kubeconfig(directory)))}")

@@ -1,0 +1,136 @@
+"""A control plane for a `with` block: kube-apiserver and etcd, users, CRDs, restarts.
+
+from infra.local_control_plane import ControlPlane
+
+with ControlPlane() as plane:
+    subprocess.run(["kubectl", "--kubeconfig", plane.kubeconfig, "get", "namespaces"], check=True)
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from infra.local_control_plane import instance
+from infra.local_control_plane.instance import ControlPlaneError, Status
+
+
+class ControlPlane:
+    """A kube-apiserver with etcd that ends with the block, and at the latest with this process.
+
+    Args:
+        directory: The instance's directory, whose data the next start continues with. Default: a temporary one, which
+            is deleted at the end.
+        controllers: Whether to run kube-controller-manager and the other controllers too.
+        progress: Called with each line of progress, such as that of a first download.
+        timeout: Seconds until the API server must be ready.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str | None = None,
+        *,
+        controllers: bool = False,
+        progress: Callable[[str], None] | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="control-plane-") if directory is None else None
+        self.directory = Path(self._temporary.name, "plane") if self._temporary else Path(directory or "").absolute()
+        self._controllers = controllers
+        self._progress = progress
+        self._timeout = timeout
+
+    def __enter__(self) -> "ControlPlane":
+        """Starts the control plane. Raises ControlPlaneError or BinaryNotFound."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the control plane, and deletes a temporary directory."""
+        try:
+            self.stop()
+        finally:
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+    def start(self) -> Status:
+        """Starts the control plane unless it runs. Raises ControlPlaneError or BinaryNotFound."""
+        return instance.start(
+            self.directory,
+            owner=os.getpid(),
+            progress=self._progress,
+            timeout=self._timeout,
+            controllers=self._controllers,
+        )
+
+    def stop(self) -> None:
+        """Ends all processes; the data stay. Does nothing if none runs. Raises ControlPlaneError."""
+        instance.stop(self.directory)
+
+    def restart(self) -> Status:
+        """Ends all processes and starts them again, at the same address and with the same data."""
+        self.stop()
+        return self.start()
+
+    @property
+    def status(self) -> Status:
+        """The phase of the control plane, and its address."""
+        return instance.status(self.directory)
+
+    @property
+    def url(self) -> str:
+        """The URL of the API server."""
+        return self.status.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The kubeconfig of an administrator. It exists once the control plane is ready."""
+        return instance.kubeconfig(self.directory)
+
+    def user(self, name: str, groups: Iterable[str] = ()) -> Path:
+        """Returns the kubeconfig of a user with these groups, who has no rights but those that RBAC grants.
+
+        Raises ControlPlaneError if the control plane never started, ValueError for a name that is no file name.
+        """
+        return instance.add_user(self.directory, name, groups)
+
+    def install_crds(self, *sources: Path | str | Mapping[str, Any]) -> None:
+        """Applies CustomResourceDefinitions, and returns once their kinds are served.
+
+        Args:
+            sources: Objects, YAML files, or folders of YAML files. Other objects in the files are ignored.
+
+        Raises:
+            ControlPlaneError: A source does not exist, or contains no definition.
+            ApiError: The API server rejects a definition, or does not serve its kind in time.
+        YAMLError: A file is not valid YAML.
+        """
+        from shared.kube import connect
+        from shared.kube.crds import install_definitions
+
+        found = [crd for source in sources for crd in _definitions(source)]
+        client = connect.from_kubeconfig(str(self.kubeconfig))
+        try:
+            install_definitions(client, found, manager="local-control-plane")
+        finally:
+            client.close()
+
+
+def _definitions(source: Path | str | Mapping[str, Any]) -> list[dict[str, Any]]:
+    if isinstance(source, Mapping):
+        return [dict(source)]
+    from shared import bounded_yaml
+    from shared.kube.crds import definitions
+
+    path = Path(source)
+    if not path.exists():
+        raise ControlPlaneError(f"{path} does not exist")
+    files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    found = [crd for file in files for crd in definitions(bounded_yaml.load_all(file.read_text()))]
+    if not found:
+        raise ControlPlaneError(f"{path} contains no CustomResourceDefinition")
+    return found

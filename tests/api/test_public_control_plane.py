@@ -1,0 +1,174 @@
+"""Control planes as other projects use them: the Python API, the pytest plugin, and `capi-functions local`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from infra.local_control_plane import ControlPlane, ControlPlaneError
+from shared.kube import ApiError, Client, Key, Resource, connect
+from tests.support import processes
+from tests.support.command_line import CLI, await_end
+from tests.support.objects import widgets_crd
+from tests.support.until import until
+
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+PROJECT = Path(__file__).parents[2]
+ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
+
+
+def client(kubeconfig: Path) -> Client:
+    return connect.from_kubeconfig(str(kubeconfig))
+
+
+def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
+    with ControlPlane() as plane:
+        folder = plane.directory
+        admin = client(plane.kubeconfig)
+        admin.create(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "default"}, "data": {"k": "1"}})
+        crd = widgets_crd("example.org")
+        plane.install_crds(crd)
+        names, group = crd["spec"]["names"], crd["spec"]["group"]
+        widgets = Resource(group, crd["spec"]["versions"][0]["name"], names["kind"], names["plural"])
+        assert list(admin.list(widgets)) == []
+        url = plane.url
+        assert plane.restart().phase == "ready"
+        assert plane.url == url
+        assert admin.get(CONFIG_MAP, Key("default", "a"))["data"] == {"k": "1"}
+        _expect_users(plane, admin)
+        with pytest.raises(ControlPlaneError, match="does not exist"):
+            plane.install_crds(tmp_path / "nowhere")
+        (tmp_path / "empty.yaml").write_text("kind: ConfigMap\n")
+        with pytest.raises(ControlPlaneError, match="contains no CustomResourceDefinition"):
+            plane.install_crds(tmp_path)
+        admin.close()
+    assert not folder.exists()
+    await_end(folder)
+
+
+def _expect_users(plane: ControlPlane, admin: Client) -> None:
+    """Users have the rights of their groups."""
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
+    admin.create(ROLE, {"metadata": {"name": "readers"}, "rules": rules})
+    role = {"apiGroup": ROLE.group, "kind": "ClusterRole", "name": "readers"}
+    subject = {"apiGroup": ROLE.group, "kind": "Group", "name": "readers"}
+    admin.create(BINDING, {"metadata": {"name": "readers"}, "roleRef": role, "subjects": [subject]})
+    reader, stranger = (client(plane.user(name, groups)) for name, groups in (("alice", ["readers"]), ("bob", [])))
+
+    def reads() -> bool:
+        with suppress(ApiError):  # until the authorizer knows the role
+            return bool(list(reader.list(CONFIG_MAP, "default")))
+        return False
+
+    until(reads, "the right of the group")
+    with pytest.raises(ApiError, match='User "bob" cannot list'):
+        list(stranger.list(CONFIG_MAP, "default"))
+    for each in (reader, stranger):
+        each.close()
+    with pytest.raises(ValueError, match="must be a file name"):
+        plane.user("../bob")
+
+
+def test_failed_block_ends_the_control_plane(tmp_path: Path) -> None:
+    def fail(plane: ControlPlane) -> None:
+        with plane:
+            raise RuntimeError("the test failed")
+
+    with pytest.raises(RuntimeError, match="the test failed"):
+        fail(ControlPlane(tmp_path / "plane"))
+    await_end(tmp_path / "plane")
+    assert (tmp_path / "plane").exists(), "data of a named folder stay"
+
+
+def test_pytest_plugin_provides_fixtures_for_other_projects(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text(
+        "from shared.kube import connect\n"
+        "def test_api_server_answers(kubeconfig, control_plane, workload):\n"
+        "    assert connect.from_kubeconfig(str(kubeconfig)).text('/readyz') == 'ok'\n"
+        "    assert workload.url != control_plane.url\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "base")]
+    plugins = [] if _is_published() else ["-p", "infra.pytest_plugin"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = processes.run(
+        [*command, *plugins, "test_theirs.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    await_end(tmp_path / "base")
+
+
+def _is_published() -> bool:
+    from importlib.metadata import entry_points
+
+    return any(point.value == "infra.pytest_plugin" for point in entry_points(group="pytest11"))
+
+
+@pytest.fixture
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the named control planes, which are ended after the test."""
+    folder = tmp_path / "planes"
+    monkeypatch.setenv("CAPI_FUNCTIONS_PLANES", str(folder))
+    yield folder
+    command("down", "--all")
+    await_end(folder)
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return processes.run([*CLI, "local", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_named_control_planes_run_side_by_side(local: Path) -> None:
+    assert "no control plane in" in command("status").stdout
+    started = [command("up", name) for name in ("one", "two")]
+    assert [done.returncode for done in started] == [0, 0], started
+    assert started[0].stdout == f"export KUBECONFIG={local / 'one' / 'admin.kubeconfig'}\n"
+    assert command("up", "one").stdout == started[0].stdout, "it runs already"
+    found = json.loads(command("status", "-o", "json").stdout)
+    assert {name: each["phase"] for name, each in found.items()} == {"one": "ready", "two": "ready"}
+    assert found["one"]["url"] != found["two"]["url"]
+    admin = client(Path(found["one"]["kubeconfig"]))
+    admin.create(CONFIG_MAP, {"metadata": {"name": "kept", "namespace": "default"}})
+    assert command("env", "one").stdout == started[0].stdout
+    assert "etcd" in command("logs", "one", "--server", "etcd").stdout
+    unknown = command("logs", "one", "--server", "nothing")
+    assert (unknown.returncode, "there are: etcd, kube-apiserver, supervisor" in unknown.stderr) == (1, True)
+    assert command("down", "one").returncode == 0
+    assert [line.split()[:2] for line in command("status").stdout.splitlines()] == [
+        ["one", "stopped"],
+        ["two", "ready"],
+    ]
+    assert command("up", "one").returncode == 0
+    assert admin.find(CONFIG_MAP, Key("default", "kept")) is not None, "data survive a stop"
+    admin.close()
+    assert command("reset", "one", "--yes").returncode == 0
+    assert not (local / "one").exists()
+    absent = command("down", "one")
+    assert (absent.returncode, "there is no control plane one; there are: two" in absent.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["../x", ".hidden"])
+def test_names_are_file_names(local: Path, name: str) -> None:
+    refused = command("up", name)
+    assert refused.returncode == 2
+    assert "must be a file name" in refused.stderr
+
+
+def test_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CAPI_FUNCTIONS_PLANES", str(tmp_path / "file"))
+    done = command("up")
+    assert done.returncode == 1
+    assert str(tmp_path / "file") in done.stderr
