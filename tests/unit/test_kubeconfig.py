@@ -252,7 +252,7 @@ def test_cluster_event_shows_whether_a_kubeconfig_is_to_be_created(
 def test_event_of_a_secret_is_a_reason_to_read_it_while_a_kubeconfig_is_needed() -> None:
     obj = cluster()
     obj["status"] |= decide(Observed(obj, OURS), NOW).status or {}
-    event = change_event(secret({}, namespace="ns"), "delete", source="/test")
+    event = change_event(secret({}, namespace="ns") | {"apiVersion": "v1"}, "delete", source="/test")
     assert not is_reconciled(obj, event)
     assert is_reconciled(cluster(paused=True), event)
 
