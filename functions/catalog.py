@@ -1,10 +1,15 @@
 """Finds the functions: each folder of this package that has a `triggers.py` is one, named like its folder.
 
-Declarations load quickly; a function itself loads when it is first called.
+Declarations load quickly; a function itself loads with its handler or target.
+
+The server loads its target, then forks the process that answers requests. The two share the memory of what is loaded
+until one of them writes to it. The garbage collector writes to each object that it examines, so targets freeze all
+objects that exist by then.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection
 from importlib import import_module
 from pathlib import Path
@@ -55,7 +60,18 @@ def target(name: str) -> Callable[[flask.Request], flask.Response]:
     """Returns the target of function `name` that functions-framework serves, for `main.py` in the function's folder."""
     from shared.runtime import http
 
-    return http.target(name, handler(name))
+    made = http.target(name, handler(name))
+    gc.freeze()
+    return made
+
+
+def targets() -> Callable[[flask.Request], flask.Response]:
+    """Returns one target of all functions, for `functions/main.py`."""
+    from shared.runtime import http
+
+    made = http.dispatch({name: handler(name) for name in names()})
+    gc.freeze()
+    return made
 
 
 def _declaration(name: str) -> Triggers:

@@ -3,9 +3,6 @@
 Each function answers at the path `/<name>`.
 """
 
-from functools import partial
-
 from functions import catalog
-from shared.runtime.http import dispatch
 
-functions = dispatch({name: partial(catalog.handler, name) for name in catalog.names()})
+functions = catalog.targets()

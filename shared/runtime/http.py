@@ -56,14 +56,10 @@ def target(name: str, handle: Handler, clients: Clients | None = None) -> Callab
     return serve
 
 
-def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.Request], flask.Response]:
-    """Returns one functions-framework target for many functions: the first segment of the path is the function's name.
-
-    `handlers` has a loader of each handler by name, called at its first event, so that the start does not take long.
-    """
+def dispatch(handlers: Mapping[str, Handler]) -> Callable[[flask.Request], flask.Response]:
+    """Returns one functions-framework target for functions by name: the first segment of the path is the name."""
     logs.set_up()
     clients = Clients()
-    loaded: dict[str, Handler] = {}
 
     def serve(request: flask.Request) -> flask.Response:
         name = request.path.strip("/").partition("/")[0]
@@ -74,9 +70,7 @@ def dispatch(handlers: Mapping[str, Callable[[], Handler]]) -> Callable[[flask.R
             return flask.Response(
                 f"there is no function {name}; the functions are: {known}\n", 404, mimetype="text/plain"
             )
-        if name not in loaded:
-            loaded[name] = handlers[name]()
-        return _serve(name, loaded[name], clients, request)
+        return _serve(name, handlers[name], clients, request)
 
     return serve
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +68,10 @@ def test_function_that_waits_for_its_primary_object_hears_of_every_new_one() -> 
 def test_sweep_lists_every_kind_that_a_function_reconciles() -> None:
     own = {CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER}
     assert set(PRIMARY_KINDS) == own | {kind.resource for kind in KINDS}
+
+
+@pytest.mark.parametrize("module", ["functions.main", "functions.sweep.main"])
+def test_collections_after_the_fork_leave_what_was_loaded_before_it(module: str) -> None:
+    code = f"import gc, {module}; print(gc.get_freeze_count() > 50_000)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"]
