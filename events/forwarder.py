@@ -39,8 +39,8 @@ from .watcher import Watcher
 log = logging.getLogger("capi-functions.events")
 
 _REMEMBERED = 120.0
-"""Seconds for which a forwarder in standby remembers deletions: longer than it takes until it takes over."""
-_MAX_DELETIONS = 10_000
+"""Seconds for which a forwarder in standby remembers what no list shows: longer than it takes until it takes over."""
+_MAX_UNLISTED = 10_000
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,9 @@ class Forwarder:
         self._to_sink = to_sink
         self._lock = threading.Lock()
         self._active, self._started = not standby, False
-        self._deletions: deque[tuple[float, Event, Collection[str]]] = deque(maxlen=_MAX_DELETIONS)
-        """The deletions during the standby, and when they were watched: no list shows them later."""
+        self._unlisted: deque[tuple[float, Event, Collection[str]]] = deque(maxlen=_MAX_UNLISTED)
+        """The changes during the standby that no list shows later, and when they were watched: deletions, and changes
+        of objects whose events are references."""
         self._triggers = triggers
         routes = {"sink": AllEvents("sink")} if to_sink else triggers
         self.dispatcher = Dispatcher(
@@ -131,18 +132,18 @@ class Forwarder:
             self._timer.start()
 
     def activate(self) -> None:
-        """Ends the standby: goes on like after a start, and delivers the deletions of the last minutes.
+        """Ends the standby: goes on like after a start, and delivers the last minutes' changes that no list shows.
 
         The forwarder before may not have delivered them. Twice does not matter: events are hints.
         """
         with self._lock:
             self._active = True
-            deletions = [*self._deletions]
-            self._deletions.clear()
+            unlisted = [*self._unlisted]
+            self._unlisted.clear()
             if self._started:
                 self.watcher.restart()
         since = time.monotonic() - _REMEMBERED
-        for at, event, functions in deletions:
+        for at, event, functions in unlisted:
             if at >= since:
                 self._changed(event, functions)
 
@@ -172,10 +173,10 @@ class Forwarder:
         return SettledRound(self._view, self._submit, self._drift.add, specs)
 
     def _changed(self, event: Event, functions: Collection[str]) -> None:
-        if not self._active and event.change == "delete":
+        if not self._active and (event.change == "delete" or event.object is None):
             with self._lock:
                 if not self._active:
-                    self._deletions.append((time.monotonic(), event, functions))
+                    self._unlisted.append((time.monotonic(), event, functions))
         if not self._active:
             return
         if wanting := [name for name in functions if self._view.wants(name, event)]:

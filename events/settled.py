@@ -4,6 +4,9 @@ The lists bring every object, so nothing needs to be read: an event is delivered
 `Triggers.is_reconciled` does not hold for the primary object and the object of the event. An event about another object
 than the primary is held until the kind of the primary is listed, and one that depends on references to its object until
 all kinds are. In doubt an event is delivered. Whole objects are kept only until the kinds are listed.
+
+An event by reference shows nothing of its object, which may have changed while nothing watched it. If the primary
+object by itself is reconciled, such an event is delivered after a start as a look for drift, at its own time.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shared.event import Event
+from shared.event import Event, change_event
 from shared.kube import Key, Object, Resource, deleting, key_of
 from shared.triggers import PrimaryRef, Triggers
 
@@ -79,7 +82,7 @@ class SettledRound:
     Args:
         view: See `View`.
         forward: Called with an event and the functions that it is delivered to.
-        on_settled: See `OnSettled`; called once for each function and primary object.
+        on_settled: See `OnSettled`; called once for each function and primary object, and for each event by reference.
         specs: The lists to wait for.
         patience: See `PATIENCE`.
     """
@@ -105,7 +108,7 @@ class SettledRound:
         }
         """The listed objects of each kind that events about other objects are mapped to."""
         self._held: list[tuple[Event, str, PrimaryRef]] = []
-        self._settled: set[tuple[str, PrimaryRef]] = set()
+        self._settled: set[tuple[str, PrimaryRef, str]] = set()
         self._progress = time.monotonic()
         self._over = threading.Event()
 
@@ -184,18 +187,32 @@ class SettledRound:
         if is_reconciled is None or primary is None or deleting(primary) or deleting(event.as_object):
             return True
         try:
-            settled = is_reconciled(primary, _as_first_seen(event))
+            settled = is_reconciled(primary, _as_first_seen(event, primary))
         except Exception:  # the function itself will show the error
             log.exception("is_reconciled of %s failed on %s %s", name, event.kind, event.key)
             return True
-        if settled and (name, ref) not in self._settled:
-            self._settled.add((name, ref))
-            self._on_settled(event, name, ref)
+        if settled:
+            self._look(event, name, ref)
         return not settled
 
+    def _look(self, event: Event, name: str, ref: PrimaryRef) -> None:
+        """Reports the primary object as settled, once, and after a start also each other object that is not shown."""
+        by_reference = event.object is None and not is_about(event, ref)
+        if by_reference and event.resync:
+            return  # a change would have been watched
+        look = (name, ref, event.id if by_reference else "")
+        if look not in self._settled:
+            self._settled.add(look)
+            self._on_settled(event, name, ref)
 
-def _as_first_seen(event: Event) -> Event:
-    """Returns the event that the sweep would send: the object is there, and what has changed is not known."""
+
+def _as_first_seen(event: Event, primary: Object) -> Event:
+    """Returns the event that the sweep judges by: an object is there, and what has changed is not known.
+
+    The object is the primary one if the event contains none.
+    """
+    if event.object is None:
+        return change_event(primary, "add", source=event.source)
     return replace(event, type=event.type.rpartition(".")[0] + ".add", resync=False)
 
 

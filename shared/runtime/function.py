@@ -179,7 +179,7 @@ class Function(Generic[O]):
         """Runs one round of the four steps; returns None if another round follows at once.
 
         What is assumed may be outdated, so the decision stands only if it begins with a write that the API server
-        rejects then; otherwise the object is read.
+        rejects then, or if it writes nothing; otherwise the object is read.
         """
         primary = assumed.primary if assumed else clients.management.find(resource, key)
         if primary is not None and self._is_reconciled(primary, event):
@@ -194,7 +194,7 @@ class Function(Generic[O]):
             return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
-        if assumed is not None and not _is_guarded(decision, assumed.primary):
+        if assumed is not None and not _may_stand(decision, assumed.primary):
             return self._reconcile(clients, resource, key, event, None)
         results = perform(decision.effects, clients)
         try:
@@ -283,6 +283,11 @@ def _brought(event: Event, resource: Resource, key: Key) -> Object | None:
     return obj if is_primary and version and dig(obj, "metadata.resourceVersion") else None
 
 
+def _may_stand(decision: Decision, primary: Object | None) -> bool:
+    """Returns whether a decision on an assumed object does no harm if that is outdated: its change has an event."""
+    return _is_guarded(decision, primary) or (primary is not None and _writes_nothing(decision, primary))
+
+
 def _is_guarded(decision: Decision, primary: Object | None) -> bool:
     """Returns whether the first write of the decision fails, or changes nothing, if `primary` is outdated."""
     if primary is None:
@@ -291,6 +296,17 @@ def _is_guarded(decision: Decision, primary: Object | None) -> bool:
         return bool(decision.status) and would_change(primary.get("status") or {}, decision.status)
     first = decision.effects[0]
     return isinstance(first, Patch) and dig(first.obj, "metadata.uid") == dig(primary, "metadata.uid")
+
+
+def _writes_nothing(decision: Decision, primary: Object) -> bool:
+    """Returns whether the decision is to wait or to do nothing."""
+    return not (
+        decision.effects
+        or decision.proceed
+        or decision.reply
+        or new_events(decision, primary)
+        or (decision.status and would_change(primary.get("status") or {}, decision.status))
+    )
 
 
 def new_events(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:

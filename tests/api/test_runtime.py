@@ -289,6 +289,24 @@ def test_new_object_needs_no_read_before_a_guarded_write(clients: Clients, manag
     assert labelled(management.get(KIND_CLUSTER, key_of(primary)))
 
 
+@pytest.mark.parametrize("seconds", [30.0, None])
+def test_new_object_that_only_waits_costs_no_request(clients: Clients, primary: Object, seconds: float | None) -> None:
+    waits = Function(
+        TRIGGERS, observe_primary, lambda _obj, _now: Decision(requeue_after=seconds, message="waiting for others")
+    )
+    before = clients.management.requests
+    answer = waits.handle(clients, change_event(primary, "add", source="/test"))
+    assert (answer.retry_after, answer.message) == (seconds, "waiting for others")
+    assert clients.management.requests == before
+
+
+def test_new_object_is_read_before_an_event_is_recorded(clients: Clients, management: Client, primary: Object) -> None:
+    event = KubernetesEvent("Late", "too late", "Warning")
+    tested = Function(TRIGGERS, observe_primary, lambda _obj, _now: Decision(kubernetes_events=(event,)))
+    management.delete(KIND_CLUSTER, key_of(primary))
+    assert cost(clients, tested, change_event(primary, "add", source="/test")) == (1, "")
+
+
 @pytest.mark.parametrize(("value", "expected"), [("1", (2, "already reconciled")), ("other", (3, "labelled"))])
 def test_outdated_new_object_is_read_after_a_conflict(
     clients: Clients, management: Client, primary: Object, value: str, expected: tuple[int, str]

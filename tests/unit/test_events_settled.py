@@ -57,12 +57,12 @@ class Listing:
         self.known: bool | None = None
         self.specs = {spec.resource.kind: spec for spec in informer_specs(triggers.values())}
         self.forwarded: list[tuple[str, str]] = []
-        self.looks: list[tuple[str, PrimaryRef]] = []
+        self.looks: list[tuple[str, str, PrimaryRef]] = []
         view = View(triggers, lambda _r, _k: self.known, lambda _f, event: event.name == referenced)
         self.round = SettledRound(
             view,
             lambda event, functions: self.forwarded.extend((event.kind, name) for name in functions),
-            lambda _event, name, ref: self.looks.append((name, ref)),
+            lambda event, name, ref: self.looks.append((event.kind, name, ref)),
             self.specs.values(),
             patience=0.0,
         )
@@ -98,12 +98,26 @@ def test_event_is_forwarded_unless_both_objects_show_nothing_to_do(
     assert sorted(listing.forwarded) == sorted((kind, "f") for kind in forwarded)
 
 
-def test_event_with_a_reference_is_left_to_the_predicate() -> None:
+def test_event_with_a_reference_is_judged_by_the_primary_object() -> None:
     listing = Listing(JUDGED)
     listing.lists("Secret", secret())
     assert listing.forwarded == []
     listing.lists("Widget", widget(done=False))
     assert listing.forwarded == [("Widget", "f"), ("Secret", "f")]
+    assert listing.looks == []
+
+
+@pytest.mark.parametrize(
+    ("change", "resync", "looks"), [("add", False, ["Secret", "Widget"]), ("update", True, ["Widget"])]
+)
+def test_object_that_a_reference_hides_is_looked_at_after_a_start(
+    change: Change, resync: bool, looks: list[str]
+) -> None:
+    listing = Listing(JUDGED)
+    listing.lists("Secret", secret(), change=change, resync=resync)
+    listing.lists("Widget", widget(), change=change, resync=resync)
+    assert listing.forwarded == []
+    assert sorted(kind for kind, _, _ in listing.looks) == looks
 
 
 def test_everything_is_forwarded_for_a_function_that_declares_no_predicate() -> None:
@@ -145,10 +159,10 @@ def test_round_keeps_no_object_once_all_kinds_are_listed() -> None:
 @pytest.mark.parametrize(("change", "resync"), [("add", False), ("update", True)])
 def test_settled_object_is_reported_once_per_function(change: Change, resync: bool) -> None:
     listing = Listing(JUDGED)
-    for kind, obj in (("ConfigMap", config_map()), ("Secret", secret()), ("Widget", widget())):
-        listing.lists(kind, obj, change=change, resync=resync)
+    for kind, obj in (("Secret", None), ("ConfigMap", config_map()), ("Widget", widget())):
+        listing.lists(kind, *[obj] * (obj is not None), change=change, resync=resync)
     assert listing.forwarded == []
-    assert listing.looks == [("f", PrimaryRef(WIDGET, Key("ns", "one")))]
+    assert [(name, ref) for _, name, ref in listing.looks] == [("f", PrimaryRef(WIDGET, Key("ns", "one")))]
 
 
 def test_predicate_is_asked_as_the_sweep_asks_it() -> None:
