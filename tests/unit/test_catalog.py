@@ -72,6 +72,6 @@ def test_sweep_lists_every_kind_that_a_function_reconciles() -> None:
 
 @pytest.mark.parametrize("module", ["functions.main", "functions.sweep.main"])
 def test_collections_after_the_fork_leave_what_was_loaded_before_it(module: str) -> None:
-    code = f"import gc, {module}; print(gc.get_freeze_count() > 50_000)"
+    code = f"import gc, {module}; print(gc.get_freeze_count() > 10 * len(gc.get_objects()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]
