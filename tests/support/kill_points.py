@@ -1,8 +1,8 @@
 """Functions that are killed at a chosen write, and the choice of the writes to kill them at.
 
-A journey (the life of an addon or a provider) is taken once to count its writes, to API servers and the object store.
-Each kill point is a journey of its own. `--exhaustive` takes every point; the usual run takes one for each kind of
-write, chosen by the run's seed.
+A journey (the life of a Cluster, an addon or a provider) is taken once to count its writes, to API servers and the
+object store. Each kill point is a journey of its own. `--exhaustive` takes every point; the usual run takes one for
+each kind of write, chosen by the run's seed.
 """
 
 from __future__ import annotations

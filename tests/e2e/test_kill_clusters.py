@@ -1,0 +1,124 @@
+"""The functions are killed before and after writes of a Cluster's life: the end is always the same.
+
+A Cluster with a KINDCluster is created, provisioned, gets its kubeconfig, and is deleted. While the functions are away,
+the user changes nothing, or deletes the Cluster.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shared.api.conditions import is_true
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.event import change_event
+from shared.kube import Client, Key, Object, dig
+from shared.storage import ObjectStore
+from tests.conftest import NAMESPACE
+from tests.support import objects, quick_runtime
+from tests.support.api_proxy import Request
+from tests.support.kill_points import KillableFunctions, KillPoint, chosen_points, failures_at, killable_functions
+from tests.support.until import until
+
+FUNCTIONS = ("kind_cluster", "cluster", "kubeconfig")
+VARIANTS = tuple(itertools.product((True, False), ("", "deletion")))
+PARTS = 2
+"""Tests that share the work of an exhaustive run."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.parametrize("part", range(PARTS if metafunc.config.option.exhaustive else 1))
+
+
+class Journey:
+    """The life of one Cluster with its KINDCluster."""
+
+    def __init__(self, functions: KillableFunctions, client: Client, instances: Path) -> None:
+        self.functions, self.client, self.instances = functions, client, instances
+        self.key = Key(f"kill-{uuid.uuid4().hex[:8]}", "demo")
+
+    def take(self, point: KillPoint | None) -> list[Request]:
+        """Takes the journey, and returns its writes; the functions are killed at `point`."""
+        self.functions.kill_at(point)
+        self.functions.while_down = lambda: self.delete() if point and point.meanwhile == "deletion" else None
+        self.client.create(NAMESPACE, objects.manifest(NAMESPACE, self.key.namespace))
+        objects.create_local_cluster(self.client, self.key.name, self.key.namespace, kind_name="dev")
+        self.until(lambda: self.provisioned() or self.deleted(), "Provisioned")
+        if not self.deleted():
+            self.check()
+            self.delete()
+        self.until(lambda: not any(self.found()), "the end")
+        assert list(self.client.list(SECRET, self.key.namespace)) == []
+        assert list(self.instances.iterdir()) == []
+        assert point is None or self.functions.killed, f"there was no write {point.number}"
+        return self.functions.writes
+
+    def until(self, reached: Callable[[], bool], what: str) -> None:
+        until(reached, what, pause=0, between=self.turn, details=self.found)
+
+    def turn(self) -> None:
+        """Sends an event of each object to each function."""
+        for resource, name in itertools.product((KIND_CLUSTER, CLUSTER), FUNCTIONS):
+            found = self.client.find(resource, self.key)
+            if found is not None:
+                self.functions.deliver(name, change_event(found, "update", source="/test"))
+
+    def found(self) -> list[Object | None]:
+        return [self.client.find(resource, self.key) for resource in (CLUSTER, KIND_CLUSTER)]
+
+    def provisioned(self) -> bool:
+        status = dig(self.client.find(CLUSTER, self.key), "status", {})
+        true = [is_true(status.get("conditions"), one) for one in ("InfrastructureReady", "KubeconfigAvailable")]
+        return status.get("phase") == "Provisioned" and all(true)
+
+    def deleted(self) -> bool:
+        cluster, _ = self.found()
+        return cluster is None or dig(cluster, "metadata.deletionTimestamp") is not None
+
+    def delete(self) -> None:
+        if self.client.find(CLUSTER, self.key):
+            self.client.delete(CLUSTER, self.key)
+
+    def check(self) -> None:
+        """Asserts what a provisioned Cluster looks like, and that nobody writes any more."""
+        cluster, kind_cluster = self.found()
+        assert dig(cluster, "spec.controlPlaneEndpoint") == dig(kind_cluster, "spec.controlPlaneEndpoint")
+        assert dig(cluster, "status.observedGeneration") == dig(cluster, "metadata.generation")
+        [owner] = dig(kind_cluster, "metadata.ownerReferences")
+        assert owner["uid"] == dig(cluster, "metadata.uid")
+        assert [path.name for path in self.instances.iterdir()] == [dig(kind_cluster, "metadata.uid")]
+        secrets = {one["metadata"]["name"]: one for one in self.client.list(SECRET, self.key.namespace)}
+        assert set(secrets) == {"demo-ca", "demo-kubeconfig", "dev-config"}
+        assert b"client-key-data" in base64.b64decode(secrets["demo-kubeconfig"]["data"]["value"])
+        before = len(self.functions.writes)
+        self.turn()
+        assert [str(write) for write in self.functions.writes[before:]] == []
+
+
+@pytest.mark.timeout(3600)
+def test_cluster_ends_the_same_when_functions_are_killed_at_a_write(
+    management: Client,
+    kubeconfig: Path,
+    object_store: ObjectStore,
+    object_store_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
+    part: int,
+) -> None:
+    instances = quick_runtime.installed(tmp_path / "runtime", monkeypatch)
+    with killable_functions(kubeconfig, object_store, object_store_url, tmp_path) as functions:
+        writes = Journey(functions, management, instances).take(None)
+
+        def journey(point: KillPoint) -> None:
+            again = Journey(functions, management, instances).take(point)
+            assert len(again) <= 2 * len(writes), f"{len(again)} writes, {len(writes)} without the kill"
+
+        points = chosen_points(writes, VARIANTS, pytestconfig, part, PARTS if pytestconfig.option.exhaustive else 1)
+        failures = failures_at(points, writes, journey)
+    assert not failures, "\n\n".join(failures)
