@@ -9,17 +9,30 @@ import pytest
 from functions import catalog
 from functions.addon_apply.triggers import TRIGGERS as ADDON_APPLY
 from functions.addon_cleanup.triggers import TRIGGERS as CLEANUP
+from functions.addon_create.triggers import TRIGGERS as CREATE
 from functions.cluster.triggers import TRIGGERS as OF_CLUSTER
+from functions.cluster_stack.triggers import TRIGGERS as STACKS
+from functions.cluster_stack_release.triggers import TRIGGERS as RELEASES
+from functions.kind_cluster.triggers import TRIGGERS as KIND_CLUSTERS
 from functions.kubeconfig.triggers import TRIGGERS as KUBECONFIG
 from functions.provider_delete.triggers import TRIGGERS as DELETE
 from functions.provider_preflight.triggers import TRIGGERS as PREFLIGHT
 from functions.provider_wake.triggers import TRIGGERS as WAKE
 from functions.release_assets.triggers import TRIGGERS as ASSETS
+from functions.release_prune.triggers import TRIGGERS as PRUNE
+from functions.sweep.triggers import TRIGGERS as SWEEP
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.names import STAGE_ANNOTATION
 from shared.api.provider import FINALIZER, HASH_ANNOTATION, PROVIDER_LABEL
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
-from shared.event import change_event, own_event
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    KIND_CLUSTER,
+    SECRET,
+)
+from shared.event import PING, Event, change_event, own_event
 from shared.kube import Key, Object, Resource
 from shared.triggers import Triggers, Watch, annotation, label
 from tests.support.provider_objects import READY, provider
@@ -67,6 +80,99 @@ def test_event_is_mapped_to_a_primary_object_by_its_content(
     triggers: Triggers, changed: Object, key: Key | None
 ) -> None:
     assert triggers.key(change_event(changed, "update", source="/test")) == key
+
+
+def owner(resource: Resource, name: str = "owner") -> Object:
+    return {"ownerReferences": [{"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": "o"}]}
+
+
+LABEL = {"labels": {"cluster.x-k8s.io/cluster-name": "labelled"}}
+CLASS = {"class": "docker-ferrol-1-27-v1"}
+INFRA = {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": "infra"}
+
+
+@pytest.mark.parametrize(
+    ("triggers", "changed", "key"),
+    [
+        pytest.param(ADDON_APPLY, obj(CLUSTER), ADDON, id="the addon of a Cluster"),
+        pytest.param(ADDON_APPLY, obj(SECRET, {"name": "demo-kubeconfig"}), ADDON, id="the addon of a kubeconfig"),
+        pytest.param(ADDON_APPLY, obj(SECRET, {"name": "demo-ca"}), None, id="no addon of a CA"),
+        pytest.param(CREATE, obj(CLUSTER, spec={"topology": CLASS}), ADDON, id="the addon to create"),
+        pytest.param(CREATE, obj(CLUSTER, spec={"topology": {"class": "other"}}), None, id="no addon to create"),
+        pytest.param(CREATE, obj(CLUSTER), None, id="no class"),
+        pytest.param(
+            CREATE, obj(CLUSTER, spec={"topology": CLASS, "paused": True}), None, id="none while it is paused"
+        ),
+        pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-ca"}), DEMO, id="the Cluster of a CA"),
+        pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-kubeconfig"}), DEMO, id="the Cluster of a kubeconfig"),
+        pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-etcd"}), None, id="no Cluster of another Secret"),
+        pytest.param(
+            OF_CLUSTER, obj(KIND_CLUSTER, {"name": "infra"}), Key("ns", "infra"), id="the Cluster of its name"
+        ),
+        pytest.param(
+            OF_CLUSTER,
+            obj(KIND_CLUSTER, {"name": "infra", **LABEL}),
+            Key("ns", "labelled"),
+            id="the Cluster of its label",
+        ),
+        pytest.param(
+            OF_CLUSTER,
+            obj(KIND_CLUSTER, {**LABEL, **owner(CLUSTER)}),
+            Key("ns", "owner"),
+            id="the Cluster that owns it",
+        ),
+        pytest.param(
+            OF_CLUSTER, obj(KIND_CLUSTER, {**LABEL, **owner(SECRET)}), Key("ns", "labelled"), id="another owner"
+        ),
+        pytest.param(
+            STACKS, obj(CLUSTER_STACK_RELEASE, owner(CLUSTER_STACK)), Key("ns", "owner"), id="the stack of a release"
+        ),
+        pytest.param(STACKS, obj(CLUSTER_STACK_RELEASE), None, id="a release without owner"),
+        pytest.param(
+            STACKS,
+            obj(CLUSTER, spec={"topology": CLASS}),
+            Key("ns", "docker-ferrol-1-27-v1"),
+            id="the release of a class",
+        ),
+        pytest.param(STACKS, obj(CLUSTER, spec={"topology": {"class": "other"}}), None, id="a class of no stack"),
+        pytest.param(
+            KIND_CLUSTERS, obj(CLUSTER, spec={"infrastructureRef": INFRA}), Key("ns", "infra"), id="its KINDCluster"
+        ),
+        pytest.param(
+            KIND_CLUSTERS,
+            obj(CLUSTER, spec={"infrastructureRef": {**INFRA, "kind": "Other"}}),
+            None,
+            id="no KINDCluster",
+        ),
+        pytest.param(KIND_CLUSTERS, obj(CLUSTER), None, id="no infrastructure"),
+    ],
+)
+def test_change_is_mapped_to_the_object_that_it_belongs_to(
+    triggers: Triggers, changed: Object, key: Key | None
+) -> None:
+    assert triggers.key(change_event(changed, "update", source="/test")) == key
+
+
+@pytest.mark.parametrize(
+    ("triggers", "about", "key"),
+    [
+        (ADDON_APPLY, obj(CLUSTER_ADDON), ADDON),
+        (ADDON_APPLY, obj(CLUSTER_STACK_RELEASE, {"name": "r"}), None),
+        (RELEASES, obj(CLUSTER_STACK_RELEASE, {"name": "r"}), Key("ns", "r")),
+        (RELEASES, obj(CLUSTER_ADDON), None),
+    ],
+)
+def test_fetched_release_is_news_for_who_requested_it(triggers: Triggers, about: Object, key: Key | None) -> None:
+    event = own_event("release.fetched", source="/test", subject="r", about=about, data={"release": "r"})
+    assert triggers.key(event) == key
+
+
+@pytest.mark.parametrize(
+    ("data", "pruned"), [({"everything": True}, Key("", "releases")), ({"everything": "yes"}, None), ({}, None)]
+)
+def test_each_tick_sweeps_and_that_of_a_full_resync_prunes(data: Object, pruned: Key | None) -> None:
+    event = Event(PING, "/timer", "1", data=data)
+    assert (SWEEP.key(event), PRUNE.key(event)) == (Key("", "sweep"), pruned)
 
 
 @pytest.mark.parametrize("resync", [True, False])
@@ -147,6 +253,25 @@ def test_one_annotation_or_label_can_be_watched(path: str, metadata: Object) -> 
 
 
 @pytest.mark.parametrize(
+    ("metadata", "spec", "forwarded"),
+    [
+        pytest.param({}, {"topology": CLASS}, False, id="nothing"),
+        pytest.param({}, {"topology": {"class": "docker-ferrol-1-27-v2"}}, False, id="another class of a stack"),
+        pytest.param({}, {"topology": {"class": "other"}}, True, id="a class of no stack"),
+        pytest.param({}, {"topology": CLASS, "paused": True}, True, id="paused"),
+        pytest.param({"uid": "new"}, {"topology": CLASS}, True, id="another Cluster of its name"),
+        pytest.param({"annotations": {"cluster.x-k8s.io/paused": ""}}, {"topology": CLASS}, True, id="annotated"),
+        pytest.param({"annotations": {"example.com/note": ""}}, {"topology": CLASS}, False, id="another annotation"),
+        pytest.param({}, {"topology": CLASS, **ENDPOINT}, False, id="another field"),
+    ],
+)
+def test_update_of_a_cluster_may_make_it_need_an_addon(metadata: Object, spec: Object, forwarded: bool) -> None:
+    [watch] = [watch for watch in CREATE.watches if watch.resource is CLUSTER]
+    before, after = obj(CLUSTER, spec={"topology": CLASS}), obj(CLUSTER, metadata, spec=spec)
+    assert (watch.relevant(before) != watch.relevant(after)) is forwarded
+
+
+@pytest.mark.parametrize(
     ("triggers", "metadata", "forwarded"),
     [
         (PREFLIGHT, {"generation": 2}, True),
@@ -177,6 +302,29 @@ def test_core_provider_wakes_others_only_when_it_becomes_ready() -> None:
 def test_secrets_and_config_maps_of_provider_components_are_not_watched_as_inputs() -> None:
     selectors = {watch.resource.kind: watch.selector for watch in WAKE.watches}
     assert all(f"!{PROVIDER_LABEL}" in selectors[kind].split(",") for kind in ("Secret", "ConfigMap"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "secrets", "config_maps"),
+    [
+        ({}, [], []),
+        ({"configSecret": {"name": "s"}}, [Key("capi-system", "s")], []),
+        ({"configSecret": {"name": "s", "namespace": "other"}}, [Key("other", "s")], []),
+        ({"additionalManifests": {"name": "m"}}, [], [Key("capi-system", "m")]),
+        ({"fetchConfig": {"url": "https://example.com"}}, [], []),
+        ({"fetchConfig": {"selector": {}}}, [], [Key("capi-system", "")]),
+        (
+            {"additionalManifests": {"name": "m"}, "fetchConfig": {"selector": {}}},
+            [],
+            [Key("capi-system", "m"), Key("capi-system", "")],
+        ),
+    ],
+    ids=["nothing", "a Secret", "in another namespace", "manifests", "a URL", "any it may select", "both"],
+)
+def test_inputs_of_a_provider_are_what_it_refers_to(spec: Object, secrets: list[Key], config_maps: list[Key]) -> None:
+    referrers = {watch.resource.kind: watch.referenced_by[0] for watch in WAKE.watches if watch.referenced_by}
+    found = [list(referrers[kind].references(provider(**spec))) for kind in ("Secret", "ConfigMap")]
+    assert found == [secrets, config_maps]
 
 
 def test_requests_for_a_release_without_an_object_share_one_key_per_release() -> None:
