@@ -121,7 +121,7 @@ class SaveManifest:
     def _write(self, clients: Clients, data: Mapping[str, str | None]) -> None:
         """Patches or creates the Secret; None removes a manifest. Raises `ForeignSecret`."""
         key = _key(self.addon)
-        if dig(self.addon, "status.history") and self._update(clients, data):
+        if dig(self.addon, "status.history") and (self._patch(clients, data) or self._update(clients, data)):
             return
         body: Object = {
             "apiVersion": "v1",
@@ -139,8 +139,28 @@ class SaveManifest:
             if not (error.already_exists and self._update(clients, data)):
                 raise
 
+    def _patch(self, clients: Clients, data: Mapping[str, str | None]) -> bool:
+        """Patches the Secret without a read; returns False if it is not as this effect leaves it, or does not exist.
+
+        The first operation of the patch proves that the addon owns the Secret.
+        """
+        owner = {"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": self.addon["metadata"]["uid"]}
+        changes = (
+            {"op": "remove", "path": f"/data/{name}"}
+            if value is None
+            else {"op": "add", "path": f"/data/{name}", "value": value}
+            for name, value in data.items()
+        )
+        try:
+            clients.management.json_patch(SECRET, _key(self.addon), [owner, *changes], manager=MANAGER)
+        except ApiError as error:
+            if error.status not in (404, 422):
+                raise
+            return False
+        return True
+
     def _update(self, clients: Clients, data: Mapping[str, str | None]) -> bool:
-        """Patches the Secret; returns False if it does not exist."""
+        """Patches the Secret whatever else is in it; returns False if it does not exist."""
         secret = clients.management.find(SECRET, _key(self.addon))
         if secret is None:
             return False

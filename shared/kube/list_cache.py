@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from threading import Lock
 from weakref import WeakKeyDictionary
 
+from .acquire import acquired
 from .client import Client
+from .errors import Unavailable
 from .resources import Object, Resource
 
 SECONDS = 3.0
+_PATIENCE = 30.0
+"""Seconds for which a thread waits for the lists of others."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +36,35 @@ class ListCache:
         self._seconds, self._clock = seconds, clock
         self._lock = Lock()
         self._cached: WeakKeyDictionary[Client, dict[tuple[Resource, str], _Cached]] = WeakKeyDictionary()
+        self._reading: WeakKeyDictionary[Client, dict[tuple[Resource, str], Lock]] = WeakKeyDictionary()
 
     def list(self, client: Client, resource: Resource, namespace: str, *, since: str = "") -> Sequence[Object]:
         """Returns all objects of the kind in the namespace, as of the resource version `since` or later.
 
-        Without `since` the list is always read anew. Raises `ApiError`.
+        Without `since` the list is always read anew. One thread reads at a time, so that those that wait for it can
+        share its list. Raises `ApiError`.
         """
         key = (resource, namespace)
+        if not since.isdecimal():
+            return self._read(client, key)
+        if (cached := self._find(client, key, since)) is not None:
+            return cached
+        with self._lock:
+            reading = self._reading.setdefault(client, {}).setdefault(key, Lock())
+        with acquired(reading, _PATIENCE, Unavailable(f"{resource.kind} list: other lists take too long")):
+            cached = self._find(client, key, since)
+            return self._read(client, key) if cached is None else cached
+
+    def _find(self, client: Client, key: tuple[Resource, str], since: str) -> Sequence[Object] | None:
         with self._lock:
             cached = self._cached.get(client, {}).get(key)
+        if cached is None or self._clock() - cached.read_at >= self._seconds:
+            return None
+        return cached.objects if int(since) <= cached.version else None
+
+    def _read(self, client: Client, key: tuple[Resource, str]) -> Sequence[Object]:
         now = self._clock()
-        fresh = cached is not None and now - cached.read_at < self._seconds
-        if cached and fresh and since.isdecimal() and int(since) <= cached.version:
-            return cached.objects
-        pages = list(client.pages(resource, namespace))
+        pages = list(client.pages(*key))
         objects = [obj for page in pages for obj in page["items"]]
         version = str(pages[0].get("metadata", {}).get("resourceVersion", ""))
         if version.isdecimal():

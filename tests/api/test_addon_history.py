@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import random
 
-from shared.api.resources import CLUSTER_ADDON
-from shared.kube import Object, dig
+import pytest
+
+from shared.addons.manifest_history import SaveManifest
+from shared.api.resources import CLUSTER_ADDON, SECRET
+from shared.kube import Key, Object, dig
 from shared.runtime import Answer
 from tests.support.releases import HOOK_STAGES, write_release, write_stages
 from tests.support.world import World
@@ -83,3 +86,19 @@ def test_rollback_out_of_an_incomplete_upgrade(world: World) -> None:
     back(world)
     assert world.names() == ["a", "gone"]
     assert world.read("a")["data"] == {"k": "1"}
+
+
+@pytest.mark.parametrize("owners", [1, 2])
+def test_manifest_is_added_to_the_secret_of_the_addon(world: World, owners: int) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    world.settle()
+    key = Key(world.namespace, f"{world.addon_key.name}-manifests")
+    if owners == 2:
+        own = world.client.get(SECRET, key)["metadata"]["ownerReferences"]
+        references = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": "other"}, *own]
+        world.client.patch(SECRET, key, {"metadata": {"ownerReferences": references}})
+    addon, before = world.addon(), world.clients.management.requests
+    assert SaveManifest(addon, NEW, [world.map("a")]).execute(world.clients).classes == {OLD, NEW}
+    assert world.clients.management.requests - before == (1 if owners == 1 else 3)
+    assert world.client.get(SECRET, key)["data"].keys() == {OLD, NEW}

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
 import pytest
 
 from shared.api.resources import CONFIG_MAP
@@ -82,3 +87,22 @@ def test_failed_list_is_not_cached(management: Client, namespace: str, recent: L
         with pytest.raises(ApiError):
             recent.list(management, unknown, namespace, since="1")
         assert management.requests > before
+
+
+def test_threads_that_need_a_list_at_once_share_it(
+    management: Client, namespace: str, recent: ListCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    since = version(make(management, namespace, "one"))
+    pages, threads, waiting = management.pages, 4, Event()
+
+    def slowly(*args: Any) -> Iterator[Object]:
+        waiting.wait(30)
+        return pages(*args)
+
+    monkeypatch.setattr(management, "pages", slowly)
+    before = management.requests
+    with ThreadPoolExecutor(threads) as pool:
+        found = [pool.submit(names, recent, management, namespace, since) for _ in range(threads)]
+        waiting.set()
+        assert [one.result() for one in found] == [{"one"}] * threads
+    assert management.requests == before + 1
