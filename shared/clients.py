@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
 from .kube import ApiError, Client, Key, NotServed, Object, Resource
 from .kube.crds import find_definition
@@ -55,9 +56,9 @@ class LookupResult:
 class ClusterClients:
     """The clients of one cluster, workload or management: requests and discovery."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, discovery: Discovery | None = None) -> None:
         self.client = client
-        self.discovery = Discovery(client)
+        self.discovery = discovery or Discovery(client)
 
     def within(self, seconds: float) -> ClusterClients:
         """Returns clients of the same cluster whose requests all end within `seconds` from now."""
@@ -78,6 +79,8 @@ class Clients:
         self._given = management
         self._lock = Lock()
         self._workloads: OrderedDict[str, ClusterClients] = OrderedDict()
+        self._shared: WeakValueDictionary[str, Discovery] = WeakValueDictionary()
+        """The discovery of each server, for kubeconfigs of one user that differ in other things."""
         self._releases: tuple[ObjectStore | None, ReleaseStore] | None = None
         self._components: tuple[ObjectStore | None, BundleStore] | None = None
 
@@ -137,9 +140,11 @@ class Clients:
             if digest in self._workloads:
                 self._workloads.move_to_end(digest)
                 return self._workloads[digest]
-        workload = ClusterClients(connect.workload(kubeconfig))
+        client = connect.workload(kubeconfig)
         with self._lock:
-            self._workloads[digest] = workload
+            workload = self._workloads[digest] = ClusterClients(client, self._shared.get(client.identity))
+            if client.identity:
+                self._shared[client.identity] = workload.discovery
             while len(self._workloads) > _MAX_WORKLOADS:
                 self._workloads.popitem(last=False)[1].client.close()
         return workload

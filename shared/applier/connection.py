@@ -51,8 +51,9 @@ def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | Conn
     except (KubeconfigError, ValueError) as error:
         return ConnectionFailed(f"Secret {key.name}: {error}", "Warning")
     try:
-        workload.client.text("/readyz")
-        served = workload.discovery.served()
+        if workload.discovery.is_loaded:
+            workload.client.text("/readyz")
+        served = workload.discovery.served(probe=True)  # a discovery that is read shows that the server answers
     except Unauthorized as error:
         clients.forget(kubeconfig)
         return ConnectionFailed(f"the API server refuses the credentials in {key.name}: {error}", "Warning")

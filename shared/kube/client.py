@@ -9,7 +9,7 @@ import copy
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Una
 from .resources import Key, Object, Resource
 
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -93,6 +94,17 @@ class Client:
         view = copy.copy(self)
         view._until = min(self._until, time.monotonic() + seconds)
         return view
+
+    def once(self) -> Client:
+        """Returns a view of this client that sends each request once, for probes."""
+        view = copy.copy(self)
+        view._attempts = 1
+        return view
+
+    @property
+    def identity(self) -> str:
+        """Returns what is equal for clients of one server and one user only; empty if the server proves no identity."""
+        return self._credentials.identity
 
     # -- verbs -------------------------------------------------------------------------------------------------
 
@@ -196,6 +208,20 @@ class Client:
             subject=f"{resource.kind} {key}",
         )
 
+    def json_patch(self, resource: Resource, key: Key, operations: Sequence[Object], *, manager: str) -> Object:
+        """Sends a JSON patch and returns the object as stored; all operations succeed, or none is executed.
+
+        Raises `ApiError` (422) if one fails, such as a `test`.
+        """
+        return self.request(
+            "PATCH",
+            resource.path(key.namespace, key.name),
+            body=operations,
+            query={"fieldManager": manager},
+            content_type=JSON_PATCH,
+            subject=f"{resource.kind} {key}",
+        )
+
     def delete(self, resource: Resource, key: Key, *, uid: str = "", version: str = "") -> None:
         """Deletes the object with background propagation; an object that does not exist is no error.
 
@@ -273,7 +299,7 @@ class Client:
         method: str,
         path: str,
         *,
-        body: Object | None = None,
+        body: Object | Sequence[Object] | None = None,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         accept: str = "application/json",

@@ -6,6 +6,7 @@ Private keys reach the TLS library through memory: nothing secret is written to 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import ssl
@@ -45,6 +46,18 @@ class Credentials:
         if token and not is_token(token):
             raise ApiError("the bearer token has invalid characters, such as a line break")
         return token
+
+    @property
+    def identity(self) -> str:
+        """A hash of server and user; empty if the server is not verified, as another may answer in its place then.
+
+        A server is known by all that leads to it. The user is part of the identity, since a proxy may lead each user to
+        another server.
+        """
+        if not self.verify or not self.host.startswith("https://"):
+            return ""
+        parts = (self.host, self.ca, self.server_name, self.proxy, self.certificate, self.key, self.bearer())
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def pool(self, size: int, *, trusted: bool = True) -> PoolManager:
         """Returns a pool of `size` connections to the server, through the proxy of the kubeconfig or the environment.

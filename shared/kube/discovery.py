@@ -15,6 +15,8 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 
 _SECONDS = 30.0
 """Time limit for all requests of one discovery: a server before 1.26 needs one request for each group version."""
+_PROBE_SECONDS = 5.0
+"""Time limit for the first request of a probe."""
 
 
 class Discovery:
@@ -64,10 +66,18 @@ class Discovery:
         group, _ = split_api_version(api_version)
         return self.resource(api_version, kind) or self.preferred(group, kind)
 
-    def served(self) -> Mapping[tuple[str, str], Resource]:
-        """Returns all known resources by (apiVersion, kind)."""
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the kinds are known, so that `served` needs no request."""
+        return self._loaded
+
+    def served(self, *, probe: bool = False) -> Mapping[tuple[str, str], Resource]:
+        """Returns all known resources by (apiVersion, kind).
+
+        With `probe` the server may not be there yet: it is not asked twice, nor waited for long.
+        """
         with self._locked():
-            self._load()
+            self._load(probe=probe)
             return {
                 (resource.api_version, resource.kind): resource
                 for versions in self._known.values()
@@ -88,16 +98,18 @@ class Discovery:
             except (AttributeError, TypeError, KeyError) as error:
                 raise Unavailable("discovery: the response cannot be parsed: is this an API server?") from error
 
-    def _load(self) -> None:
-        """Loads all kinds, unless they are loaded."""
+    def _load(self, *, probe: bool = False) -> None:
+        """Loads all kinds, unless they are loaded; `probe` as in `served`."""
         if self._loaded:
             return
         client = self._client.within(_SECONDS)
         core = {kind: versions for kind, versions in self._known.items() if not kind[0]}
         self._known = core  # the core group only changes with the server's version
         self._stale = set()
+        asked = client.within(_PROBE_SECONDS).once() if probe else client
         for path in ("/apis",) if core else ("/api", "/apis"):
-            answer = client.request("GET", path, accept=_AGGREGATED, subject="discovery")
+            answer = asked.request("GET", path, accept=_AGGREGATED, subject="discovery")
+            asked = client  # it is there
             if answer.get("kind") == "APIGroupDiscoveryList":
                 self._read_aggregated(answer)
             else:  # servers before 1.26 answer with bare group names

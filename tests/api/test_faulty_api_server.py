@@ -261,3 +261,37 @@ def test_api_server_error_that_quotes_a_secret_is_not_reported(addons: SweptAddo
     events = list(addons.client.list(EVENT, addons.namespace))
     assert str(number) not in json.dumps([addons.addon(), events])
     assert not any(str(number) in answer.message for answer in addons.answers)
+
+
+# -- the first contact, and later ones -------------------------------------------------------------------------
+
+
+def test_first_roll_out_needs_two_requests_beside_its_objects(
+    addons: SweptAddons, workload: Proxy, tmp_path: Path
+) -> None:
+    addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
+    addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
+    assert [request.path for request in workload.seen if request.method == "GET"] == ["/api", "/apis"]
+    assert len(workload.seen) == len(chart(addons.namespace)) + 2
+
+
+@pytest.mark.parametrize(("when", "path"), [("first", "/apis"), ("later", "/readyz")])
+def test_api_server_that_is_not_ready_is_waited_for(
+    addons: SweptAddons, workload: Proxy, tmp_path: Path, when: str, path: str
+) -> None:
+    value = "1"
+    if when == "later":
+        addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
+        addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
+        value = "2"
+    workload.fail(answering(500, STATUS), lambda request: request.path == path)
+    name = write_release(tmp_path, "v2", chart(addons.namespace, value))
+    addons.apply_class(name)
+    before = len(workload.writes())
+    message = waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
+    assert "the workload API server is not ready" in message
+    assert addons.condition("ClusterReady")["reason"] == "ControlPlaneNotReady"
+    assert len(workload.writes()) == before
+    workload.heal()
+    addons.until(lambda: addons.ready(name), "Ready")
+    complete(addons, value)

@@ -14,6 +14,7 @@ import yaml
 
 from events import forwarder
 from shared.certificates import CertificateAuthority
+from shared.clients import Clients
 from shared.kube import ApiError, Client, connect
 from shared.kube.connect import KubeconfigError, inline_credentials
 from shared.kube.credentials import Credentials
@@ -231,3 +232,31 @@ def test_invalid_proxy_setting_is_named_without_its_credentials(proxy: str, monk
     with pytest.raises(KubeconfigError, match=r"the setting https_proxy is not an http\(s\) URL") as caught:
         connect.workload(kubeconfig())
     assert SECRET not in str(caught.value)
+
+
+CA_DATA = {"certificate-authority-data": b64(CA.cert_pem)}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        (kubeconfig({"token": "a"}, **CA_DATA), kubeconfig({"token": "a"}, **CA_DATA) + b"\n", True),
+        (kubeconfig({"token": "a"}, **CA_DATA), kubeconfig({"token": "b"}, **CA_DATA), False),
+        (kubeconfig(**CA_DATA), kubeconfig(**CA_DATA, **{"tls-server-name": "n"}), False),
+        (kubeconfig(**CA_DATA), kubeconfig(**CA_DATA, **{"proxy-url": "http://p:1"}), False),
+        (kubeconfig(**CA_DATA), kubeconfig(), False),
+        (kubeconfig(**CA_DATA), kubeconfig(**CA_DATA | {"server": "https://h:2"}), False),
+        (
+            kubeconfig(**{"insecure-skip-tls-verify": True}),
+            kubeconfig(**{"insecure-skip-tls-verify": True}) + b"\n",
+            False,
+        ),
+        (kubeconfig(server="http://h:1"), kubeconfig(server="http://h:1") + b"\n", False),
+    ],
+    ids=["same", "user", "server name", "proxy", "CA", "port", "not verified", "no TLS"],
+)
+def test_discovery_is_shared_for_one_user_of_one_verified_server(one: bytes, other: bytes, shared: bool) -> None:
+    clients = Clients()
+    first, second = clients.workload(one), clients.workload(other)
+    assert first is not second
+    assert (first.discovery is second.discovery) is shared
