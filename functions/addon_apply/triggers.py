@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
+from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.hooks import WAIT_ANNOTATION
 from shared.api.names import KUBECONFIG_SUFFIX, STAGE_ANNOTATION, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
+from shared.applier.policy import PREFIX
 from shared.event import Event
-from shared.kube import Key, dig
+from shared.kube import Key, deleting, dig
 from shared.releases.events import FETCHED
 from shared.settings import NETWORK, STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
@@ -30,7 +32,19 @@ def requester(event: Event) -> Key | None:
     return event.key if event.kind == CLUSTER_ADDON.kind else None
 
 
-def relevant_fields(addon: Mapping[str, Any]) -> object:
+def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
+    """Returns what an update must change: of the annotations only those of the policy, and whether they pause."""
+    annotations = dig(cluster, "metadata.annotations", {})
+    return [
+        cluster_api.class_name(cluster),
+        cluster_api.class_namespace(cluster),
+        cluster_api.is_paused(cluster),
+        deleting(cluster),
+        {name: value for name, value in annotations.items() if name.startswith(PREFIX)},
+    ]
+
+
+def relevant_in_addon(addon: Mapping[str, Any]) -> object:
     """Returns what an update by others must change: not the record of what was applied, which this function writes.
 
     Someone else's change of that record is repaired at the next look at the addon.
@@ -49,7 +63,7 @@ TRIGGERS = Triggers(
         Watch(
             CLUSTER_ADDON,
             fields=(*SPEC, "metadata.annotations"),
-            digest=relevant_fields,
+            digest=relevant_in_addon,
             changes=("add", "update"),
         ),
         Watch(
@@ -62,6 +76,7 @@ TRIGGERS = Triggers(
                 "metadata.annotations",
                 "metadata.deletionTimestamp",
             ),
+            digest=relevant_in_cluster,
             needs_primary=True,
         ),
         Watch(

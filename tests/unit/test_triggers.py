@@ -353,3 +353,14 @@ def test_addon_apply_is_not_started_by_its_own_record(change: Object, relevant: 
     watch = ADDON_APPLY.watches[0]
     before = obj(CLUSTER_ADDON)
     assert (watch.relevant(before) != watch.relevant({**before, **change})) is relevant
+
+
+@pytest.mark.parametrize(
+    ("annotation", "relevant"),
+    [("example.com/note", False), ("capi-functions.dev/drift", True), (PAUSED_ANNOTATION, True)],
+)
+def test_addon_apply_is_started_by_annotations_that_it_reads(annotation: str, relevant: bool) -> None:
+    watch = ADDON_APPLY.watches[1]
+    before = obj(CLUSTER)
+    after = {**before, "metadata": {**before["metadata"], "annotations": {annotation: "1"}}}
+    assert (watch.relevant(before) != watch.relevant(after)) is relevant
