@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .storage import ObjectStore
 
 _MAX_WORKLOADS = 512
+"""Workload clusters whose discovery is remembered."""
+_MAX_CONNECTED = 32
+"""Workload clusters to which connections stay open, those used last: more than a process has threads. A cluster has up
+to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
 
 NOT_SERVED = "KindNotServed"
 NOT_ALLOWED = "ReferenceNotAllowed"
@@ -79,6 +83,7 @@ class Clients:
         self._given = management
         self._lock = Lock()
         self._workloads: OrderedDict[str, ClusterClients] = OrderedDict()
+        self._connected: OrderedDict[str, ClusterClients] = OrderedDict()
         self._shared: WeakValueDictionary[str, Discovery] = WeakValueDictionary()
         """The discovery of each server, for kubeconfigs of one user that differ in other things."""
         self._releases: tuple[ObjectStore | None, ReleaseStore] | None = None
@@ -137,22 +142,29 @@ class Clients:
 
         digest = hashlib.sha256(kubeconfig).hexdigest()
         with self._lock:
-            if digest in self._workloads:
-                self._workloads.move_to_end(digest)
-                return self._workloads[digest]
-        client = connect.workload(kubeconfig)
+            workload = self._workloads.get(digest)
+        if workload is None:
+            client = connect.workload(kubeconfig)
+            with self._lock:
+                workload = ClusterClients(client, self._shared.get(client.identity))
+                if client.identity:
+                    self._shared[client.identity] = workload.discovery
         with self._lock:
-            workload = self._workloads[digest] = ClusterClients(client, self._shared.get(client.identity))
-            if client.identity:
-                self._shared[client.identity] = workload.discovery
-            while len(self._workloads) > _MAX_WORKLOADS:
-                self._workloads.popitem(last=False)[1].client.close()
+            self._workloads[digest] = self._connected[digest] = workload
+            self._workloads.move_to_end(digest)
+            self._connected.move_to_end(digest)
+            if len(self._workloads) > _MAX_WORKLOADS:
+                self._workloads.popitem(last=False)
+            if len(self._connected) > _MAX_CONNECTED:
+                self._connected.popitem(last=False)[1].client.close()
         return workload
 
     def forget(self, kubeconfig: bytes) -> None:
         """Drops the cached clients of a kubeconfig, after its credentials were rejected."""
+        digest = hashlib.sha256(kubeconfig).hexdigest()
         with self._lock:
-            self._workloads.pop(hashlib.sha256(kubeconfig).hexdigest(), None)
+            self._workloads.pop(digest, None)
+            self._connected.pop(digest, None)
 
     def get_reference(
         self, reference: Mapping[str, Any] | None, namespace: str, *, undefined_is_absent: bool = False

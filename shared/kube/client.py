@@ -352,7 +352,7 @@ class Client:
         return payload.decode(errors="replace")
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Closes all connections, those with a request in progress after it. A later request opens a new one."""
         self._pool.clear()
 
     def _exchange(

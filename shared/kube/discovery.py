@@ -1,9 +1,14 @@
-"""Discovery: maps kinds to the resources that an API server serves, cached until an unknown kind is requested."""
+"""Discovery: maps kinds to the resources that an API server serves, cached until an unknown kind is requested.
+
+Servers that serve the same kinds share one map in memory: a process knows hundreds of clusters, most of them alike.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
 from threading import Lock
 
 from .acquire import acquired
@@ -19,6 +24,25 @@ _PROBE_SECONDS = 5.0
 """Time limit for the first request of a probe."""
 
 
+@dataclass(frozen=True)
+class _Kinds:
+    """What a server serves: `resources` in its order, `versions` by group and kind, `served` by apiVersion and kind."""
+
+    resources: tuple[Resource, ...] = ()
+    versions: Mapping[tuple[str, str], Mapping[str, Resource]] = field(default_factory=dict)
+    served: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=32)
+def _kinds(resources: tuple[Resource, ...]) -> _Kinds:
+    """Returns the same maps for the same resources. Of two for one version of a kind the last one counts."""
+    versions: dict[tuple[str, str], dict[str, Resource]] = {}
+    for resource in resources:
+        versions.setdefault((resource.group, resource.kind), {})[resource.version] = resource
+    unique = tuple(resource for each in versions.values() for resource in each.values())
+    return _Kinds(unique, versions, {(resource.api_version, resource.kind): resource for resource in unique})
+
+
 class Discovery:
     """The kinds that one server serves. Safe to share between threads.
 
@@ -30,7 +54,7 @@ class Discovery:
         self._client = client
         self._lock = Lock()
         self._loaded = False
-        self._known: dict[tuple[str, str], dict[str, Resource]] = {}
+        self._known = _Kinds()
         self._stale: set[str] = set()
         """Groups of aggregated API servers that did not answer: their kinds are unknown."""
 
@@ -39,10 +63,10 @@ class Discovery:
         group, version = split_api_version(api_version)
         with self._locked():
             self._load()
-            found = self._known.get((group, kind), {}).get(version)
+            found = self._known.versions.get((group, kind), {}).get(version)
             if found is None:
-                self._refresh(self._client, group, version)
-                found = self._known.get((group, kind), {}).get(version)
+                self._add(self._read_version(self._client, group, version))
+                found = self._known.versions.get((group, kind), {}).get(version)
             return found
 
     def preferred(self, group: str, kind: str) -> Resource | None:
@@ -53,10 +77,10 @@ class Discovery:
         with self._locked():
             fresh = not self._loaded
             self._load()
-            if not fresh and (group, kind) not in self._known:
+            if not fresh and (group, kind) not in self._known.versions:
                 self._loaded = False
                 self._load()
-            served = self._known.get((group, kind), {})
+            served = self._known.versions.get((group, kind), {})
             if not served and group in self._stale:
                 raise Unavailable(f"cannot determine whether {group} serves {kind}: its API server does not answer")
             return next(iter(served.values()), None)
@@ -78,11 +102,7 @@ class Discovery:
         """
         with self._locked():
             self._load(probe=probe)
-            return {
-                (resource.api_version, resource.kind): resource
-                for versions in self._known.values()
-                for resource in versions.values()
-            }
+            return self._known.served
 
     def invalidate(self) -> None:
         """Makes the next call load the kinds from the server again."""
@@ -103,20 +123,20 @@ class Discovery:
         if self._loaded:
             return
         client = self._client.within(_SECONDS)
-        core = {kind: versions for kind, versions in self._known.items() if not kind[0]}
-        self._known = core  # the core group only changes with the server's version
+        # The core group only changes with the server's version.
+        self._known = _kinds(tuple(resource for resource in self._known.resources if not resource.group))
         self._stale = set()
         asked = client.within(_PROBE_SECONDS).once() if probe else client
-        for path in ("/apis",) if core else ("/api", "/apis"):
+        for path in ("/apis",) if self._known.resources else ("/api", "/apis"):
             answer = asked.request("GET", path, accept=_AGGREGATED, subject="discovery")
             asked = client  # it is there
             if answer.get("kind") == "APIGroupDiscoveryList":
-                self._read_aggregated(answer)
+                self._add(self._read_aggregated(answer))
             else:  # servers before 1.26 answer with bare group names
-                self._read_groups(client, answer)
+                self._add(self._read_groups(client, answer))
         self._loaded = True
 
-    def _read_aggregated(self, answer: Object) -> None:
+    def _read_aggregated(self, answer: Object) -> Iterator[Resource]:
         for group in answer.get("items", []):
             name = group.get("metadata", {}).get("name", "")
             for version in group.get("versions", []):
@@ -126,17 +146,17 @@ class Discovery:
                     kind = entry.get("responseKind", {}).get("kind")
                     if kind:
                         namespaced = entry.get("scope") == "Namespaced"
-                        self._add(Resource(name, version["version"], kind, entry["resource"], namespaced))
+                        yield Resource(name, version["version"], kind, entry["resource"], namespaced)
 
-    def _read_groups(self, client: Client, answer: Object) -> None:
+    def _read_groups(self, client: Client, answer: Object) -> Iterator[Resource]:
         for version in answer.get("versions", []):
-            self._refresh(client, "", version)
+            yield from self._read_version(client, "", version)
         for group in answer.get("groups", []):
             for entry in group["versions"]:
-                self._refresh(client, group["name"], entry["version"])
+                yield from self._read_version(client, group["name"], entry["version"])
 
-    def _refresh(self, client: Client, group: str, version: str) -> None:
-        """Reads one group version again and adds its kinds."""
+    def _read_version(self, client: Client, group: str, version: str) -> Iterator[Resource]:
+        """Yields the resources of one group version; none if it is not served."""
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             answer = client.request("GET", path, subject=f"discovery of {path}")
@@ -144,7 +164,7 @@ class Discovery:
             return
         for entry in answer.get("resources", []):
             if "/" not in entry["name"]:
-                self._add(Resource(group, version, entry["kind"], entry["name"], entry["namespaced"]))
+                yield Resource(group, version, entry["kind"], entry["name"], entry["namespaced"])
 
-    def _add(self, resource: Resource) -> None:
-        self._known.setdefault((resource.group, resource.kind), {})[resource.version] = resource
+    def _add(self, resources: Iterable[Resource]) -> None:
+        self._known = _kinds((*self._known.resources, *resources))
