@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from functions.kind_cluster.decide import Start, Stop, decide
-from functions.kind_cluster.observe import Observed
-from functions.kind_cluster.runtime import Instance
+from functions.kind_cluster.decide import Start, Stop, decide, report_failure
+from functions.kind_cluster.observe import Observed, cluster_name, config_secret_name, is_published
+from functions.kind_cluster.runtime import Instance, RuntimeUnavailable
 from functions.kind_cluster.triggers import FINALIZER
-from shared.effects import RemoveFinalizer, would_change
+from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results, would_change
 from shared.kube import Object, dig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,3 +90,234 @@ def test_reconciling_an_unchanged_failure_changes_nothing() -> None:
     turn(obj, FAILED)
     again = decide(Observed(obj, FAILED), NOW + timedelta(hours=1))
     assert not would_change(dig(obj, "status"), again.status)
+
+
+# -- publishing --------------------------------------------------------------------------------------------------
+
+READY = Instance("ready", host="h", port=6443, ca=(b"certificate", b"key"), kubeconfig=b"kubeconfig")
+ENDPOINT = {"host": "h", "port": 6443}
+PUBLISHED = {"ready": True, "phase": "Ready", "failureMessage": None, "initialization": {"provisioned": True}}
+MADE = {"timestamp": "2025-01-01T00:00:00Z", "message": "Cluster was successfully created", "reason": ""}
+SHOWN = {"type": "ClusterCreated", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z", **MADE}
+
+
+def changed(metadata: Object | None = None, status: Object | None = None, **spec: Any) -> Object:
+    """Returns a KINDCluster whose instance is published, after a change."""
+    obj = kind_cluster()
+    return {
+        **obj,
+        "metadata": {**obj["metadata"], **(metadata or {})},
+        "spec": {**obj["spec"], "controlPlaneEndpoint": ENDPOINT, **spec},
+        "status": {"ready": True, "initialization": {"provisioned": True}, "conditions": [SHOWN], **(status or {})},
+    }
+
+
+def secret(name: str, owner_uid: str = "u", **data: str) -> Object:
+    metadata = {"name": name, "namespace": "default", "resourceVersion": "7", "ownerReferences": [{"uid": owner_uid}]}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+
+
+CA, CONFIG = secret("dev-ca"), secret("dev-config", config="a3ViZWNvbmZpZw==")
+
+
+def test_ready_instance_is_published_with_its_secrets_and_endpoint() -> None:
+    decision = decide(Observed(kind_cluster(), READY), NOW)
+    ca, config, endpoint = decision.effects
+    assert isinstance(ca, Create)
+    assert isinstance(config, Create)
+    assert isinstance(endpoint, Patch)
+    assert (ca.body["metadata"]["name"], ca.body["type"]) == ("dev-ca", "cluster.x-k8s.io/secret")
+    assert ca.body["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "dev"}
+    assert ca.body["data"] == {"tls.crt": "Y2VydGlmaWNhdGU=", "tls.key": "a2V5"}
+    assert (config.body["metadata"]["name"], config.body["data"]) == ("dev-config", {"config": "a3ViZWNvbmZpZw=="})
+    for body in (ca.body, config.body):
+        assert (body["apiVersion"], body["kind"], body["metadata"]["namespace"]) == ("v1", "Secret", "default")
+        assert [reference["uid"] for reference in body["metadata"]["ownerReferences"]] == ["u"]
+    assert endpoint.patch == {"spec": {"controlPlaneEndpoint": ENDPOINT}}
+    entry = {**SHOWN, "timestamp": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    assert decision.status == {**PUBLISHED, "conditions": [entry]}
+    [event] = decision.kubernetes_events
+    assert (event.reason, event.type) == ("ClusterCreated", "Normal")
+    assert "h:6443" in event.message
+    assert decision.requeue_after is None
+
+
+@pytest.mark.parametrize(
+    ("observed", "effects", "history"),
+    [
+        pytest.param(Observed(changed(), READY, CA, CONFIG), [], None, id="published"),
+        pytest.param(Observed(changed(), READY, CA), ["dev-config"], None, id="kubeconfig deleted"),
+        pytest.param(
+            Observed(changed(), READY, CA, secret("dev-config", config="b2xk")),
+            [{"data": {"config": "a3ViZWNvbmZpZw=="}}],
+            None,
+            id="kubeconfig outdated",
+        ),
+        pytest.param(
+            Observed(changed(), READY, CA, secret("dev-config", "other", config="b2xk")), [], None, id="not its own"
+        ),
+        pytest.param(
+            Observed(changed(controlPlaneEndpoint={"host": "h", "port": 1}), READY, CA, CONFIG),
+            [{"spec": {"controlPlaneEndpoint": ENDPOINT}}],
+            None,
+            id="another port",
+        ),
+        pytest.param(
+            Observed(changed(status={"conditions": [MADE]}), READY, CA, CONFIG), [], [SHOWN], id="upstream's history"
+        ),
+    ],
+)
+def test_published_instance_is_kept_as_it_is(
+    observed: Observed, effects: list[Any], history: list[Object] | None
+) -> None:
+    decision = decide(observed, NOW)
+    found = [one.body["metadata"]["name"] if isinstance(one, Create) else one.patch for one in decision.effects]  # type: ignore[attr-defined]
+    assert found == effects
+    assert decision.status == {**PUBLISHED, **({} if history is None else {"conditions": history})}
+    assert decision.kubernetes_events == ()
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        pytest.param(changed(), True, id="published"),
+        pytest.param(changed(status={"conditions": []}), True, id="without history"),
+        pytest.param(changed({"deletionTimestamp": "x"}), False, id="being deleted"),
+        pytest.param(changed(status={"ready": False}), False, id="not ready"),
+        pytest.param(changed(status={"ready": "true"}), False, id="ready of the wrong type"),
+        pytest.param(changed(status={"initialization": {}}), False, id="not provisioned"),
+        pytest.param(changed(controlPlaneEndpoint={"host": "h"}), False, id="no port"),
+        pytest.param(changed(status={"conditions": [MADE]}), False, id="upstream's history"),
+        pytest.param(changed(status={"conditions": [{**SHOWN, "status": ""}]}), False, id="an entry without status"),
+    ],
+)
+def test_object_shows_that_its_instance_is_published(obj: Object, expected: bool) -> None:
+    assert is_published(obj) is expected
+
+
+@pytest.mark.parametrize(
+    ("observed", "message"),
+    [
+        (Observed(None), ""),
+        (Observed(changed(), READY, published=True), "ready"),
+        (Observed(changed({"annotations": {"cluster.x-k8s.io/paused": ""}}), FAILED), "paused"),
+        (Observed(changed(), FAILED, cluster={"spec": {"paused": True}}), "paused"),
+        (Observed(changed({"deletionTimestamp": "x", "finalizers": []}), FAILED), ""),
+    ],
+    ids=["gone", "published", "paused", "its Cluster is paused", "deleted"],
+)
+def test_there_is_nothing_to_do(observed: Observed, message: str) -> None:
+    decision = decide(observed, NOW)
+    assert (decision.effects, decision.status, decision.message) == ((), None, message)
+    assert decision.requeue_after is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "status", "requeue_after"),
+    [
+        ("absent", {"ready": False, "phase": "Provisioning", "failureMessage": None}, 0.5),
+        ("starting", {"ready": False, "phase": "Provisioning", "failureMessage": None}, 0.5),
+        ("failed", {"ready": False, "phase": "Failed"}, 10.0),
+        ("unknown", {"ready": False, "phase": "Failed"}, 10.0),
+    ],
+)
+def test_status_follows_the_phase_of_the_instance(phase: Any, status: Object, requeue_after: float) -> None:
+    decision = decide(Observed(kind_cluster(), Instance(phase, "no room")), NOW)
+    assert {name: (decision.status or {}).get(name) for name in status} == status
+    assert decision.requeue_after == requeue_after
+
+
+@pytest.mark.parametrize(("error", "shown"), [("no room", "no room"), ("", "the runtime gave no reason")])
+def test_failure_is_reported_with_its_reason(error: str, shown: str) -> None:
+    decision = decide(Observed(kind_cluster(), Instance("failed", error)), NOW)
+    assert (decision.status or {})["failureMessage"] == f"Cluster cannot be created: {shown}"
+    assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("ClusterNotCreated", "Warning")]
+    assert (decision.status or {})["conditions"] == [
+        {
+            "type": "ClusterNotCreated",
+            "status": "True",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "timestamp": "2026-01-01T00:00:00Z",
+            "message": "Cluster cannot be created",
+            "reason": shown,
+        }
+    ]
+
+
+def test_history_keeps_the_latest_twenty_entries() -> None:
+    past = [{**SHOWN, "reason": str(number)} for number in range(20)]
+    decision = decide(Observed(changed(status={"conditions": past}), FAILED), NOW)
+    history = (decision.status or {})["conditions"]
+    assert [entry["reason"] for entry in history] == [*(str(number) for number in range(1, 20)), "no room"]
+
+
+@pytest.mark.parametrize(
+    ("data", "ca"),
+    [
+        ({"tls.crt": "Y2VydGlmaWNhdGU=", "tls.key": "a2V5"}, (b"certificate", b"key")),
+        ({"tls.crt": "Y2VydGlmaWNhdGU="}, None),
+        ({"tls.key": "a2V5"}, None),
+    ],
+    ids=["complete", "without key", "without certificate"],
+)
+def test_instance_starts_with_the_users_own_ca(data: dict[str, str], ca: tuple[bytes, bytes] | None) -> None:
+    [start] = decide(Observed(kind_cluster(), Instance("absent"), secret("dev-ca", "other", **data)), NOW).effects
+    assert start == Start("u", ca)
+
+
+@pytest.mark.parametrize("owner", ["u", "other"])
+def test_deletion_deletes_the_secrets_that_it_owns(owner: str) -> None:
+    obj = changed({"deletionTimestamp": "x"})
+    decision = decide(Observed(obj, READY, secret("dev-ca", owner), secret("dev-config", owner)), NOW)
+    deleted = [one.obj["metadata"]["name"] for one in decision.effects if isinstance(one, Delete)]
+    assert deleted == (["dev-ca", "dev-config"] if owner == "u" else [])
+    assert isinstance(decision.effects[-1], RemoveFinalizer)
+    assert decision.status == {"phase": "Deleting", "failureMessage": None}
+
+
+def test_deletion_waits_for_a_runtime_that_can_be_used() -> None:
+    decision = decide(Observed(changed({"deletionTimestamp": "x"}), Instance("unknown", "no docker")), NOW)
+    assert decision.status == {"failureMessage": "cannot delete: no docker"}
+    assert (decision.effects, decision.requeue_after) == ((), 10.0)
+
+
+def test_runtime_that_refuses_is_reported_like_a_failed_instance() -> None:
+    observed = Observed(kind_cluster(), Instance("absent"))
+    decision = decide(observed, NOW)
+    told = report_failure(observed, decision, Results([], RuntimeUnavailable("no docker")), NOW)
+    assert told is not None
+    assert (told.effects, (told.status or {})["phase"]) == (decision.effects, "Failed")
+    assert (told.status or {})["failureMessage"] == "Cluster cannot be created: no docker"
+
+
+@pytest.mark.parametrize(
+    ("obj", "error"),
+    [(kind_cluster(), ValueError("a bug")), (kind_cluster(), None), (None, RuntimeUnavailable("no docker"))],
+    ids=["another error", "no error", "object gone"],
+)
+def test_other_failures_are_not_reported(obj: Object | None, error: Exception | None) -> None:
+    observed = Observed(obj)
+    assert report_failure(observed, decide(observed, NOW), Results([], error), NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "name", "config"),
+    [
+        ({}, {"clusterName": "dev"}, "dev", "dev-config"),
+        ({}, {}, "demo", "-config"),
+        ({"labels": {"cluster.x-k8s.io/cluster-name": "labelled"}}, {"clusterName": "dev"}, "labelled", "dev-config"),
+        (
+            {
+                "labels": {"cluster.x-k8s.io/cluster-name": "labelled"},
+                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "owner"}],
+            },
+            {},
+            "owner",
+            "-config",
+        ),
+    ],
+    ids=["spec.clusterName", "its own name", "label", "owner"],
+)
+def test_names_of_cluster_and_kubeconfig(metadata: Object, spec: Object, name: str, config: str) -> None:
+    obj = {"metadata": {"name": "demo", "namespace": "default", **metadata}, "spec": spec}
+    assert (cluster_name(obj), config_secret_name(obj)) == (name, config)
