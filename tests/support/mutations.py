@@ -99,7 +99,8 @@ def _is_left_out(node: ast.AST, parent: ast.AST, field: str) -> bool:
         return any(isinstance(each, ast.FunctionDef) and each.name == "execute" for each in node.body)
     if isinstance(node, ast.FunctionDef):
         return any(isinstance(each, ast.Name) and each.id in _CLIENTS for each in ast.walk(node.args))
-    is_text = isinstance(parent, ast.Expr | ast.JoinedStr) and isinstance(node, ast.Constant)
+    is_message = isinstance(parent, ast.keyword) and parent.arg == "message"
+    is_text = isinstance(node, ast.Constant) and (is_message or isinstance(parent, ast.Expr | ast.JoinedStr))
     is_declared = isinstance(node, ast.arguments | ast.Assert) or field in ("annotation", "returns", "decorator_list")
     return is_text or is_declared
 

@@ -26,6 +26,7 @@ BODIES = {
     ],
     "'''Text.'''\nassert a\nb: Literal['x'] = c": [],
     "return f'text {a}'": ["return None"],
+    "return a(message='ready')": ["return None"],
 }
 
 
