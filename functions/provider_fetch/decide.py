@@ -1,4 +1,4 @@
-"""Decides the next step: write the version into the spec, download its files, check its contract, start the install."""
+"""Decides the next step: write the version into the spec, check the contract of its components, start the install."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from shared.effects import MANAGER, Effect, Patch, Results
 from shared.event import change_event
 from shared.kube import ApiError, Object, dig, key_of
 from shared.providers import phases
+from shared.providers.annotations import KEEP_DOWNLOAD, keeps_download
 from shared.providers.guards import why_not_due
 from shared.providers.inputs import source_hash
-from shared.providers.source_resolution import SOURCE_ANNOTATION, ProviderSource, ResolvedSource
+from shared.providers.source_resolution import SOURCE_ANNOTATION, ResolvedSource
 from shared.providers.status import (
     PREFLIGHT_CHECK_PASSED,
     PROVIDER_INSTALLED,
@@ -30,13 +31,8 @@ from shared.providers.status import (
     ProviderStatusBuilder,
 )
 from shared.runtime import Decision
-from shared.runtime.keyed_lock import KeyedLock
 
 from .observe import Observed
-
-KEEP_DOWNLOAD = ("metadata", "annotations", "capi-functions.dev/keep-download")
-CONFIG_MAP_COPY = "config-map"
-"""Value of the annotation: downloaded components are also written to a ConfigMap in the provider's namespace."""
 
 SOURCE = "/provider_fetch"
 
@@ -44,43 +40,6 @@ SOURCE_RETRY = 60.0
 """Seconds until the next attempt after a transient error of the source, or while the contracts are incompatible."""
 INVALID_RETRY = 600.0
 """Seconds until the next attempt after an error that only a change of the provider or of its source can resolve."""
-
-_LOCK = KeyedLock("the download of components", limit=3)
-"""Limits concurrent downloads, so that a slow source does not occupy all threads of a process."""
-
-
-class InvalidAnnotation(ComponentsError):
-    """An annotation of the provider has an unknown value."""
-
-    reason = "InvalidAnnotation"
-
-
-@dataclass(frozen=True)
-class Download:
-    """Effect: downloads one version to storage, from its source, or from the fallback if the source fails.
-
-    Raises `SourceError` or `ComponentsError`.
-    """
-
-    resolved: ResolvedSource
-
-    def execute(self, clients: Clients) -> Bundle:
-        try:
-            return self._download_from(clients, self.resolved.source)
-        except SourceError:
-            if self.resolved.fallback is None:
-                raise
-            return self._download_from(clients, self.resolved.fallback)
-
-    def _download_from(self, clients: Clients, source: ProviderSource) -> Bundle:
-        version, repository = self.resolved.version, source.repository
-        with _LOCK.hold((source.identity, version)):
-            if bundle := clients.components.find(source.identity, version):
-                return bundle
-            files = repository.fetch(version)
-            metadata.parse(files.metadata.encode(), repository.place)
-            bundle = Bundle(version, files.metadata, files.components, repository.place)
-            return clients.components.save(source.identity, bundle)
 
 
 @dataclass(frozen=True)
@@ -95,35 +54,31 @@ class SaveConfigMap:
         except ApiError as error:
             if error.status not in (400, 413, 422):
                 raise
-            what = f"annotation {KEEP_DOWNLOAD[-1]}: cannot write ConfigMap {key_of(self.config_map)}: {error.detail}"
+            what = f"annotation {KEEP_DOWNLOAD}: cannot write ConfigMap {key_of(self.config_map)}: {error.detail}"
             raise ComponentsError(f"{what}; remove the annotation to install without the ConfigMap") from error
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    """Decides the next step: a write of `spec.version`, a download, or the start of `provider_install`."""
+    """Decides the next step: a write of `spec.version`, or the start of `provider_install`."""
     provider = observed.provider
     if (reason := why_not_due(provider)) or provider is None:
         return Decision(message=reason)
     if observed.inputs.problem:
         return Decision(message=observed.inputs.problem)  # `provider_preflight` reports it
     builder = ProviderStatusBuilder(provider, now)
-    if (keep := dig(provider, KEEP_DOWNLOAD)) not in (None, CONFIG_MAP_COPY):
-        message = f"annotation {KEEP_DOWNLOAD[-1]} is {keep!r}; it must be {CONFIG_MAP_COPY}"
-        return _failed(builder, InvalidAnnotation(message))
     resolved = observed.resolved
     assert resolved is not None
     if isinstance(resolved, Exception):
         return _failed(builder, resolved)
     if not provider_api.spec_version(provider):
         return _write_version(builder, provider, resolved.version)
-    if resolved.bundle is None:
-        return Decision((Download(resolved),), proceed=True)
+    assert resolved.bundle is not None
     return _check_contract(builder, observed, provider, resolved, resolved.bundle)
 
 
 def report_failure(observed: Observed, _decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports a failed download in the provider's status, so that the event does not fail as well."""
-    if observed.provider is None or not isinstance(results.error, (ComponentsError, SourceError)):
+    """Reports in the provider's status that the ConfigMap was refused, so that the event does not fail as well."""
+    if observed.provider is None or not isinstance(results.error, ComponentsError):
         return None
     return _failed(ProviderStatusBuilder(observed.provider, now), results.error)
 
@@ -178,8 +133,9 @@ def _check_contract(
     }
     effects: tuple[Effect, ...] = ()
     # A version that comes from a ConfigMap needs no second ConfigMap.
-    from_config_map = isinstance(resolved.source.repository, ConfigMapRepository)
-    if dig(provider, KEEP_DOWNLOAD) == CONFIG_MAP_COPY and not from_config_map:
+    repository = resolved.source.repository
+    downloaded = bundle.source == repository.place and not isinstance(repository, ConfigMapRepository)
+    if downloaded and keeps_download(provider):
         effects = (SaveConfigMap(_config_map(provider, version, bundle)),)
     step = phases.next_step(phases.FETCHED, provider, resync=observed.resync)
     message = f"{version} of {bundle.source} is in storage"

@@ -1,4 +1,4 @@
-"""Reads the inputs of a decision about one provider: its version and source, stored components, other providers."""
+"""Reads the inputs of a decision about one provider: its version, source and components, and other providers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,25 @@ from dataclasses import dataclass, field, replace
 
 from shared.api import provider as provider_api
 from shared.api.provider import KINDS
+from shared.applier.policy import PolicyError
 from shared.clients import Clients
 from shared.components.errors import ComponentsError
 from shared.download import SourceError
 from shared.kube import Object
 from shared.providers import inputs, peers
+from shared.providers.annotations import keeps_download
 from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import ResolvedSource, resolve
 from shared.runtime import Request
+
+from .download import with_components
+
+
+class InvalidAnnotation(ComponentsError):
+    """An annotation of the provider has an unknown value."""
+
+    reason = "InvalidAnnotation"
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,8 @@ class Observed:
     provider: Object | None
     inputs: Inputs = field(default_factory=Inputs)
     resolved: ResolvedSource | ComponentsError | SourceError | None = None
-    """Source and version, or why they could not be resolved; None if this was not tried."""
+    """Source and version, with the components of a version that the spec names; or why these could not be read. None if
+    this was not tried."""
     others: Sequence[Object] = ()
     """The providers an upgrade must be compatible with: all others for the core provider, else the core provider."""
     resync: bool = False
@@ -41,7 +52,12 @@ def observe(clients: Clients, request: Request) -> Observed:
     if observed.inputs.problem:
         return observed
     try:
+        keeps_download(provider)
         resolved = resolve(clients, provider, observed.inputs)
+        if provider_api.spec_version(provider):  # a version that is not checked yet is not downloaded
+            resolved = with_components(clients, provider, resolved)
+    except PolicyError as error:
+        return replace(observed, resolved=InvalidAnnotation(str(error)))
     except (ComponentsError, SourceError) as error:
         return replace(observed, resolved=error)
     observed = replace(observed, resolved=resolved)

@@ -12,7 +12,7 @@ from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defi
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
-from shared.effects import Effect, ensure_finalizer
+from shared.effects import ensure_finalizer
 from shared.kube import Object
 from shared.kube.crds import CRD
 from shared.providers import ownership, phases
@@ -32,7 +32,7 @@ can resolve. Either change triggers an event; the interval is for the case that 
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    """Decides the next step: a wait, new certificates, or the rollout."""
+    """Decides the next step: a wait, or the rollout."""
     provider = observed.provider
     if (reason := why_not_due(provider)) or provider is None:
         return Decision(message=reason)
@@ -51,11 +51,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if isinstance(observed.rendered, ComponentsError):
         return _failed(builder, observed.rendered.reason, str(observed.rendered), INVALID_RETRY)
     assert observed.management is not None
-    if message := serving.foreign_secret(observed, provider):
+    if message := serving.foreign_secret(provider, observed.requests, observed.secrets):
         return _failed(builder, "CertificateSecretTaken", message, INPUT_RETRY)
-    if due := serving.due(observed, now):
-        effects = serving.issue(observed, provider, due)
-        return Decision(effects, proceed=True, message=f"{len(due)} certificates issued")
     return _roll_out(builder, observed, provider, observed.policy, observed.management, observed.rendered)
 
 
@@ -72,7 +69,7 @@ def _roll_out(
     management: ClusterConnection,
     rendered: Sequence[Object],
 ) -> Decision:
-    secrets = {request.certificate: observed.secrets[request.secret] or {} for request in observed.requests}
+    secrets = {request.certificate: observed.serving_secrets[request.secret] or {} for request in observed.requests}
     try:
         built = objects.all_objects(provider, rendered, secrets, management.served)
         wanted = desired(
@@ -82,7 +79,8 @@ def _roll_out(
         return _failed(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
     plan, complete = planning.plan(observed, policy, wanted, builder)
     resource = provider_api.kind_of(provider).resource
-    effects: list[Effect] = [*ensure_finalizer(resource, provider, provider_api.FINALIZER)]
+    effects = serving.writes(observed.issued, observed.secrets)
+    effects += ensure_finalizer(resource, provider, provider_api.FINALIZER)
     effects += planning.record_intent(builder, observed, provider, plan, complete)
     for crd in wanted:
         live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None

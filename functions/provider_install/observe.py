@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from shared.api import provider as provider_api
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
 from shared.applier.connection import ClusterConnection, connect_management
 from shared.applier.desired import kinds_defined_by
-from shared.applier.inventory import SYNCED, InventoryEntry, entry_of
+from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
 from shared.applier.live import recheck_readiness
 from shared.applier.policy import Policy, PolicyError
 from shared.clients import Clients
@@ -21,7 +22,6 @@ from shared.components.render import render
 from shared.components.webhooks import without_webhooks
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
-from shared.manifests import identity
 from shared.providers import inputs
 from shared.providers.annotations import issues_own_certificates, omits_webhooks
 from shared.providers.fetched_components import FetchedComponents, load_components
@@ -30,6 +30,9 @@ from shared.providers.inputs import Inputs
 from shared.providers.inventory import inventory_of
 from shared.providers.status import PROVIDER_INSTALLED
 from shared.runtime import Request
+
+from .objects import own_secret
+from .serving import Secrets, foreign_secret, issue_due
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,10 @@ class Observed:
     management: ClusterConnection | None = None
     requests: Sequence[CertificateRequest] = ()
     """The certificates to issue here; empty if cert-manager issues them."""
-    secrets: Mapping[Key, Object | None] = field(default_factory=dict)
-    """The Secrets of these certificates, by key; None for one that does not exist."""
+    secrets: Secrets = field(default_factory=dict)
+    """The Secrets of these certificates."""
+    issued: Mapping[Key, Object] = field(default_factory=dict)
+    """Those of them that get a new certificate, as they are to be written."""
     crds: Mapping[str, Object] = field(default_factory=dict)
     """The live CRDs of the provider, by name; empty if this rollout has applied all of them."""
     resync: bool = False
@@ -72,6 +77,11 @@ class Observed:
         """Whether the installed version differs from the one in the spec."""
         provider = self.provider or {}
         return provider_api.installed_version(provider) not in ("", provider_api.spec_version(provider))
+
+    @property
+    def serving_secrets(self) -> Secrets:
+        """The Secrets as they are once the new certificates are written."""
+        return {**self.secrets, **self.issued}
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -122,9 +132,10 @@ def _in_cluster(
     """Adds the live state of the objects: certificates, CRDs, readiness."""
     management = _serving(clients, objects if not requests else certificates.inject_ca_bundles(objects, {}))
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in requests}
-    # Missing certificates are issued first; the rollout is decided in the next round, which needs the CRDs.
-    crds = {} if None in secrets.values() else _live_crds(clients, observed, provider, objects)
-    inventory = [*observed.inventory, *_issued(observed.inventory, secrets.values())]
+    taken = foreign_secret(provider, requests, secrets)
+    issued = {} if taken else issue_due(provider, requests, secrets, datetime.now(UTC))
+    crds = _live_crds(clients, observed, management, provider, objects)
+    inventory = [*observed.inventory, *_of_certificates(provider, observed.inventory, secrets, issued)]
     if observed.resumed:
         inventory = [recheck_readiness(management.cluster, entry) if entry.waiting else entry for entry in inventory]
     return replace(
@@ -134,15 +145,26 @@ def _in_cluster(
         management=management,
         requests=requests,
         secrets=secrets,
+        issued=issued,
         crds=crds,
     )
 
 
-def _issued(inventory: Sequence[InventoryEntry], secrets: Iterable[Object | None]) -> list[InventoryEntry]:
-    """Returns inventory entries for the existing Secrets of certificates that the inventory lacks."""
-    listed = {entry.identity for entry in inventory}
-    found = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets if secret is not None]
-    return [replace(entry_of(obj), uid=dig(obj, "metadata.uid", "")) for obj in found if identity(obj) not in listed]
+def _of_certificates(
+    provider: Object, inventory: Sequence[InventoryEntry], secrets: Secrets, issued: Mapping[Key, Object]
+) -> list[InventoryEntry]:
+    """Returns inventory entries for the Secrets of certificates that the inventory lacks.
+
+    A new Secret is written with all its content before the rollout, which only has to verify it.
+    """
+    listed, entries = {entry.identity for entry in inventory}, []
+    for key, found in secrets.items():
+        secret = found or issued.get(key)
+        if secret is not None:
+            entry = entry_of({**secret, "apiVersion": "v1", "kind": SECRET.kind})
+            content = "" if found else content_hash(own_secret(provider, secret))
+            entries.append(replace(entry, uid=dig(found, "metadata.uid", ""), hash=content))
+    return [entry for entry in entries if entry.identity not in listed]
 
 
 def has_cert_manager(clients: Clients, observed: Observed) -> bool:
@@ -155,14 +177,25 @@ def has_cert_manager(clients: Clients, observed: Observed) -> bool:
     return clients.discovery.resource(f"{CERT_MANAGER}/v1", "Certificate") is not None
 
 
-def _live_crds(clients: Clients, observed: Observed, provider: Object, objects: Sequence[Object]) -> dict[str, Object]:
+def _live_crds(
+    clients: Clients,
+    observed: Observed,
+    management: ClusterConnection,
+    provider: Object,
+    objects: Sequence[Object],
+) -> dict[str, Object]:
     """Returns the live CRDs of these objects, by name: one list by the provider's label.
 
-    For an upgrade, CRDs that this list lacks are read one by one: another installer may have created them.
+    None is read for a first installation while the API server serves none of their kinds. For an upgrade, CRDs that
+    this list lacks are read one by one: another installer may have created them.
     """
     applied = {entry.name for entry in observed.inventory if entry.kind == CRD.kind and entry.status == SYNCED}
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]
     if observed.resumed and applied.issuperset(names):
+        return {}
+    served = {(resource.group, resource.kind) for resource in management.served.values()}
+    defined = {(resource.group, resource.kind) for resource in kinds_defined_by(objects).values()}
+    if not observed.inventory and not observed.upgrades and not served & defined:
         return {}
     selector = provider_api.selector_of(provider)
     found = {crd["metadata"]["name"]: crd for crd in clients.management.list(CRD, selector=selector)}

@@ -99,7 +99,7 @@ def _installed(
         builder.set_true(PROVIDER_UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")
     elif not builder.is_true(PROVIDER_UPGRADED):
         builder.remove(PROVIDER_UPGRADED)  # the condition is about an upgrade that is no longer wanted
-    renewal = next_renewal(observed)
+    renewal = next_renewal(observed.requests, observed.serving_secrets)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target |= {"object": object_hash(provider), "renewAt": rfc3339(renewal) if renewal else None}
     step = phases.next_step(phases.INSTALLED, provider, resync=observed.resync)

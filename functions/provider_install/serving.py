@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.resources import SECRET
+from shared.clients import Clients
 from shared.components import certificates
 from shared.components.certificates import CERTIFICATE_NAME, CertificateRequest
-from shared.effects import Create, Effect, Patch
-from shared.kube import Object, dig, owner_reference
+from shared.effects import Effect, Patch
+from shared.kube import Key, Object, dig, owner_reference
 
 from . import objects
-from .observe import Observed
+
+Secrets = Mapping[Key, Object | None]
+"""The Secrets of certificates, by key; None for one that does not exist."""
 
 
-def foreign_secret(observed: Observed, provider: Object) -> str:
+@dataclass(frozen=True)
+class CreateSecret:
+    """Effect: creates the Secret of a new certificate. Raises `Conflict` if another delivery has created one."""
+
+    secret: Object
+
+    def execute(self, clients: Clients) -> Object:
+        return clients.management.create(SECRET, self.secret)
+
+
+def foreign_secret(provider: Object, requests: Sequence[CertificateRequest], secrets: Secrets) -> str:
     """Returns a message about the first Secret that exists and is not the provider's; empty if there is none."""
-    for request in observed.requests:
-        secret = observed.secrets[request.secret]
+    for request in requests:
+        secret = secrets[request.secret]
         if secret is not None and not _is_replaceable(secret, provider):
             return (
                 f"Secret {request.secret} of Certificate {request.certificate} exists and does not belong to this "
@@ -35,35 +49,40 @@ def _is_replaceable(secret: Object, provider: Object) -> bool:
     return ours or set(dig(secret, "data", {})) <= {"ca.crt", "tls.crt", "tls.key"}
 
 
-def due(observed: Observed, now: datetime) -> list[CertificateRequest]:
-    """Returns the certificates that do not exist, are invalid, or are due for renewal."""
-    wanted = []
-    for request in observed.requests:
-        secret = observed.secrets[request.secret]
-        renewal = certificates.renewal_time(secret, request) if secret else None
-        if renewal is None or renewal <= now:
-            wanted.append(request)
-    return wanted
+def issue_due(
+    provider: Object, requests: Sequence[CertificateRequest], secrets: Secrets, now: datetime
+) -> dict[Key, Object]:
+    """Returns the Secrets, by key, with new certificates for those that are absent, invalid, or due for renewal."""
+    return {
+        request.secret: _issue(provider, request, secrets[request.secret])
+        for request in requests
+        if _is_due(request, secrets[request.secret], now)
+    }
 
 
-def issue(observed: Observed, provider: Object, requests: Sequence[CertificateRequest]) -> tuple[Effect, ...]:
-    """Returns the effects that write new certificates to the Secrets of `requests`."""
-    return tuple(_issue(provider, request, observed.secrets[request.secret]) for request in requests)
+def _is_due(request: CertificateRequest, secret: Object | None, now: datetime) -> bool:
+    renewal = certificates.renewal_time(secret, request) if secret else None
+    return renewal is None or renewal <= now
 
 
-def _issue(provider: Object, request: CertificateRequest, before: Object | None) -> Effect:
-    """Returns the effect that writes a new certificate: a create, or a patch of the Secret that was read.
-
-    Of two concurrent writes the second fails with a conflict.
-    """
+def _issue(provider: Object, request: CertificateRequest, before: Object | None) -> Object:
     secret = certificates.issue(request, before)
     if before is not None:
-        return Patch(SECRET, before, {"data": secret["data"]})
+        return {**before, "data": secret["data"]}
     secret["metadata"] |= {"labels": objects.labels(provider), "ownerReferences": [owner_reference(provider)]}
-    return Create(SECRET, secret)
+    return secret
 
 
-def next_renewal(observed: Observed) -> datetime | None:
+def writes(issued: Mapping[Key, Object], secrets: Secrets) -> list[Effect]:
+    """Returns the effects that write the new certificates. Of two concurrent writes the second conflicts."""
+    effects: list[Effect] = []
+    for key, secret in issued.items():
+        before = secrets[key]
+        effects.append(CreateSecret(secret) if before is None else Patch(SECRET, before, {"data": secret["data"]}))
+    return effects
+
+
+def next_renewal(requests: Sequence[CertificateRequest], secrets: Secrets) -> datetime | None:
     """Returns when the first of the certificates issued here is to be renewed."""
-    times = [certificates.renewal_time(observed.secrets[one.secret] or {}, one) for one in observed.requests]
+    times = [certificates.renewal_time(secrets[request.secret] or {}, request) for request in requests]
     return min((time for time in times if time), default=None)

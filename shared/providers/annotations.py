@@ -2,6 +2,7 @@
 
 capi-functions.dev/certificates  own or cert-manager: the issuer of the provider's serving certificates; by default
                                  cert-manager if the cluster serves its kinds, else own
+capi-functions.dev/keep-download config-map: downloaded components are also written to a ConfigMap in its namespace
 capi-functions.dev/webhooks      install (default) or none: none is for clusters that do not run the provider's pods,
                                  where no webhook would be answered
 """
@@ -15,6 +16,7 @@ from shared.applier.policy import PREFIX, PolicyError
 from shared.kube import dig
 
 CERTIFICATES = f"{PREFIX}certificates"
+KEEP_DOWNLOAD = f"{PREFIX}keep-download"
 WEBHOOKS = f"{PREFIX}webhooks"
 
 
@@ -46,3 +48,15 @@ def omits_webhooks(provider: Mapping[str, Any]) -> bool:
     if choice not in ("install", "none"):
         raise PolicyError(f"annotation {WEBHOOKS} is {choice!r}; it must be one of install, none")
     return choice == "none"
+
+
+def keeps_download(provider: Mapping[str, Any]) -> bool:
+    """Returns whether downloaded components are also written to a ConfigMap in the provider's namespace.
+
+    Raises:
+        PolicyError: The annotation has an unknown value.
+    """
+    choice = own_annotations(provider).get(KEEP_DOWNLOAD)
+    if choice not in (None, "config-map"):
+        raise PolicyError(f"annotation {KEEP_DOWNLOAD} is {choice!r}; it must be config-map")
+    return choice is not None

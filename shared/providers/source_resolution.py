@@ -13,6 +13,7 @@ from shared.components.repositories import Repository, config_maps, open_reposit
 from shared.kube import Object, dig, key_of, selectors
 from shared.kube.selectors import as_text
 
+from .fetched_components import load_components
 from .inputs import Inputs
 
 SOURCE_ANNOTATION = "capi-functions.dev/source"
@@ -30,14 +31,13 @@ class ProviderSource:
 
 @dataclass(frozen=True)
 class ResolvedSource:
-    """The source of one version of a provider. `fallback` is tried if `source` does not answer."""
+    """The source of one version of a provider."""
 
     source: ProviderSource
     version: str
     """`spec.version`, or the source's default."""
     bundle: Bundle | None = None
     """The components of this version; None if they are not in storage."""
-    fallback: ProviderSource | None = None
 
 
 def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> Repository:
@@ -58,7 +58,8 @@ def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> R
 def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:
     """Resolves source and version: components in storage first, then a ConfigMap in the provider's namespace.
 
-    A source that the provider names itself (`spec.fetchConfig`) comes before the ConfigMap, which is its fallback.
+    A source that the provider names itself (`spec.fetchConfig`) comes before the ConfigMap, which replaces a source that
+    does not answer.
 
     Raises:
         ComponentsError: There is no source, or the source has no default version.
@@ -70,14 +71,14 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
     version = provider_api.spec_version(provider) or source.repository.default_version()
     if bundle := clients.components.find(source.identity, version):
         return ResolvedSource(source, version, bundle)
-    config_map = _config_map(clients, provider, version, source.repository.place)
-    if config_map is None:
+    if names_source(provider):
+        # It has not answered if the components were fetched from elsewhere: it is not asked again for this version.
+        fetched = load_components(clients, provider, inputs)
+        return ResolvedSource(source, version, fetched.bundle if fetched else None)
+    copy = downloaded_copy(clients, provider, version, source.repository.place)
+    if copy is None:
         return ResolvedSource(source, version)
-    copy = _source(provider, config_map)
-    bundle = clients.components.find(copy.identity, version)
-    if bundle is None and _names_source(provider):
-        return ResolvedSource(source, version, fallback=copy)
-    return ResolvedSource(copy, version, bundle)
+    return ResolvedSource(copy, version, clients.components.find(copy.identity, version))
 
 
 def _source(provider: Object, repository: Repository) -> ProviderSource:
@@ -88,12 +89,12 @@ def _source(provider: Object, repository: Repository) -> ProviderSource:
     )
 
 
-def _names_source(provider: Object) -> bool:
+def names_source(provider: Object) -> bool:
     """Returns whether `spec.fetchConfig` of the provider has a URL or an OCI artifact."""
     return any(dig(provider, ("spec", "fetchConfig", name)) for name in ("url", "oci"))
 
 
-def _config_map(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
+def downloaded_copy(clients: Clients, provider: Object, version: str, place: str) -> ProviderSource | None:
     """Returns the one ConfigMap with the labels of a download of this version, unless it is from another place."""
     if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
         return None
@@ -103,4 +104,4 @@ def _config_map(clients: Clients, provider: Object, version: str, place: str) ->
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
     found = [each for each in listed if dig(each, ("metadata", "annotations", SOURCE_ANNOTATION)) in (None, place)]
-    return config_maps.ConfigMapRepository(found, selector) if len(found) == 1 else None
+    return _source(provider, config_maps.ConfigMapRepository(found, selector)) if len(found) == 1 else None

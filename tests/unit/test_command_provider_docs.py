@@ -9,10 +9,9 @@ import pytest
 from typer.main import get_command
 
 from functions.provider_delete.observe import FORCE
-from functions.provider_fetch.decide import KEEP_DOWNLOAD
 from infra.cli.main import app
 from shared.applier.policy import PREFIX
-from shared.providers.annotations import CERTIFICATES
+from shared.providers.annotations import CERTIFICATES, KEEP_DOWNLOAD
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/providers.md").read_text()
@@ -35,7 +34,7 @@ def test_every_command_is_documented(command: str) -> None:
     assert re.search(rf"`{command}\b|provider {command}\b", DOCS)
 
 
-@pytest.mark.parametrize("name", [PREFIX + "wait", PREFIX + "wait-timeout", FORCE[-1], KEEP_DOWNLOAD[-1], CERTIFICATES])
+@pytest.mark.parametrize("name", [PREFIX + "wait", PREFIX + "wait-timeout", FORCE[-1], KEEP_DOWNLOAD, CERTIFICATES])
 def test_every_annotation_is_documented(name: str) -> None:
     assert f"| `{name}" in DOCS
 

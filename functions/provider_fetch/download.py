@@ -1,0 +1,51 @@
+"""Downloads the components of a version to storage, each version from each source once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from shared.clients import Clients
+from shared.components import metadata
+from shared.components.bundles import Bundle
+from shared.download import SourceError
+from shared.kube import Object
+from shared.providers.source_resolution import ProviderSource, ResolvedSource, downloaded_copy, names_source
+from shared.runtime.keyed_lock import KeyedLock
+
+_LOCK = KeyedLock("the download of components", limit=3)
+"""Limits concurrent downloads, so that a slow source does not occupy all threads of a process."""
+
+
+def with_components(clients: Clients, provider: Object, resolved: ResolvedSource) -> ResolvedSource:
+    """Returns the source with its components, which are downloaded unless they are in storage.
+
+    A source that the provider names itself and that does not answer is replaced by a ConfigMap in its namespace.
+
+    Raises:
+        SourceError: The source does not answer.
+        ComponentsError: The source does not have the version, or its files are invalid.
+        StorageError: Storage cannot be read or written.
+        Unavailable: Downloads for other events take long.
+    """
+    if resolved.bundle is not None:
+        return resolved
+    version = resolved.version
+    try:
+        return replace(resolved, bundle=_download(clients, resolved.source, version))
+    except SourceError:
+        place = resolved.source.repository.place
+        copy = downloaded_copy(clients, provider, version, place) if names_source(provider) else None
+        if copy is None:
+            raise
+        return ResolvedSource(copy, version, _download(clients, copy, version))
+
+
+def _download(clients: Clients, source: ProviderSource, version: str) -> Bundle:
+    repository = source.repository
+    with _LOCK.hold((source.identity, version)):
+        if bundle := clients.components.find(source.identity, version):
+            return bundle
+        files = repository.fetch(version)
+        metadata.parse(files.metadata.encode(), repository.place)
+        bundle = Bundle(version, files.metadata, files.components, repository.place)
+        return clients.components.save(source.identity, bundle)
