@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from shared.api import provider as provider_api
 from shared.kube import deleting
 from shared.providers import phases
 from shared.providers.status import COMPONENTS_AVAILABLE, ProviderStatusBuilder
@@ -40,11 +41,12 @@ def decide(observed: Observed, now: datetime) -> Decision:
     ):
         if problems:
             message = _format(problems)
-            builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning")
+            builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning", progress=True)
             reinstall = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
             return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
-    builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", event_type="Normal")
-    return builder.decision(message="everything works")
+    message = f"The components of {provider_api.installed_version(provider)} work"
+    builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", message, event_type="Normal")
+    return builder.decision(message=message)
 
 
 def _format(problems: Sequence[str]) -> str:

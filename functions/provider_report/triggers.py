@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from shared import profiles
-from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL
+from shared.api.conditions import is_true
+from shared.api.provider import BY_KIND, GROUP, KINDS, PROVIDER_LABEL
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
+from shared.applier.readiness import unready_reason
+from shared.event import Event
+from shared.kube import Object, deleting, dig
 from shared.providers import phases
-from shared.triggers import Rule, Subscription, Triggers, Watch
+from shared.providers.status import COMPONENTS_AVAILABLE, in_progress
+from shared.triggers import PrimaryRef, Rule, Subscription, Triggers, Watch
 
 _FIELDS = ("metadata.generation", "metadata.deletionTimestamp", "status.observedGeneration")
 _OF_DEPLOYMENT = (*_FIELDS, "status.replicas", "status.updatedReplicas", "status.availableReplicas")
@@ -16,16 +24,44 @@ _OF_DAEMON_SET = (
     "status.updatedNumberScheduled",
     "status.numberAvailable",
 )
+"""What readiness depends on; an update is forwarded only if the workload becomes ready or ceases to be."""
+
+
+def observed_by_controller(workload: Mapping[str, Any]) -> PrimaryRef | None:
+    """Returns the provider of a workload; None for a new workload, whose controller is about to report on it."""
+    return phases.owning_provider(workload) if dig(workload, "status.observedGeneration") else None
+
+
+def is_ready(workload: Mapping[str, Any]) -> bool:
+    """Returns whether the workload is ready."""
+    return not unready_reason(dict(workload))
+
+
+def is_reconciled(provider: Object, event: Event) -> bool:
+    """Returns whether the status of the provider says already what the event's workload shows.
+
+    A change of the provider itself does not start this function.
+    """
+    if event.kind in BY_KIND:
+        return event.change is not None
+    if event.object is None or event.change == "delete":
+        return False
+    if in_progress(provider):
+        return not is_ready(event.object)
+    available = is_true(dig(provider, "status.conditions"), COMPONENTS_AVAILABLE)
+    return deleting(provider) or (available and is_ready(event.object))
+
 
 TRIGGERS = Triggers(
     name="provider_report",
     profiles=profiles.PROVIDERS,
     primary_kinds=tuple(kind.resource for kind in KINDS),
-    watches=(
-        Watch(DEPLOYMENT, key=phases.owning_provider, fields=_OF_DEPLOYMENT, selector=PROVIDER_LABEL),
-        Watch(DAEMON_SET, key=phases.owning_provider, fields=_OF_DAEMON_SET, selector=PROVIDER_LABEL),
+    watches=tuple(
+        Watch(resource, key=observed_by_controller, fields=fields, digest=is_ready, selector=PROVIDER_LABEL)
+        for resource, fields in ((DEPLOYMENT, _OF_DEPLOYMENT), (DAEMON_SET, _OF_DAEMON_SET))
     ),
     subscriptions=(Subscription(phases.event_type(phases.INSTALLED), phases.provider_key),),
+    is_reconciled=is_reconciled,
     rules=(
         Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get",)),
         *(Rule(kind.group, (kind.plural,), ("get", "list")) for kind in (DEPLOYMENT, DAEMON_SET)),

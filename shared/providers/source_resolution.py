@@ -58,8 +58,8 @@ def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> R
 def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:
     """Resolves source and version: components in storage first, then a ConfigMap in the provider's namespace.
 
-    A source that the provider names itself (`spec.fetchConfig`) comes before the ConfigMap, which replaces a source that
-    does not answer.
+    A source that the provider names itself (`spec.fetchConfig`) comes first: the ConfigMap replaces it if it does not
+    answer.
 
     Raises:
         ComponentsError: There is no source, or the source has no default version.

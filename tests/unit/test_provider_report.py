@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from functions.provider_report.decide import decide
 from functions.provider_report.observe import Observed
-from functions.provider_report.triggers import TRIGGERS
+from functions.provider_report.triggers import TRIGGERS, is_reconciled
 from shared.api.conditions import get_condition
-from shared.kube import Object, dig
+from shared.api.provider import CORE
+from shared.event import Event, change_event
+from shared.kube import Key, Object, dig
 from shared.providers import phases
 from shared.providers.status import in_progress
 from tests.support.provider_objects import provider
@@ -71,19 +74,81 @@ def test_first_problem_becomes_the_condition(found: Object, status: str, reason:
     assert (decision.requeue_after is not None) is (status == "False")
 
 
+READY = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "observedGeneration": 1}
+RUNNING = {"desiredNumberScheduled": 1, "updatedNumberScheduled": 1, "numberAvailable": 1, "observedGeneration": 1}
+OWNER = {"apiVersion": CORE.resource.api_version, "kind": "CoreProvider", "name": "cluster-api", "uid": "1"}
+
+
+def workload(kind: str = "Deployment", status: Object | None = None, **metadata: Any) -> Object:
+    """Returns a workload of the core provider, ready unless another status is given."""
+    ready = READY if kind == "Deployment" else RUNNING
+    about = {"name": "manager", "namespace": "capi-system", "generation": 1, "ownerReferences": [OWNER], **metadata}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": about, "status": {**ready, **(status or {})}}
+
+
 @pytest.mark.parametrize(
-    ("kind", "status", "matters"),
+    ("kind", "before", "after", "matters"),
     [
-        ("Deployment", {"availableReplicas": 1}, True),
-        ("Deployment", {"updatedReplicas": 1}, True),
-        ("Deployment", {"observedGeneration": 2}, True),
-        ("Deployment", {"replicas": 2}, True),
-        ("Deployment", {"unavailableReplicas": 1, "conditions": [{"type": "Progressing"}]}, False),
-        ("DaemonSet", {"numberAvailable": 1}, True),
-        ("DaemonSet", {"desiredNumberScheduled": 1}, True),
-        ("DaemonSet", {"currentNumberScheduled": 1, "numberMisscheduled": 1}, False),
+        ("Deployment", {"availableReplicas": 0}, {}, True),
+        ("Deployment", {"updatedReplicas": 0}, {}, True),
+        ("Deployment", {"observedGeneration": 0}, {}, True),
+        ("Deployment", {}, {"availableReplicas": 0}, True),
+        ("Deployment", {"updatedReplicas": 0}, {"availableReplicas": 0}, False),
+        ("Deployment", {}, {"unavailableReplicas": 1, "conditions": [{"type": "Progressing"}]}, False),
+        ("DaemonSet", {"numberAvailable": 0}, {}, True),
+        ("DaemonSet", {}, {"desiredNumberScheduled": 2}, True),
+        ("DaemonSet", {}, {"currentNumberScheduled": 1, "numberMisscheduled": 1}, False),
     ],
 )
-def test_workload_changes_that_start_the_function(kind: str, status: Object, matters: bool) -> None:
+def test_workload_that_becomes_ready_or_ceases_to_be_starts_the_function(
+    kind: str, before: Object, after: Object, matters: bool
+) -> None:
     [watch] = [watch for watch in TRIGGERS.watches if watch.resource.kind == kind]
-    assert (watch.relevant({"status": {}}) != watch.relevant({"status": status})) is matters
+    assert (watch.relevant(workload(kind, before)) != watch.relevant(workload(kind, after))) is matters
+
+
+@pytest.mark.parametrize(
+    ("status", "key"), [({}, Key("capi-system", "cluster-api")), ({"observedGeneration": None}, None)]
+)
+def test_new_workload_starts_the_function_once_its_controller_has_seen_it(status: Object, key: Key | None) -> None:
+    assert TRIGGERS.key(change_event(workload(status=status), "add", source="/test")) == key
+
+
+BROKEN, GOING = {"availableReplicas": 0}, {"deletionTimestamp": "2027-01-01T00:00:00Z"}
+INSTALLING = {"type": "ProviderInstalled", "status": "False", "reason": "Installing"}
+AVAILABLE, UNAVAILABLE = ({"type": "ComponentsAvailable", "status": status} for status in ("True", "False"))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "event", "expected"),
+    [
+        ([AVAILABLE], change_event(workload(), "update", source="/test"), True),
+        ([AVAILABLE], change_event(workload(), "add", source="/test"), True),
+        ([AVAILABLE], change_event(workload(status=BROKEN), "update", source="/test"), False),
+        ([AVAILABLE], change_event(workload(**GOING), "update", source="/test"), False),
+        ([AVAILABLE], change_event(workload(), "delete", source="/test"), False),
+        ([AVAILABLE], change_event(workload(), "update", source="/test", reference=True), False),
+        ([AVAILABLE], phases.next_step(phases.INSTALLED, provider(), resync=False), False),
+        ([UNAVAILABLE], change_event(workload(), "update", source="/test"), False),
+        ([UNAVAILABLE], change_event(workload(status=BROKEN), "update", source="/test"), False),
+        ([], change_event(workload(), "update", source="/test"), False),
+        ([INSTALLING, AVAILABLE], change_event(workload(), "update", source="/test"), False),
+        ([INSTALLING, AVAILABLE], change_event(workload(status=BROKEN), "update", source="/test"), True),
+        ([UNAVAILABLE], change_event(provider(), "add", source="/sweep"), True),
+    ],
+)
+def test_status_says_already_what_a_workload_shows(conditions: list[Object], event: Event, expected: bool) -> None:
+    assert is_reconciled(provider(installed="v1.0.0", conditions=conditions), event) is expected
+
+
+def test_workloads_of_a_provider_that_is_being_deleted_are_not_reported() -> None:
+    assert is_reconciled(provider(metadata=GOING), change_event(workload(status=BROKEN), "update", source="/test"))
+
+
+def test_progress_of_workloads_records_no_further_event() -> None:
+    first = decide(Observed(provider(installed="v1.0.0"), installed=True, unavailable=["Deployment a/b: x"]), NOW)
+    assert [event.reason for event in first.kubernetes_events] == ["WorkloadsUnavailable"]
+    told = provider(installed="v1.0.0", conditions=dig(first.status, "conditions"))
+    second = decide(Observed(told, installed=True, unavailable=["Deployment a/b: y"]), NOW)
+    assert second.kubernetes_events == ()
+    assert "a/b: y" in str(second.status)
