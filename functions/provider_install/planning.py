@@ -12,11 +12,12 @@ from datetime import datetime
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
 from shared.applier import inventory
-from shared.applier.inventory import KEPT, Plan
+from shared.applier.inventory import KEPT, Plan, entry_of
 from shared.applier.policy import Policy
 from shared.components.webhooks import WEBHOOK_KINDS
 from shared.effects import Effect, Patch, write_ahead
 from shared.kube import Object, dig
+from shared.manifests import identity
 from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
 
 from .observe import Observed
@@ -32,7 +33,10 @@ def plan(
     if not policy.wait or not webhooks_change:
         return complete, True
     others = [obj for obj in wanted if obj["kind"] not in WEBHOOK_KINDS]
-    without_webhooks = inventory.plan(others, entries, resumed=resumed, prune=False)
+    listed = {entry.identity for entry in entries}
+    webhooks = [entry_of(obj) for obj in wanted if obj["kind"] in WEBHOOK_KINDS]
+    unlisted = [entry for entry in webhooks if entry.identity not in listed]
+    without_webhooks = inventory.plan(others, [*entries, *unlisted], resumed=resumed, prune=False)
     backends_run = resumed and all(step.action == "keep" and not step.entry.waiting for step in without_webhooks.steps)
     overdue = resumed and _seconds_since_begin(observed, builder.now) > policy.wait_timeout
     return (complete, True) if backends_run or overdue else (without_webhooks, False)
@@ -48,9 +52,12 @@ def record_intent(
     builder: ProviderStatusBuilder, observed: Observed, provider: Object, current: Plan, complete: bool
 ) -> Sequence[Effect]:
     """Returns the effect that records the intended inventory first, so that a crash leaves no unrecorded object."""
+    listed = {entry.identity for entry in observed.inventory}
+    if observed.resumed and listed.issuperset(identity(step.obj) for step in current.steps):
+        return ()  # recorded when this rollout began
     kept = {entry.identity for entry in observed.inventory if entry.status == KEPT}
     to_prune = {entry.identity for entry in current.prune} - kept
-    if (complete or observed.resumed) and not current.count("apply") and not to_prune:
+    if complete and not current.count("apply") and not to_prune:
         return ()
     reason, what = "Installing", provider_api.spec_version(provider)
     if observed.upgrades:
