@@ -72,7 +72,6 @@ class Watch:
         changes: The changes that are forwarded.
         reference: Events contain a reference only, so that the values of Secrets stay in the API server.
         selector: A label selector for the objects to watch.
-        own_annotations: Annotations that the functions write themselves; an update of these is not forwarded.
         digest: Returns what an update must change to be forwarded, in place of `fields`.
         referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by
             this as far as it watches these kinds; a broker cannot. A change that is filtered before its referrer is
@@ -90,7 +89,6 @@ class Watch:
     changes: tuple[Change, ...] = ("add", "update", "delete")
     reference: bool = False
     selector: str = ""
-    own_annotations: tuple[str, ...] = ()
     digest: Callable[[Mapping[str, Any]], object] | None = None
     referenced_by: tuple[Referrer, ...] = ()
     needs_primary: bool = False
@@ -102,13 +100,7 @@ class Watch:
             return self.digest(obj)
         if not self.fields:
             return dig(obj, "metadata.resourceVersion")
-        return [self._foreign(dig(obj, path)) if path == ANNOTATIONS else _value(obj, path) for path in self.fields]
-
-    def _foreign(self, annotations: Any) -> Any:
-        """Returns the annotations without the function's own."""
-        if not isinstance(annotations, Mapping):
-            return annotations
-        return {name: value for name, value in annotations.items() if name not in self.own_annotations} or None
+        return [_value(obj, path) for path in self.fields]
 
 
 def _value(obj: Mapping[str, Any], path: str) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
-from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
+from shared.api.provider import GROUP, KINDS
 from shared.kube.resources import Key, deleting, key_of
 from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
 
@@ -23,10 +23,7 @@ TRIGGERS = Triggers(
     name="provider_delete",
     profiles=profiles.PROVIDERS,
     primary_kinds=_PROVIDERS,
-    watches=tuple(
-        Watch(resource, key=key_if_deleting, fields=_FIELDS, changes=("update",), own_annotations=(HASH_ANNOTATION,))
-        for resource in _PROVIDERS
-    ),
+    watches=tuple(Watch(resource, key=key_if_deleting, fields=_FIELDS, changes=("update",)) for resource in _PROVIDERS),
     rules=(
         Rule("*", ("*",), ("get", "list", "delete")),  # components are of any kind
         Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("patch",)),  # the finalizer

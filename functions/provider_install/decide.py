@@ -90,6 +90,4 @@ def _roll_out(
     # The selector of a Deployment and the roleRef of a binding are immutable: such an object is recreated.
     policy = replace(policy, recreate=True, owner=ownership.owner(provider))
     effects.append(Rollout(management.cluster, plan, resources, policy))
-    if complete:
-        effects += planning.record_hash(provider, observed.digest)
     return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

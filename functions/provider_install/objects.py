@@ -32,7 +32,7 @@ def all_objects(
         served: The kinds that the cluster serves, by apiVersion and kind.
     """
     components = certificates.inject_ca_bundles(rendered, secrets) if secrets else rendered
-    kept = [own_secret(provider, secret) for secret in secrets.values()]
+    kept = [_own_secret(provider, secret) for secret in secrets.values()]
     return [*_with_owner(components, provider), *_clusterctl_record(provider, served), *kept]
 
 
@@ -51,7 +51,7 @@ def labels(provider: Object) -> dict[str, str]:
     return {provider_api.COMPONENT_LABEL: "", provider_api.PROVIDER_LABEL: provider_api.label_of(provider)}
 
 
-def own_secret(provider: Object, secret: Object) -> Object:
+def _own_secret(provider: Object, secret: Object) -> Object:
     """Returns the Secret as an object to apply: its data as read, its labels and owner set to this provider's."""
     metadata = {
         "name": secret["metadata"]["name"],

@@ -31,7 +31,6 @@ from shared.providers.inventory import inventory_of
 from shared.providers.status import PROVIDER_INSTALLED
 from shared.runtime import Request
 
-from .objects import own_secret
 from .serving import Secrets, foreign_secret, issue_due
 
 
@@ -135,7 +134,7 @@ def _in_cluster(
     taken = foreign_secret(provider, requests, secrets)
     issued = {} if taken else issue_due(provider, requests, secrets, datetime.now(UTC))
     crds = _live_crds(clients, observed, management, provider, objects)
-    inventory = [*observed.inventory, *_of_certificates(provider, observed.inventory, secrets, issued)]
+    inventory = [*observed.inventory, *_of_certificates(observed.inventory, secrets, issued)]
     if observed.resumed:
         inventory = [recheck_readiness(management.cluster, entry) if entry.waiting else entry for entry in inventory]
     return replace(
@@ -151,19 +150,19 @@ def _in_cluster(
 
 
 def _of_certificates(
-    provider: Object, inventory: Sequence[InventoryEntry], secrets: Secrets, issued: Mapping[Key, Object]
+    inventory: Sequence[InventoryEntry], secrets: Secrets, issued: Mapping[Key, Object]
 ) -> list[InventoryEntry]:
     """Returns inventory entries for the Secrets of certificates that the inventory lacks.
 
-    A new Secret is written with all its content before the rollout, which only has to verify it.
+    A new Secret is written before the rollout, which finds it as the provider's own: its entry has a hash.
     """
     listed, entries = {entry.identity for entry in inventory}, []
     for key, found in secrets.items():
         secret = found or issued.get(key)
         if secret is not None:
             entry = entry_of({**secret, "apiVersion": "v1", "kind": SECRET.kind})
-            content = "" if found else content_hash(own_secret(provider, secret))
-            entries.append(replace(entry, uid=dig(found, "metadata.uid", ""), hash=content))
+            held = "" if found else content_hash(secret)
+            entries.append(replace(entry, uid=dig(found, "metadata.uid", ""), hash=held))
     return [entry for entry in entries if entry.identity not in listed]
 
 

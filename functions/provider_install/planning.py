@@ -15,7 +15,7 @@ from shared.applier import inventory
 from shared.applier.inventory import KEPT, Plan, entry_of
 from shared.applier.policy import Policy
 from shared.components.webhooks import WEBHOOK_KINDS
-from shared.effects import Effect, Patch, write_ahead
+from shared.effects import Effect, write_ahead
 from shared.kube import Object, dig
 from shared.manifests import identity
 from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
@@ -70,11 +70,3 @@ def record_intent(
         target["begun"] = rfc3339(builder.now)
     status = builder.status(resources=resources, target=target)
     return write_ahead(provider_api.kind_of(provider).resource, provider, status)
-
-
-def record_hash(provider: Object, digest: str) -> list[Effect]:
-    """Returns the effect that records the hash of the installed inputs; executed once all before it have succeeded."""
-    if dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION)) == digest:
-        return []
-    patch: Object = {"metadata": {"annotations": {provider_api.HASH_ANNOTATION: digest}}}
-    return [Patch(provider_api.kind_of(provider).resource, provider, patch)]

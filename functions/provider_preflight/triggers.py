@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared import profiles
-from shared.api.provider import GROUP, HASH_ANNOTATION, KINDS
+from shared.api.provider import GROUP, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.providers.reconciled import is_reconciled
 from shared.settings import NETWORK, PROVIDER_SOURCES
@@ -22,7 +22,6 @@ TRIGGERS = Triggers(
             resource,
             fields=("metadata.generation", ANNOTATIONS),
             changes=("add", "update"),
-            own_annotations=(HASH_ANNOTATION,),
         )
         for resource in PROVIDERS
     ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.api import provider as provider_api
+from shared.api.conditions import get_condition
 from shared.kube import deleting
 from shared.providers import phases
 from shared.providers.status import COMPONENTS_AVAILABLE, ProviderStatusBuilder
@@ -45,7 +46,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
             reinstall = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
             return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
     message = f"The components of {provider_api.installed_version(provider)} work"
-    builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", message, event_type="Normal")
+    # The installation has an event of its own.
+    event_type = "Normal" if get_condition(builder.initial, COMPONENTS_AVAILABLE) else ""
+    builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", message, event_type=event_type)
     return builder.decision(message=message)
 
 

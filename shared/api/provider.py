@@ -12,8 +12,6 @@ GROUP = "operator.cluster.x-k8s.io"
 CORE_NAME = "cluster-api"
 
 FINALIZER = "provider.cluster.x-k8s.io"
-HASH_ANNOTATION = f"{GROUP}/applied-spec-hash"
-"""The annotation of a provider object with the hash of all inputs of the installed objects."""
 
 COMPONENT_LABEL = "clusterctl.cluster.x-k8s.io"
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"

@@ -100,5 +100,4 @@ def _content(inputs: Inputs) -> list[Any]:
 
 def are_installed(provider: Object, digest: str) -> bool:
     """Returns whether the objects of the inputs with this `inputs_hash` are installed."""
-    recorded = dig(provider, ("metadata", "annotations", provider_api.HASH_ANNOTATION))
-    return is_installed(provider) and recorded == digest
+    return is_installed(provider) and dig(provider, "status.target.inputs") == digest

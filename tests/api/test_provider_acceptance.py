@@ -44,7 +44,7 @@ import json
 import pytest
 
 from shared.api.conditions import get_condition
-from shared.api.provider import BOOTSTRAP, CORE, HASH_ANNOTATION, INFRASTRUCTURE
+from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.event import change_event
 from shared.kube import Key, dig
@@ -57,7 +57,7 @@ from tests.support.until import until
 
 
 def inputs_hash(core: FakeProvider) -> str:
-    return str(dig(core.object, ("metadata", "annotations", HASH_ANNOTATION)))
+    return str(dig(core.object, "status.target.inputs"))
 
 
 def listing(providers: Providers, *versions: str) -> None:

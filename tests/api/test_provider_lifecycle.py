@@ -126,11 +126,11 @@ def test_changed_secret_is_rolled_out(providers: Providers) -> None:
     providers.secret("variables", "capi-system", CAPI_DIAGNOSTICS_ADDRESS=":1111")
     one(providers, configSecret={"name": "variables"})
     assert "--diagnostics-address=:1111" in dig(manager(providers), "spec.template.spec.containers")[0]["args"]
-    before = dig(providers.get(*CORE_KEY), "metadata.annotations")
+    before = dig(providers.get(*CORE_KEY), "status.target.inputs")
     providers.secret("variables", "capi-system", CAPI_DIAGNOSTICS_ADDRESS=":2222")
     providers.until_ready(*CORE_KEY)
     assert "--diagnostics-address=:2222" in dig(manager(providers), "spec.template.spec.containers")[0]["args"]
-    assert dig(providers.get(*CORE_KEY), "metadata.annotations") != before  # HC9
+    assert dig(providers.get(*CORE_KEY), "status.target.inputs") != before  # HC9
 
 
 def test_deleted_workload_is_recreated(providers: Providers) -> None:

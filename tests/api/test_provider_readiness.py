@@ -12,6 +12,7 @@ from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, SECRET
 from shared.applier.readiness import unready_reason
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
+from shared.providers.phases import INSTALLED, next_step
 from tests.support.controllers import PENDING, POD
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import SERVICE, WEBHOOKS, deployment, service, webhook, whole
@@ -119,7 +120,7 @@ def test_webhooks_are_not_applied_before_their_backend_runs(core: FakeProvider) 
         status, reason, message = core.condition_of()
         assert (status, reason) == ("False", "WaitingForBackends")
         assert f"Deployment {MANAGER}" in message
-        assert hear(core, DEPLOYMENT, MANAGER) == "not installed yet"
+        assert hear(core, DEPLOYMENT, MANAGER) == "already reconciled"
         assert there(core) == []
     assert providers.client.find(CRD, Key("", "widgets.made-up.example.com"))
     start(core, DEPLOYMENT, MANAGER)
@@ -269,7 +270,8 @@ def test_unserved_kinds_are_reported(core: FakeProvider) -> None:
     providers.client.delete(CRD, Key("", name))
     until(lambda: providers.client.find(CRD, Key("", name)) is None)
     providers.clients.discovery.invalidate()  # as whoever starts now
-    assert says(core, DEPLOYMENT, MANAGER) == ("False", "KindsNotServed")
+    providers.send(next_step(INSTALLED, core.object, resync=False))
+    assert core.condition_of("Ready")[:2] == ("False", "KindsNotServed")
     assert name in core.condition_of("ComponentsAvailable")[2]
     core.reconcile(resync=True)
     until(lambda: says(core, DEPLOYMENT, MANAGER)[0] == "True", "the kind is there again")

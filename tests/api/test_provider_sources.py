@@ -8,7 +8,7 @@ import gzip
 import pytest
 
 from shared.api.conditions import get_condition
-from shared.api.provider import BOOTSTRAP, CORE, HASH_ANNOTATION, INFRASTRUCTURE
+from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.components.repositories import Files
 from shared.components.repositories.oci import ARTIFACT_TYPE, layers_of
@@ -21,7 +21,7 @@ from tests.support.provider_world import Providers
 
 
 def inputs_hash(core: FakeProvider) -> str:
-    return str(dig(core.object, ("metadata", "annotations", HASH_ANNOTATION)))
+    return str(dig(core.object, "status.target.inputs"))
 
 
 def test_changed_source_of_the_same_version_is_installed(

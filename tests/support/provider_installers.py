@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shared.api.provider import FINALIZER, HASH_ANNOTATION, ProviderKind, kind_of
+from shared.api.provider import FINALIZER, ProviderKind, kind_of
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, SECRET
 from shared.components.certificates import CERT_MANAGER
 from shared.components.render import generate_components
@@ -21,6 +21,8 @@ from tests.support.real_providers import DOWNLOADS, PROVIDERS, Provider, reduced
 Install = Callable[[Client, Resource, Object], None]
 
 CORE = PROVIDERS[0]
+APPLIED = "operator.cluster.x-k8s.io/applied-spec-hash"
+"""The annotation in which Cluster API Operator records the hash of what it has installed."""
 
 
 def write(client: Client, method: str, resource: Resource, obj: Object, manager: str) -> None:
@@ -74,7 +76,7 @@ def installed(
 def reported_by_operator(providers: Providers, key: tuple[ProviderKind, str, str], version: str, **spec: Any) -> Object:
     """Creates a provider object with the status of a completed installation by Cluster API Operator."""
     kind, name, namespace = key
-    providers.apply(*key, {HASH_ANNOTATION: "0" * 64}, version=version, **spec)
+    providers.apply(*key, {APPLIED: "0" * 64}, version=version, **spec)
     at = Key(namespace, name)
     providers.client.patch(kind.resource, at, {"metadata": {"finalizers": [FINALIZER]}}, manager="manager")
     reasons = {
@@ -106,7 +108,7 @@ def kept_by_operator(providers: Providers, provider: Object, version: str, file:
     data = {"metadata": (release / "metadata.yaml").read_text()}
     download = manifest(CONFIG_MAP, name, key.namespace, metadata=metadata, data=data, binaryData=packed)
     cache = secret(f"{name}-cache", key.namespace, cache="[]")
-    cache["metadata"] |= {**owned, "annotations": {HASH_ANNOTATION: "0" * 64}}
+    cache["metadata"] |= {**owned, "annotations": {APPLIED: "0" * 64}}
     for resource, obj in ((CONFIG_MAP, download), (SECRET, cache)):
         providers.client.apply(resource, obj, manager="manager")
     return [(CONFIG_MAP, key_of(download)), (SECRET, key_of(cache))]

@@ -152,3 +152,9 @@ def test_progress_of_workloads_records_no_further_event() -> None:
     second = decide(Observed(told, installed=True, unavailable=["Deployment a/b: y"]), NOW)
     assert second.kubernetes_events == ()
     assert "a/b: y" in str(second.status)
+
+
+@pytest.mark.parametrize(("before", "reasons"), [([], []), ([{**UNAVAILABLE, "reason": "x"}], ["ComponentsAvailable"])])
+def test_components_that_work_again_have_an_event(before: list[Object], reasons: list[str]) -> None:
+    decision = decide(Observed(provider(installed="v1.0.0", conditions=before), installed=True), NOW)
+    assert [event.reason for event in decision.kubernetes_events] == reasons

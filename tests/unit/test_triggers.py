@@ -23,7 +23,7 @@ from functions.release_prune.triggers import TRIGGERS as PRUNE
 from functions.sweep.triggers import TRIGGERS as SWEEP
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.names import STAGE_ANNOTATION
-from shared.api.provider import FINALIZER, HASH_ANNOTATION, PROVIDER_LABEL
+from shared.api.provider import FINALIZER, PROVIDER_LABEL
 from shared.api.resources import (
     CLUSTER,
     CLUSTER_ADDON,
@@ -276,12 +276,10 @@ def test_update_of_a_cluster_may_make_it_need_an_addon(metadata: Object, spec: O
     [
         (PREFLIGHT, {"generation": 2}, True),
         (PREFLIGHT, {"annotations": {"capi-functions.dev/wait": "false"}}, True),
-        (PREFLIGHT, {"annotations": {HASH_ANNOTATION: "1"}}, False),
-        (PREFLIGHT, {"annotations": {HASH_ANNOTATION: "1", "cluster.x-k8s.io/paused": ""}}, True),
+        (PREFLIGHT, {"annotations": {"cluster.x-k8s.io/paused": ""}}, True),
         (PREFLIGHT, {"finalizers": [FINALIZER]}, False),
         (DELETE, GOING, True),
         (DELETE, {"annotations": {"capi-functions.dev/force-delete": "true"}}, True),
-        (DELETE, {"annotations": {HASH_ANNOTATION: "1"}}, False),
         (DELETE, {"finalizers": [FINALIZER]}, False),
     ],
 )
