@@ -33,12 +33,12 @@ def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered
     objects = rendered.objects
     resumed = context.resumed and not context.is_drift_check
     plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=rendered.stage_of)
-    save = save_effects(context.addon, context.stored_values, rendered)
-    effects: tuple[Effect, ...] = (*ensure_addon_finalizer(context.addon), *save)
+    effects: tuple[Effect, ...] = ensure_addon_finalizer(context.addon)
     if not context.is_drift_check or plan.count("apply") or plan.prune:
         message = f"applying {len(objects)} objects of {context.target.class_name}"
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
         effects += record_intent(builder, context, plan)
+    effects += save_effects(context.addon, context.stored_values, rendered)
     effects += (rollout_effect(context, plan, objects, only_report=context.only_report),)
     if not context.is_drift_check or plan.count("apply"):
         effects += (SaveManifest(context.addon, context.target.class_name, objects),)

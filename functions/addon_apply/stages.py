@@ -31,10 +31,10 @@ def roll_out_stage(
             objects, context.inventory, resumed=context.resumed, stages=rendered.stage_of, prune=False
         )
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{context}: stage {name}")
-    save = save_effects(context.addon, context.stored_values, rendered)
     intent = record_intent(builder, working, plan)
+    save = save_effects(context.addon, context.stored_values, rendered)
     rollout = rollout_effect(context, plan, objects)
-    return Decision((*ensure_addon_finalizer(context.addon), *save, *intent, rollout))
+    return Decision((*ensure_addon_finalizer(context.addon), *intent, *save, rollout))
 
 
 def finish_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:

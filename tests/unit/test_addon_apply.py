@@ -184,6 +184,12 @@ def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
     assert record.patch["spec"] == {"clusterStack": NAME.class_name, "version": "v2", "hook": ""}
 
 
+def test_generated_values_are_stored_after_the_intent_and_before_the_rollout() -> None:
+    """The first write fails if the addon has changed: a new one is not read, nor its chart rendered once more."""
+    decision = decided(a_release(content=assets(addons=[config_map("a", "{{ randAlphaNum 9 }}")])))
+    assert [type(effect) for effect in decision.effects][:3] == [Patch, stored_values.SaveValues, Rollout]
+
+
 @pytest.mark.parametrize(
     ("addon", "known", "expected"),
     [
