@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from infra import allocator
 from shared.settings import FOLDER, GROUPS, NAMESPACE, Group
 from shared.triggers import Triggers, Watch
 
@@ -55,6 +56,10 @@ _PROCESS = (
     ),
     ("`WORKERS`", f"Processes of one replica; the manifests set {workloads.WORKERS}. See below."),
     ("`HOME`", f"`{workloads.TEMPORARY}`, the only writable volume: gunicorn creates its control socket there."),
+    (
+        ", ".join(f"`{name}`" for name in allocator.VARIABLES),
+        "Make the C library return freed memory to the system.",
+    ),
     (f"`{FOLDER}`", "The folder that the settings above are mounted to."),
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
     ("`K_SINK`", "The URL of the broker, set by a SinkBinding."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from infra import allocator
 from shared.kube.resources import Object
 from shared.settings import FOLDER, Group
 from shared.triggers import Triggers
@@ -51,7 +52,7 @@ def labels(name: str) -> dict[str, str]:
 def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
     """Returns the Deployment of a function, with one replica; any number may run."""
     function = triggers.name
-    environment = {"HOME": TEMPORARY, "THREADS": str(THREADS), "WORKERS": str(WORKERS)}
+    environment = {"HOME": TEMPORARY, "THREADS": str(THREADS), "WORKERS": str(WORKERS), **allocator.VARIABLES}
     container: Object = {
         "name": "function",
         "image": IMAGE,

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from infra import allocator
+
 _PR_SET_PDEATHSIG = 1
 _FIRST_PASSED = 3  # the first file descriptor of socket activation
 
@@ -86,7 +88,13 @@ def main() -> None:
         os.dup2(descriptor, _FIRST_PASSED)
         os.close(descriptor)
     os.set_inheritable(_FIRST_PASSED, True)
-    os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid()), "THREADS": os.environ.get("THREADS", "16")}
+    os.environ |= {
+        "THREADS": "16",
+        **allocator.VARIABLES,
+        **os.environ,
+        "LISTEN_FDS": "1",
+        "LISTEN_PID": str(os.getpid()),
+    }
     source = f"functions/{function}/main.py" if function else "functions/main.py"
     program = Path(sys.executable).with_name("functions-framework")
     arguments = [str(program), "--source", source, "--target", function or "functions", "--host", "127.0.0.1"]
