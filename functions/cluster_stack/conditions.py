@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.api.conditions import get_condition
 from shared.kube import Object, dig
-from shared.runtime.status import V1Beta1StatusBuilder
+from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
 from .observe import Observed, usable
 from .provider import ProviderTemplate
@@ -15,7 +15,21 @@ PROVIDER, RELEASES = "ProviderClusterStackReleasesSynced", "ClusterStackReleases
 AVAILABLE = "ClusterStackReleaseAvailable"
 
 
-def set_source_conditions(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
+def set_conditions(
+    builder: V1Beta1StatusBuilder, observed: Observed, template: ProviderTemplate | str, releases: list[Object]
+) -> None:
+    """Sets all conditions of a ClusterStack; a str for `template` says why it cannot be used.
+
+    Whether a stack is reconciled is whether this would change its status if everything is well.
+    """
+    builder.remove(PAUSED)
+    _set_source_conditions(builder, observed)
+    _set_provider_condition(builder, observed, template)
+    _set_releases_condition(builder, observed)
+    _set_available_condition(builder, releases)
+
+
+def _set_source_conditions(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
     """Sets the conditions about access to the source and about its list of releases."""
     listing = observed.listing
     if listing.config_error:
@@ -31,8 +45,10 @@ def set_source_conditions(builder: V1Beta1StatusBuilder, observed: Observed) -> 
         builder.set_true(SYNCED)
 
 
-def set_provider_condition(builder: V1Beta1StatusBuilder, observed: Observed, template: ProviderTemplate | str) -> None:
-    """Sets the condition about the template and the objects cloned from it; a str says why it cannot be used."""
+def _set_provider_condition(
+    builder: V1Beta1StatusBuilder, observed: Observed, template: ProviderTemplate | str
+) -> None:
+    """Sets the condition about the template and the objects cloned from it."""
     rejected = _rejected(observed, PROVIDER)
     if dig(builder.obj, "spec.noProvider") is True:
         builder.remove(PROVIDER)
@@ -46,7 +62,7 @@ def set_provider_condition(builder: V1Beta1StatusBuilder, observed: Observed, te
         builder.set_false(PROVIDER, "ProviderTemplateNotFound", template, "Error", event_type="Warning")
 
 
-def set_releases_condition(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
+def _set_releases_condition(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
     """Sets the condition about the ClusterStackReleases that are created and deleted."""
     problems = [f"spec.versions: {problem}" for problem in listed_versions(dig(builder.obj, "spec", {}))[1]]
     problems += _rejected(observed, RELEASES)
@@ -62,7 +78,7 @@ def _rejected(observed: Observed, condition: str) -> list[str]:
     return [rejection.message for rejection in observed.rejections if rejection.condition == condition]
 
 
-def set_available_condition(builder: V1Beta1StatusBuilder, releases: list[Object]) -> None:
+def _set_available_condition(builder: V1Beta1StatusBuilder, releases: list[Object]) -> None:
     """Sets the condition about whether at least one release is ready."""
     if any(map(usable, releases)):
         builder.set_true(AVAILABLE)

@@ -12,16 +12,10 @@ from shared.effects import Delete, Effect, Results, ensure_finalizer
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import scope_of
-from shared.runtime import Decision, KubernetesEvent
+from shared.runtime import Decision
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
-from .conditions import (
-    has_external_failure,
-    set_available_condition,
-    set_provider_condition,
-    set_releases_condition,
-    set_source_conditions,
-)
+from .conditions import has_external_failure, set_conditions
 from .deletion import FINALIZER, reconcile_deletion
 from .observe import Observed, Rejection
 from .provider import ProviderTemplate, read_template
@@ -41,36 +35,33 @@ def decide(observed: Observed, now: datetime) -> Decision:
     builder = V1Beta1StatusBuilder(stack, now)
     if cluster_api.is_paused(stack):
         return Decision(status=builder.paused_status(), message="paused")
-    builder.remove(PAUSED)
     if deleting(stack):
+        builder.remove(PAUSED)
         return reconcile_deletion(builder, observed)
-    set_source_conditions(builder, observed)
     template = read_template(observed.template, stack)
-    set_provider_condition(builder, observed, template)
-    set_releases_condition(builder, observed)
     create, keep, delete = _partition_releases(observed)
     if not isinstance(template, ProviderTemplate) and dig(stack, "spec.noProvider") is not True:
         create = []
-    set_available_condition(builder, keep)
+    set_conditions(builder, observed, template, keep)
     effects: list[Effect] = [*ensure_finalizer(CLUSTER_STACK, stack, FINALIZER)]
     effects += [Delete(CLUSTER_STACK_RELEASE, release) for release in delete]
     effects += create_releases(stack, create, template)
     effects += update_provider_objects(stack, keep, template)
-    created = (KubernetesEvent("ClusterStackReleaseCreated", f"ClusterStackRelease {tag} is created") for tag in create)
-    deleted = (
-        KubernetesEvent(
-            "ClusterStackReleaseDeleted", f"ClusterStackRelease {_tag(release)} is deleted: it is obsolete and not used"
-        )
-        for release in delete
-    )
+    for tag in create:
+        builder.add_event("ClusterStackReleaseCreated", f"ClusterStackRelease {tag} is created")
+    for tag in map(_tag, delete):
+        message = f"ClusterStackRelease {tag} is deleted: it is obsolete and not used"
+        builder.add_event("ClusterStackReleaseDeleted", message)
     present = {_tag(release): release for release in keep}
     summary = [summary_line(tag, present.get(tag)) for tag in sort_tags([*create, *present])]
-    return Decision(
-        effects=tuple(effects),
-        status=builder.status(summary=summary, held=_dump_held(observed), **usable_releases_status(keep)),
-        kubernetes_events=(*builder.kubernetes_events, *created, *deleted),
+    return builder.decision(
+        *effects,
         requeue_after=_requeue_after(builder, observed),
         message=f"{len(create)} releases created, {len(delete)} deleted, {len(keep)} kept",
+        observedGeneration=dig(stack, "metadata.generation"),
+        summary=summary,
+        held=_dump_held(observed),
+        **usable_releases_status(keep),
     )
 
 

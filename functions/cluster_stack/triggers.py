@@ -10,13 +10,13 @@ from typing import Any
 
 from shared import profiles
 from shared.api import cluster as cluster_api
-from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
-from shared.event import Event
-from shared.kube import Key, Object, dig, key_of, owners
+from shared.kube import Key, dig, key_of, owners
 from shared.releases.usage import release_of
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import ANNOTATIONS, READ_CRDS, SPEC, Rule, Triggers, Watch
+
+from .reconciled import is_reconciled
 
 
 def stack_of(release: Mapping[str, Any]) -> Key | None:
@@ -34,13 +34,6 @@ def digest(stack: Mapping[str, Any]) -> object:
     copies = dig(stack, "spec.noProvider") is not True and dig(stack, "spec.providerRef") is not None
     copied = [dig(stack, path) for path in ("metadata.labels", ANNOTATIONS)] if copies else []
     return [*(dig(stack, path) for path in SPEC), cluster_api.is_paused(stack), copied]
-
-
-def is_reconciled(stack: Object, event: Event) -> bool:
-    """Returns whether a ClusterStack that is seen for the first time is ready. Later its source is read again."""
-    return (
-        event.change == "add" and event.kind == CLUSTER_STACK.kind and is_true(dig(stack, "status.conditions"), READY)
-    )
 
 
 TRIGGERS = Triggers(

@@ -5,18 +5,29 @@ from __future__ import annotations
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.effects import Effect, ensure_finalizer
 from shared.kube import Object
+from shared.releases.missing_assets import DOWNLOADED
 from shared.releases.usage import FINALIZER
 from shared.runtime import Decision
-from shared.runtime.status import V1Beta1StatusBuilder
+from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
 PROVIDER = "ProviderClusterStackReleaseReady"
 APPLIED, DELETED = "HelmChartApplied", "HelmChartDeleted"
+
+PREREQUISITES = (DOWNLOADED, PROVIDER)
+"""Conditions that are True before objects are applied."""
 
 # Seconds until the next reconciliation.
 PROVIDER_RETRY = 10.0
 PARTIAL_RETRY = 20.0
 FAILURE_RETRY = 60.0
 """For failures that only a user can fix: attempts are slow, but do not stop."""
+
+
+def set_applied(builder: V1Beta1StatusBuilder) -> None:
+    """Sets the conditions of a release all of whose objects are applied."""
+    for condition in (*PREREQUISITES, APPLIED):
+        builder.set_true(condition)
+    builder.remove(PAUSED)
 
 
 def decide_failure(

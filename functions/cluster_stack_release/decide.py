@@ -16,7 +16,7 @@ from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
 from .conditions import FAILURE_RETRY, PROVIDER, PROVIDER_RETRY, decide_failure, finalizer_effects
 from .deletion import reconcile_deletion
-from .observe import Assets, Observed, provider_is_ready
+from .observe import Assets, Observed
 from .rollout import roll_out
 
 ASSETS_RETRY = 10.0
@@ -40,10 +40,10 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if not isinstance(observed.assets, Assets):
         return _not_downloaded(builder, observed.assets or MissingAssets(observed.name.tag))
     builder.set_true(DOWNLOADED)
-    if observed.management is None or not provider_is_ready(observed.provider):
+    if observed.management is None or observed.rendered is None:
         return _not_provided(builder, observed, observed.assets)
     builder.set_true(PROVIDER)
-    return roll_out(builder, observed, observed.assets, observed.name, observed.management)
+    return roll_out(builder, observed.rendered, observed.management, observed.assets.kubernetes, observed.claimed)
 
 
 def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> Decision:

@@ -38,7 +38,7 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
     effects: list[Effect] = []
     prune = tuple(entry for entry in release_inventory(release) if entry.identity not in observed.claimed)
     if prune:
-        effects.append(Rollout(observed.management.connection.cluster, inventory.Plan((), prune), {}, POLICY))
+        effects.append(Rollout(observed.management.cluster, inventory.Plan((), prune), {}, POLICY))
     provider = observed.provider
     # The functions ignore a reference that is not allowed, so it needs no clean-up.
     if provider.state in ("unreferenced", "absent") or provider.reason == NOT_ALLOWED:

@@ -19,6 +19,8 @@ from shared.releases.source_resolution import resolve_source
 from shared.releases.usage import Users, users_by_release
 from shared.runtime import Request
 
+from .rendering import Rendered, render
+
 _UNREFERENCED = LookupResult("unreferenced")
 
 
@@ -32,14 +34,6 @@ class Assets:
 
 
 @dataclass(frozen=True)
-class Management:
-    """The connection to the management cluster, to which the class chart is applied, and its Kubernetes version."""
-
-    connection: ClusterConnection
-    version: str = ""
-
-
-@dataclass(frozen=True)
 class Observed:
     """The inputs of a decision about one ClusterStackRelease."""
 
@@ -48,7 +42,10 @@ class Observed:
     """The parsed name of the object; None if it is not the name of a release."""
     assets: Assets | MissingAssets | None = None
     provider: LookupResult = _UNREFERENCED
-    management: Management | None = None
+    management: ClusterConnection | None = None
+    """The cluster to which the objects are applied."""
+    rendered: Rendered | None = None
+    """The objects of the class chart; only with all prerequisites."""
     claimed: frozenset[Identity] = frozenset()
     """Objects that other releases contain as well: they are not pruned with this one."""
     users: tuple[Key, ...] = ()
@@ -75,8 +72,9 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(release, name, assets, provider)
     version = clients.management.version()
     clients.discovery.invalidate()  # charts leave out objects of unserved kinds, and the cache may be outdated
-    management = Management(connect_management(clients), version)
-    return Observed(release, name, assets, provider, management, _claimed(clients, key))
+    management = connect_management(clients)
+    rendered = render(assets.chart, assets.file, name, management, version, key.namespace)
+    return Observed(release, name, assets, provider, management, rendered, _claimed(clients, key))
 
 
 def provider_is_ready(provider: LookupResult) -> bool:
@@ -91,8 +89,8 @@ def _observe_deletion(clients: Clients, key: Key, release: Object, name: Release
     except NotServed as error:
         return Observed(release, name, failure=str(error))
     claimed = _claimed(clients, key, using)
-    management = Management(connect_management(clients))
-    return Observed(release, name, provider=provider, management=management, claimed=claimed, users=using.get(key, ()))
+    management, users = connect_management(clients), using.get(key, ())
+    return Observed(release, name, provider=provider, management=management, claimed=claimed, users=users)
 
 
 def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | MissingAssets:

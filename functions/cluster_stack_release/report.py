@@ -10,11 +10,10 @@ from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import deleting, dig
-from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision, KubernetesEvent
-from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
+from shared.runtime.status import V1Beta1StatusBuilder
 
-from .conditions import APPLIED, DELETED, PARTIAL_RETRY, PROVIDER
+from .conditions import APPLIED, DELETED, PARTIAL_RETRY, PREREQUISITES, set_applied
 from .observe import Assets, Observed
 
 
@@ -40,9 +39,7 @@ def _applied(
     decision: Decision, builder: V1Beta1StatusBuilder, observed: Observed, outcome: RolloutOutcome
 ) -> Decision:
     """Reports that all objects are applied, and the release is ready."""
-    for condition in (DOWNLOADED, PROVIDER, APPLIED):
-        builder.set_true(condition)
-    builder.remove(PAUSED)
+    set_applied(builder)
     message = f"{observed.name}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
     first = dig(builder.obj, "status.ready") is not True
     return replace(
@@ -64,8 +61,8 @@ def _incomplete(decision: Decision, builder: V1Beta1StatusBuilder, incomplete: R
         condition, reason = DELETED, "FailedToDeleteObjects"
     else:
         condition, reason = APPLIED, "ObjectsApplyingOngoing"
-        builder.set_true(DOWNLOADED)
-        builder.set_true(PROVIDER)
+        for prerequisite in PREREQUISITES:
+            builder.set_true(prerequisite)
     builder.set_false(condition, reason, message, "Warning", event_type="Warning")
     return replace(
         decision,

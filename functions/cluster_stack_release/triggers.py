@@ -6,37 +6,21 @@ The provider's object is read again after a while instead of watched: only the C
 from __future__ import annotations
 
 from shared import profiles
-from shared.api import cluster as cluster_api
 from shared.api.cluster import PAUSED_ANNOTATION
-from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.event import Event
-from shared.kube import Key, Object, deleting, dig, has_finalizer
+from shared.kube import Key
 from shared.releases.events import FETCHED
-from shared.releases.usage import FINALIZER, release_of
-from shared.runtime.status import PAUSED
+from shared.releases.usage import release_of
 from shared.settings import STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch, annotation
+
+from .reconciled import is_reconciled
 
 
 def requester(event: Event) -> Key | None:
     """Returns the key of the ClusterStackRelease that requested the fetch; None for other objects."""
     return event.key if event.kind == CLUSTER_STACK_RELEASE.kind else None
-
-
-def is_reconciled(release: Object, _event: Event) -> bool:
-    """Returns whether the release is ready: the content of a release never changes afterwards."""
-    if deleting(release):
-        return not has_finalizer(release, FINALIZER)
-    conditions = dig(release, "status.conditions", [])
-    if cluster_api.is_paused(release):
-        return is_true(conditions, PAUSED)
-    return (
-        dig(release, "status.ready") is True
-        and is_true(conditions, "Ready")
-        and get_condition(conditions, PAUSED) is None
-        and has_finalizer(release, FINALIZER)
-    )
 
 
 _WRITE = ("get", "list", "create", "patch", "delete")

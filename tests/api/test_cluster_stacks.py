@@ -517,7 +517,9 @@ def test_release_applied_by_cluster_stack_operator_is_adopted(stacks: Stacks) ->
         {"group": TEMPLATE.group, "version": "v1beta1", "kind": TEMPLATE.kind, "name": "dropped", **common},
     ]
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}
-    status = {"ready": True, "resources": resources, "conditions": [ready, ready | {"type": "HelmChartApplied"}]}
+    types = ("ClusterStackReleaseDownloaded", "ProviderClusterStackReleaseReady", "HelmChartApplied")
+    conditions = [ready, *(ready | {"type": type_} for type_ in types)]
+    status = {"ready": True, "resources": resources, "conditions": conditions}
     key = Key(stacks.namespace, tag)
     stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"status": status}, subresource="status")
     assert stacks.look_at(stacks.release("v1")).message == "already reconciled"

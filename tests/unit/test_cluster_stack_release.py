@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 
 from functions.cluster_stack_release.decide import decide
-from functions.cluster_stack_release.observe import Assets, Management, Observed
+from functions.cluster_stack_release.observe import Assets, Observed
+from functions.cluster_stack_release.reconciled import is_reconciled
+from functions.cluster_stack_release.rendering import Rendered, render
 from functions.cluster_stack_release.report import report, report_failure
-from functions.cluster_stack_release.rollout import InvalidateDiscovery
-from functions.cluster_stack_release.triggers import TRIGGERS, is_reconciled, requester
+from functions.cluster_stack_release.triggers import TRIGGERS, requester
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.applier.connection import ClusterConnection
@@ -33,7 +34,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v1"
 NAME = ReleaseName.parse(TAG)
 CLASS = Resource("cluster.x-k8s.io", "v1beta1", "ClusterClass", "clusterclasses")
-HERE = Management(ClusterConnection(cast(ClusterClients, None), {(CLASS.api_version, CLASS.kind): CLASS}), "v1.36.3")
+HERE = ClusterConnection(cast(ClusterClients, None), {(CLASS.api_version, CLASS.kind): CLASS})
 TEMPLATE = "apiVersion: cluster.x-k8s.io/v1beta1\nkind: ClusterClass\nmetadata: {name: '{{ .Release.Name }}-v1'}\n"
 
 
@@ -48,8 +49,11 @@ def release(*conditions: Object, resources: Any = (), ready: bool = False, **met
     }
 
 
-def assets(template: str = TEMPLATE) -> Assets:
-    return Assets("class.tgz", chart("class", {"class.yaml": template}), "v1.27.3")
+ASSETS = Assets("class.tgz", b"", "v1.27.3")
+
+
+def rendered(template: str = TEMPLATE) -> Rendered:
+    return render(chart("class", {"class.yaml": template}), "class.tgz", NAME, HERE, "v1.36.3", "ns")
 
 
 def toy(ready: Any = None, **metadata: Any) -> LookupResult:
@@ -61,7 +65,7 @@ def toy(ready: Any = None, **metadata: Any) -> LookupResult:
 
 def up(**more: Any) -> Observed:
     """A release with all prerequisites."""
-    return replace(Observed(release(), NAME, assets(), toy(True), HERE), **more)
+    return replace(Observed(release(), NAME, ASSETS, toy(True), HERE, rendered()), **more)
 
 
 def condition(status: Object | None, type_: str) -> tuple[str, str, str]:
@@ -181,15 +185,16 @@ def test_repeated_rollout_writes_no_status() -> None:
     ],
 )
 def test_unusable_chart_is_a_condition_and_ready_stays(template: str, words: str) -> None:
-    decision = decide(up(assets=assets(template), release=release(ready=True)), NOW)
+    found = rendered(template)
+    decision = decide(up(rendered=found, release=release(ready=True)), NOW)
     status, reason, message = condition(decision.status, "HelmChartApplied")
     assert (status, reason) == ("False", "FailedToApplyObjects")
     assert words in message
-    assert [type(effect) for effect in decision.effects] in ([], [InvalidateDiscovery])
+    assert decision.effects == ()
     assert [event.type for event in decision.kubernetes_events] == ["Warning"]
-    assert decision.requeue_after in (20.0, 60.0)
+    assert decision.requeue_after == (20.0 if "does not serve" in words else 60.0)
     assert "ready" not in (decision.status or {}), "what was ready stays usable"
-    again = decide(up(assets=assets(template), release=release() | {"status": decision.status}), NOW)
+    again = decide(up(rendered=found, release=release() | {"status": decision.status}), NOW)
     assert again.kubernetes_events == ()
 
 
@@ -300,22 +305,43 @@ def test_deletion_without_our_finalizer_has_no_effects() -> None:
 PAUSED = {"annotations": {"cluster.x-k8s.io/paused": "true"}}
 
 
+DONE = applied()
+
+
+def done(*without: str, **metadata: Any) -> Object:
+    """Returns the release after its rollout, without some of its conditions."""
+    conditions = [one for one in DONE["status"]["conditions"] if one["type"] not in without]
+    return {
+        **DONE,
+        "metadata": {**DONE["metadata"], **metadata},
+        "status": {**DONE["status"], "conditions": conditions},
+    }
+
+
+def paused(*conditions: Object) -> Object:
+    obj = release(*conditions, **PAUSED)
+    return obj | {"status": decide(Observed(obj), NOW).status}
+
+
 @pytest.mark.parametrize(
     ("obj", "expected"),
     [
-        (release(new_condition("Ready"), ready=True), True),
-        (release(new_condition("Ready"), ready=True, finalizers=[]), False),
-        (release(new_condition("Ready", "False"), ready=True), False),
-        (release(new_condition("Ready")), False),
+        (done(), True),
+        (done("Ready"), False),
+        (done("ClusterStackReleaseDownloaded"), False),
+        (done("ProviderClusterStackReleaseReady"), False),
+        (done("HelmChartApplied"), False),
+        (done() | {"status": {**DONE["status"], "ready": False}}, False),
+        (done(finalizers=[]), False),
         (release(), False),
-        (release(new_condition("Ready"), ready=True, deletionTimestamp="x"), False),
+        (done(deletionTimestamp="x"), False),
         (release(deletionTimestamp="x", finalizers=[]), True),
-        (release(new_condition("Ready"), ready=True, **PAUSED), False),
-        (release(new_condition("Paused"), **PAUSED), True),
-        (release(new_condition("Ready"), new_condition("Paused"), ready=True), False),
+        (done(**PAUSED), False),
+        (paused(), True),
+        ({**paused(), "metadata": done()["metadata"]}, False),
     ],
 )
-def test_release_is_reconciled_once_ready(obj: Object, expected: bool) -> None:
+def test_release_is_reconciled_once_its_rollout_or_its_pause_is_reported(obj: Object, expected: bool) -> None:
     assert is_reconciled(obj, change_event(obj, "update", source="/test")) is expected
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,18 @@ from functions import catalog
 from functions.cluster import decide as cluster_decide
 from functions.cluster.core import core_state
 from functions.cluster.observe import Observed as ObservedCluster
+from functions.cluster_stack import decide as cluster_stack_decide
+from functions.cluster_stack.deletion import FINALIZER as STACK_FINALIZER
+from functions.cluster_stack.observe import Observed as ObservedStack
+from functions.cluster_stack.observe import SourceListing
+from functions.cluster_stack.provider import CloneTemplate
+from functions.cluster_stack.selection import select
+from functions.cluster_stack.writes import Attempt
+from functions.cluster_stack_release import decide as cluster_stack_release_decide
+from functions.cluster_stack_release.observe import Assets
+from functions.cluster_stack_release.observe import Observed as ObservedRelease
+from functions.cluster_stack_release.rendering import Rendered
+from functions.cluster_stack_release.report import report
 from functions.kind_cluster import decide as kind_cluster_decide
 from functions.kind_cluster.observe import Observed as ObservedKindCluster
 from functions.kind_cluster.runtime import Instance
@@ -31,12 +43,20 @@ from functions.kubeconfig.need import why_not_now
 from functions.kubeconfig.observe import Observed as ObservedKubeconfig
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import rfc3339
-from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
-from shared.clients import LookupResult
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, SECRET
+from shared.applier.connection import ClusterConnection
+from shared.applier.inventory import content_hash
+from shared.applier.outcome import RolloutOutcome
+from shared.applier.rollout import Rollout
+from shared.clients import ClusterClients, LookupResult
 from shared.effects import Patch
 from shared.event import Event, change_event
 from shared.kube import Object, Resource, dig
+from shared.releases.naming import ReleaseName
+from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Decision
+from tests.support.releases import config_map
+from tests.support.results import results_of
 
 NOW = datetime.now(UTC)
 NAME = {"name": "demo", "namespace": "ns"}
@@ -65,15 +85,15 @@ def events(resource: Resource, obj: Object) -> Iterator[Event]:
     yield change_event(obj, "update", source="/test", reference=True)
 
 
-_MIRRORED = {"failureDomains"}
-"""Fields of a status that are copied from another object."""
+_MIRRORED = {"failureDomains", "resources", "kubernetesVersion", "summary", "latestRelease", "usableVersions"}
+"""Fields of a status that are copied from other objects."""
 
 
 def changed(obj: Object) -> Iterator[Object]:
     """Yields the object as it is, and with one change each."""
 
     def patched(*patches: Object) -> Object:
-        found = deepcopy(obj)
+        found = obj
         for patch in patches:
             found = merged(found, patch)
         return found
@@ -135,7 +155,7 @@ CONTROL_PLANE_KIND = Resource("g", "v1", "ControlPlane", "controlplanes")
 def worlds(kind: Resource) -> Iterator[LookupResult]:
     yield LookupResult("absent", kind.kind)
     yield LookupResult("failed", kind.kind, error="HTTP 500")
-    for ready, status, spec in product(("", "True", "False"), ({}, DONE, DOMAINS), ({}, HOST)):
+    for ready, status, spec in product(("", "True", "False"), ({}, DOMAINS), ({}, HOST)):
         yield referenced(kind, ready, status, spec)
     yield referenced(kind, "True", DONE, HOST, **FOREIGN)
     yield referenced(kind, "True", DONE, HOST, deletionTimestamp=rfc3339(NOW))
@@ -256,10 +276,107 @@ def kind_cluster_cases() -> Iterator[Case]:
                 yield Case(obj, event, decision)
 
 
+# -- cluster_stack -------------------------------------------------------------------------------------------------
+
+TAG = "docker-ferrol-1-27-v1"
+STACK: Object = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27"}
+TEMPLATE = LookupResult("present", "ToyClusterStackReleaseTemplate", {"apiVersion": "g/v1", "spec": {"template": {}}})
+
+
+def stack_worlds() -> Iterator[ObservedStack]:
+    """Yields what is read about a ClusterStack, before its first reconciliation."""
+    specs: list[Object] = [
+        {"noProvider": True},
+        {"noProvider": True, "autoSubscribe": False, "versions": ["v1"]},
+        {"noProvider": True, "versions": ["v1", "what"]},
+        {"providerRef": {"apiVersion": "g/v1", "kind": TEMPLATE.kind, "name": "t"}},
+    ]
+    listings = [
+        SourceListing((TAG,)),
+        SourceListing(failure="HTTP 503"),
+        SourceListing(config_error="no such folder"),
+        SourceListing(failure="HTTP 429", blocked_until=NOW + timedelta(minutes=10)),
+    ]
+    for spec, listing, state, template in product(
+        specs, listings, ("", "ready", "pending"), (TEMPLATE, LookupResult("absent", TEMPLATE.kind))
+    ):
+        if spec.get("autoSubscribe") is False:
+            listing = SourceListing()
+        stack = referenced(CLUSTER_STACK, "", {}, STACK | spec, uid="s", generation=1, finalizers=[STACK_FINALIZER])
+        owner = {"ownerReferences": [{"uid": "s"}], "name": TAG}
+        release = referenced(CLUSTER_STACK_RELEASE, "", {"ready": state == "ready"}, **owner).object or {}
+        owned = {TAG: state == "ready"} if state else {}
+        selection = select(STACK | spec, owned, listing.names)
+        yield ObservedStack(
+            stack.object,
+            (release,) if state else (),
+            listing,
+            selection,
+            template=LookupResult("unreferenced") if spec.get("noProvider") else template,
+        )
+
+
+def decide_stack(observed: ObservedStack, stack: Object) -> Decision:
+    """Decides without what is repeated whenever a stack is read: the poll, and unchanged objects for the provider."""
+    decision = cluster_stack_decide.decide(replace(observed, stack=stack), NOW)
+    cloned = [one for one in decision.effects if isinstance(one, Attempt) and isinstance(one.effect, CloneTemplate)]
+    effects = [one for one in decision.effects if one not in cloned]
+    later = None if decision.requeue_after == observed.poll else decision.requeue_after
+    return replace(decision, effects=tuple(effects), requeue_after=later)
+
+
+def cluster_stack_cases() -> Iterator[Case]:
+    for observed in stack_worlds():
+        stack = observed.stack or {}
+        settled = merged(stack, {"status": decide_stack(observed, stack).status})
+        for found in (*changed(settled), stack):
+            paused = merged(found, {"status": decide_stack(observed, found).status})
+            for obj in (found, paused):
+                decision = decide_stack(observed, obj)
+                for event in (*events(CLUSTER_STACK, obj), *events(CLUSTER, cluster({}))):
+                    yield Case(obj, event, decision)
+
+
+# -- cluster_stack_release -----------------------------------------------------------------------------------------
+
+
+def release_decision(release: Object, rendered: Rendered) -> Decision:
+    """Returns what is reported after the decision, without a rollout that finds its objects as they are recorded."""
+    served = {("v1", "ConfigMap"): Resource("", "v1", "ConfigMap", "configmaps")}
+    assets, here = Assets("class.tgz", b"", "v1.27.3"), ClusterConnection(cast(ClusterClients, None), served)
+    name = ReleaseName.parse(TAG)
+    observed = ObservedRelease(release, name, assets, management=here, rendered=rendered)
+    if dig(release, "metadata.deletionTimestamp"):
+        observed = ObservedRelease(release, name, management=here)
+    decision = cluster_stack_release_decide.decide(observed, NOW)
+    rollouts = [one for one in decision.effects if isinstance(one, Rollout)]
+    if rollouts:
+        steps = rollouts[0].plan.steps
+        entries = tuple(replace(one.entry, uid="c", hash=content_hash(one.obj), status="synced") for one in steps)
+        decision = report(observed, decision, results_of(decision, {Rollout: RolloutOutcome(entries)}), NOW)
+    idle = [one for one in rollouts if {step.action for step in one.plan.steps} <= {"verify"} and not one.plan.prune]
+    return replace(decision, effects=tuple(one for one in decision.effects if one not in idle))
+
+
+def cluster_stack_release_cases() -> Iterator[Case]:
+    usable = Rendered((config_map("c", namespace="ns"),))
+    fresh = referenced(CLUSTER_STACK_RELEASE, "", {}, finalizers=[RELEASE_FINALIZER]).object or {}
+    fresh = merged(fresh, {"metadata": {"name": TAG}})
+    for rendered in (usable, Rendered(problem="no objects"), Rendered(problem="Nothing", unknown_kinds=True)):
+        settled = merged(fresh, {"status": release_decision(fresh, rendered).status})
+        for found in (*changed(settled), fresh):
+            for obj in (found, merged(found, {"status": release_decision(found, rendered).status})):
+                decision = release_decision(obj, rendered)
+                for event in (*events(CLUSTER_STACK_RELEASE, obj), *events(CLUSTER, cluster({}))):
+                    yield Case(obj, event, decision)
+
+
 CASES: dict[str, Callable[[], Iterator[Case]]] = {
     "cluster": cluster_cases,
     "kubeconfig": kubeconfig_cases,
     "kind_cluster": kind_cluster_cases,
+    "cluster_stack": cluster_stack_cases,
+    "cluster_stack_release": cluster_stack_release_cases,
 }
 
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from shared.api import resources
 
 from .cluster_addon import Condition, ObjectReference
-from .custom_resource import AGE, Column, CustomResource, Model, Timestamp
+from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp
 
 _WORD = r"^[a-z0-9]{1,63}$"
 _VERSION = r"^v(0|[1-9][0-9]{0,8})(-[a-z0-9]{1,63}[.-][a-z0-9]{1,63})?$"
@@ -92,6 +92,8 @@ class HeldSources(Model):
 class ClusterStackStatus(Model):
     """The observed state of a ClusterStack."""
 
+    observed_generation: Int64 | None = None
+    """The generation of the spec that the status is about."""
     latest_release: str | None = None
     """The newest release that is ready, and its Kubernetes version."""
     summary: list[ReleaseSummary] | None = None
