@@ -78,8 +78,10 @@ def test_renewed_certificate_replaces_the_one_that_was_read() -> None:
     ],
 )
 def test_secret_of_another_owner_is_found(data: Object, labels: Object, foreign: bool) -> None:
-    found = {"metadata": {"name": "cert", "labels": labels}, "data": data}
+    found: Object = {"metadata": {"name": "cert", "labels": labels}, "data": data}
     assert bool(serving.foreign_secret(CORE, [REQUEST], {REQUEST.secret: found})) is foreign
+    found["metadata"]["annotations"] = {"cert-manager.io/certificate-name": "serving"}
+    assert serving.foreign_secret(CORE, [REQUEST], {REQUEST.secret: found}) == ""
 
 
 # -- plans ---------------------------------------------------------------------------------------------------------
