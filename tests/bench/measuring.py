@@ -53,7 +53,7 @@ class Meter:
             quiet = self.processes.wait_quiet()
         if not reached:
             seconds = max(quiet - started, 0.0)
-        servers = self._servers() - servers
+        served = {name: now - servers[name] for name, now in self._servers().items()}
         used = {name: now - cpu.get(name, 0.0) for name, now in self.processes.cpu().items()}
         spent = {name: plane.tally() - before[name] for name, plane in self.planes.items()}
         ours = sum(used.values())
@@ -64,23 +64,24 @@ class Meter:
             workload=spent["workload"].total if "workload" in spent else None,
             writes=sum(tally.writes for tally in spent.values()),
             conflicts=sum(tally.conflicts.total() for tally in spent.values()),
-            cpu=ours + servers,
+            cpu=ours + sum(served.values()),
             ours=ours,
             memory=sum(memory.values()),
         )
         print(self.table.add(title, row, budget))
         for name, tally in spent.items():
+            print(f"  {name}: {served[name]:.1f} s CPU; {by_verb(tally.requests)}")
             self._explain(name, tally)
         for name, seconds in used.items():
             print(f"  {name}: {seconds:.1f} s CPU, {memory.get(name, 0.0):.0f} MiB", flush=True)
         return row
 
-    def _servers(self) -> float:
-        return sum(plane.cpu() for plane in self.planes.values())
+    def _servers(self) -> dict[str, float]:
+        return {name: plane.cpu() for name, plane in self.planes.items()}
 
     def _explain(self, name: str, tally: Tally) -> None:
         if tally.requests:
-            print(f"  {name}: {by_verb(tally.requests)}; {self._details(tally.requests)}")
+            print(f"  {name}: {self._details(tally.requests)}")
         if tally.conflicts:
             print(f"  {name}, 409: {self._details(tally.conflicts)}")
 
