@@ -147,7 +147,7 @@ def _precedence(provider: Object) -> tuple[bool, bool, bool, str, Key]:
 
 
 def _core_runs(observed: Observed, provider: Object) -> FailedCheck | None:
-    if provider_api.kind_of(provider).is_core or any(is_operational(core) for core in observed.cores):
+    if provider_api.kind_of(provider).is_core or any(map(is_operational, observed.cores)):
         return None
     return FailedCheck(
         "WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, "Normal"
@@ -161,6 +161,6 @@ CHECKS: tuple[Callable[[Observed, Object], FailedCheck | None], ...] = (
     _name,
     _source,
     _inputs,
-    _unique,
     _core_runs,
+    _unique,
 )

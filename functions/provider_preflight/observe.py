@@ -29,7 +29,7 @@ class Observed:
     in_catalog: bool = True
     """Whether the catalog or the configuration has a source for this name."""
     peers: Sequence[Object] = ()
-    """The other providers of the same kind."""
+    """The other providers of the same kind; not read while the provider waits for a core provider."""
     cores: Sequence[Object] = ()
     """All CoreProviders; empty for a CoreProvider, whose `peers` they are."""
     resync: bool = False
@@ -46,12 +46,10 @@ def observe(clients: Clients, request: Request) -> Observed:
     if not resync and _are_installed(provider, read):
         return Observed(provider, read, installed=True)
     in_catalog = catalog.knows(kind, provider["metadata"]["name"])
-    others = [
-        other
-        for other in peers.list_providers(clients, kind)
-        if other["metadata"]["uid"] != provider["metadata"]["uid"]
-    ]
     cores = () if kind.is_core else peers.list_providers(clients, provider_api.CORE)
+    waits = not kind.is_core and not any(map(peers.is_operational, cores))
+    listed = () if waits else peers.list_providers(clients, kind)
+    others = [other for other in listed if other["metadata"]["uid"] != provider["metadata"]["uid"]]
     return Observed(provider, read, in_catalog=in_catalog, peers=others, cores=cores, resync=resync)
 
 

@@ -90,6 +90,11 @@ FAILS = {
         "MoreThanOneExists",
         ("InfrastructureProvider with name aws", "ns2/aws"),
     ),
+    "the same twice while both wait for a core": (
+        Observed(infra(metadata=since(2)), peers=[infra(namespace="ns2", metadata=since(1))], cores=[IDLE]),
+        "WaitingForCoreProviderReady",
+        ("CoreProvider",),
+    ),
     "PF12 version": (Observed(provider(version="one")), "IncorrectVersionFormat", ("one", "spec.version")),
     "PF14 url and selector": (
         Observed(provider(fetchConfig={**URL, "selector": {"matchLabels": {"a": "b"}}})),
