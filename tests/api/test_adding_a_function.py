@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,9 @@ import pytest
 import urllib3
 import yaml
 
+from functions.cluster.decide import decide
+from functions.cluster.observe import Observed
+from functions.cluster.scope import FINALIZER
 from shared.api.resources import CLUSTER
 from shared.kube import Client, Key, Object, dig
 from tests.support import processes
@@ -165,8 +169,8 @@ def test_sweep_sends_clusters_without_the_label(
     folder: Path, environment: Mapping[str, str], labels: dict[str, str], sent: list[str]
 ) -> None:
     """Every other function is done with this Cluster."""
-    ready = [{"type": "InfrastructureReady", "status": "True"}]
-    status = {"phase": "Provisioned", "observedGeneration": 1, "conditions": ready}
-    provisioned = cluster("default", labels) | {"status": status}
-    provisioned["metadata"] |= {"generation": 1, "finalizers": ["cluster.cluster.x-k8s.io"]}
-    assert json.loads(run(["-c", SWEEP], folder, environment, json.dumps([provisioned]))) == sent
+    settled = cluster("default", labels)
+    settled["metadata"] |= {"generation": 1, "uid": "u", "finalizers": [FINALIZER]}
+    reported = decide(Observed(settled), datetime.now(UTC)).status or {}
+    settled["status"] = {name: value for name, value in reported.items() if value is not None}
+    assert json.loads(run(["-c", SWEEP], folder, environment, json.dumps([settled]))) == sent
