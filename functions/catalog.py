@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,9 @@ from shared.triggers import Triggers
 if TYPE_CHECKING:
     import flask
 
-    from shared.runtime import Function
+    from shared.clients import Clients
+    from shared.event import Event
+    from shared.runtime import Answer, Function
     from shared.runtime.http import Handler
 
 
@@ -47,6 +50,22 @@ def handler(name: str) -> Handler:
     return handle
 
 
+def handlers() -> dict[str, Handler]:
+    """Returns the handlers of all functions by name; that of a function that does not load raises at each event."""
+    found: dict[str, Handler] = {}
+    for name in names():
+        try:
+            found[name] = handler(name)
+        except Exception:
+            # The others are served. The event that needs this function loads it again, and its failure is logged then.
+            found[name] = partial(_load_and_handle, name)
+    return found
+
+
+def _load_and_handle(name: str, clients: Clients, event: Event) -> Answer:
+    return handler(name)(clients, event)
+
+
 def phase(name: str) -> Function[Any]:
     """Returns the steps of `name`, one of the provider functions, for callers that observe and decide only.
 
@@ -69,7 +88,7 @@ def targets() -> Callable[[flask.Request], flask.Response]:
     """Returns one target of all functions, for `functions/main.py`."""
     from shared.runtime import http
 
-    made = http.dispatch({name: handler(name) for name in names()})
+    made = http.dispatch(handlers())
     gc.freeze()
     return made
 

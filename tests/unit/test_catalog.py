@@ -13,6 +13,8 @@ from functions import catalog
 from functions.sweep.triggers import PRIMARY_KINDS
 from shared.api.provider import KINDS
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
+from shared.clients import Clients
+from shared.event import PING, Event
 
 FOLDERS = {path.parent.name for path in Path(catalog.__file__).parent.glob("*/function.py")}
 
@@ -75,3 +77,12 @@ def test_collections_after_the_fork_leave_what_was_loaded_before_it(module: str)
     code = f"import gc, {module}; print(gc.get_freeze_count() > 10 * len(gc.get_objects()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]
+
+
+def test_function_that_does_not_load_leaves_the_others_served(elsewhere: Path) -> None:
+    (elsewhere / "triggers.py").write_text("")
+    (elsewhere / "function.py").write_text("import missing_module")
+    handlers = catalog.handlers()
+    assert handlers.keys() == {*catalog.names()} > {"look_at", "sweep"}
+    with pytest.raises(ModuleNotFoundError, match="missing_module"):
+        handlers["look_at"](Clients(), Event(type=PING, source="/test", id="1"))
