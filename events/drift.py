@@ -12,7 +12,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shared.event import Event, change_event
 from shared.triggers import PrimaryRef, Triggers
@@ -99,7 +99,7 @@ class DriftLooks:
     def _look(self, event: Event, function: str, ref: PrimaryRef) -> Event:
         """Returns the event with a reference only, which needs little memory, if it leads to the primary object."""
         bare = change_event(event.as_object, "update", source=event.source, reference=True, resync=True)
-        return bare if self._triggers[function].primary_ref(bare) == ref else event
+        return bare if self._triggers[function].primary_ref(bare) == ref else replace(event, resync=True)
 
     def _run(self) -> None:
         while not self._stopped:

@@ -1,7 +1,7 @@
 """Leaves out what is settled when all kinds are listed: after a start, and at each resync.
 
 The lists bring every object, so nothing needs to be read: an event is delivered only if the function's
-`Triggers.is_reconciled` does not hold for the primary object and the object of the event. An event about another object
+`Triggers.is_settled` does not hold for the primary object and the object of the event. An event about another object
 than the primary is held until the kind of the primary is listed, and one that depends on references to its object until
 all kinds are. In doubt an event is delivered. Whole objects are kept only until the kinds are listed.
 
@@ -15,10 +15,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from shared.event import Event, change_event
-from shared.kube import Key, Object, Resource, deleting, key_of
+from shared.event import Event
+from shared.kube import Key, Object, Resource, key_of
 from shared.triggers import PrimaryRef, Triggers
 
 from .rounds import OnChange
@@ -183,14 +183,7 @@ class SettledRound:
         primary = event.object if is_about(event, ref) else None
         if primary is None and ref.resource is not None:
             primary = self._objects.get(ref.resource, {}).get(ref.key)
-        is_reconciled = self._view.triggers[name].is_reconciled
-        if is_reconciled is None or primary is None or deleting(primary) or deleting(event.as_object):
-            return True
-        try:
-            settled = is_reconciled(primary, _as_first_seen(event, primary))
-        except Exception:  # the function itself will show the error
-            log.exception("is_reconciled of %s failed on %s %s", name, event.kind, event.key)
-            return True
+        settled = primary is not None and self._view.triggers[name].is_settled(primary, event)
         if settled:
             self._look(event, name, ref)
         return not settled
@@ -204,16 +197,6 @@ class SettledRound:
         if look not in self._settled:
             self._settled.add(look)
             self._on_settled(event, name, ref)
-
-
-def _as_first_seen(event: Event, primary: Object) -> Event:
-    """Returns the event that the sweep judges by: an object is there, and what has changed is not known.
-
-    The object is the primary one if the event contains none.
-    """
-    if event.object is None:
-        return change_event(primary, "add", source=event.source)
-    return replace(event, type=event.type.rpartition(".")[0] + ".add", resync=False)
 
 
 def is_about(event: Event, ref: PrimaryRef) -> bool:

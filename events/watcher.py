@@ -388,22 +388,34 @@ class _Informer:
             self._observe_missing({key})
             known = None
         self._known[key] = new
+        changed = self._changed(known, new) if known is not None else set()
         if listing is not None and (known is not None or not self._round):
-            self._report(obj, listing)
+            # A resync is about settled objects; what has changed since is a change, like one that was watched.
+            news = changed if listing.resync else set()
+            self._emit("update", obj, [name for name in self._interested("update", key) if name in news])
+            self._report(obj, listing, without=news)
         elif known is None:
             self._emit("add", obj, self._interested("add", key))
-        elif known.version != new.version:
-            changed = {
-                name
-                for (name, _), before, after in zip(self.spec.watches, known.hashes, new.hashes, strict=True)
-                if before != after
-            }
+        else:
             self._emit("update", obj, [name for name in self._interested("update", key) if name in changed])
 
-    def _report(self, obj: Object, listing: NumberedRound) -> None:
-        """Reports an object to a round. An object that is new since an earlier round is not: it has changed."""
+    def _changed(self, known: _Known, new: _Known) -> set[str]:
+        """Returns the functions that watch a part of the object that has changed."""
+        if known.version == new.version:
+            return set()
+        return {
+            name
+            for (name, _), before, after in zip(self.spec.watches, known.hashes, new.hashes, strict=True)
+            if before != after
+        }
+
+    def _report(self, obj: Object, listing: NumberedRound, without: Collection[str]) -> None:
+        """Reports an object to a round, for all functions but those in `without`.
+
+        An object that is new since an earlier round is not reported: it has changed.
+        """
         listing.round.see(self.spec, obj)
-        updates = [name for name, watch in self.spec.watches if "update" in watch.changes]
+        updates = [name for name, watch in self.spec.watches if "update" in watch.changes and name not in without]
         if listing.resync:
             self._emit("update", obj, updates, listing)
             return

@@ -7,13 +7,16 @@ imports little, as both read the declarations without the functions themselves.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from .event import Change, Event
-from .kube.resources import Key, Object, Resource, dig, key_of
+from .event import Change, Event, change_event
+from .kube.resources import Key, Object, Resource, deleting, dig, key_of
 from .settings import Group
+
+log = logging.getLogger("capi-functions")
 
 
 class PrimaryRef(NamedTuple):
@@ -162,13 +165,29 @@ class Triggers:
     """The groups of settings that it reads."""
     is_reconciled: Callable[[Object, Event], bool] | None = None
     """`is_reconciled(primary, event)` returns whether the primary object and the object in the event alone show that
-    there is nothing to do. The runtime asks it before it reads anything, except for a resync. The sweep lists the
-    primary kinds, asks it with an `add` event of each object, and sends those that need something: their events may
-    have been lost. None: the function always reads, and leaves the sweep to the other functions of the kind."""
+    there is nothing to do. The runtime asks it before it reads anything, except for a resync; sweep and forwarder ask
+    `is_settled`, with `add` events of what they list. It must be false if the spec is newer than the status. None: the
+    function always reads, and leaves the sweep to the other functions of the kind."""
     memory: str = "512Mi"
     """The memory limit of its pods."""
     local: bool = False
     """Whether it runs in local runs only, since it needs the machine that it runs on."""
+
+    def is_settled(self, primary: Object, event: Event) -> bool:
+        """Returns whether a first sight of the primary object and the event's object shows that there is nothing to do.
+
+        The sweep and the forwarder judge by this what they list. In doubt an object is not settled: if it is being
+        deleted, if its status is about an earlier generation, or if `is_reconciled` fails or is not declared.
+        """
+        observed = dig(primary, "status.observedGeneration")
+        outdated = observed is not None and observed != dig(primary, "metadata.generation")
+        if self.is_reconciled is None or outdated or deleting(primary) or deleting(event.as_object):
+            return False
+        try:
+            return self.is_reconciled(primary, _as_first_seen(event, primary))
+        except Exception:  # the function itself will show the error
+            log.exception("is_reconciled of %s failed on %s %s", self.name, event.kind, event.key)
+            return False
 
     @property
     def primaries(self) -> tuple[Resource, ...]:
@@ -206,3 +225,13 @@ class Triggers:
             if subscription.type == event.type:
                 return subscription.key(event)
         return None
+
+
+def _as_first_seen(event: Event, primary: Object) -> Event:
+    """Returns the event of an object that is there, while it is not known what has changed.
+
+    The object is the primary one if the event contains none.
+    """
+    if event.object is None:
+        return change_event(primary, "add", source=event.source)
+    return replace(event, type=event.type.rpartition(".")[0] + ".add", resync=False)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from shared.addons.status import belongs_to_earlier_cluster, is_pause_reported, is_up_to_date
+from shared.addons.status import ROLLED_BACK, belongs_to_earlier_cluster, is_pause_reported, is_up_to_date
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
-from shared.api.conditions import READY, is_true
+from shared.api.conditions import READY, get_condition, is_true
 from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier.policy import Policy, PolicyError
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
+
+_ROLLBACK = ("metadata", "annotations", ROLLBACK_ANNOTATION)
 
 
 def is_reconciled(addon: Object, event: Event) -> bool:
@@ -25,6 +27,7 @@ def is_reconciled(addon: Object, event: Event) -> bool:
             return is_pause_reported(addon, cluster)
         return (
             is_up_to_date(addon, cluster)
+            and has_finalizer(addon, ADDON_FINALIZER)
             and not belongs_to_earlier_cluster(addon, cluster)
             and _has_valid_policy(cluster, addon)
         )
@@ -34,15 +37,16 @@ def is_reconciled(addon: Object, event: Event) -> bool:
 
 def _looks_up_to_date(addon: Object) -> bool:
     """Returns whether the addon is up to date, as far as its own status shows, without the Cluster."""
-    rollback_from = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
-    awaits_rollback = rollback_from and rollback_from == reported_release(addon) != dig(addon, "status.rollbackFrom")
+    if not has_finalizer(addon, ADDON_FINALIZER):
+        return False
+    conditions, rollback_from = dig(addon, "status.conditions", []), dig(addon, _ROLLBACK)
+    if rollback_from and rollback_from == reported_release(addon):
+        return (get_condition(conditions, "HelmChartApplied") or {}).get("reason") == ROLLED_BACK
     return (
         dig(addon, "status.ready") is True
-        and is_true(dig(addon, "status.conditions"), READY)
+        and is_true(conditions, READY)
         and bool(dig(addon, "spec.clusterStack"))
         and not dig(addon, "spec.hook")
-        and not awaits_rollback
-        and has_finalizer(addon, ADDON_FINALIZER)
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from shared import profiles
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Key, NotServed, Object, deleting, dig, key_of
+from shared.kube import Key, NotServed, Object, deleting, key_of
 from shared.kube.crds import list_defined
 from shared.kube.resources import split_api_version
 from shared.runtime import Answer
@@ -70,7 +70,7 @@ def not_reconciled(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT)
     listed = {(split_api_version(obj["apiVersion"])[0], obj["kind"], key_of(obj)): obj for obj in objects}
     for obj in objects:
         event = change_event(obj, "add", source=SOURCE)
-        if deleting(obj) or _outdated(obj) or any(_has_work(one, event, listed) for one in swept):
+        if deleting(obj) or any(_has_work(one, event, listed) for one in swept):
             yield obj
 
 
@@ -80,13 +80,7 @@ def _has_work(declared: Triggers, event: Event, listed: Mapping[tuple[str, str, 
     if watch is None or watch.referenced_by or ref is None or ref.resource is None or declared.is_reconciled is None:
         return False
     primary = listed.get((ref.resource.group, ref.resource.kind, ref.key))
-    return watch.creates_primary if primary is None else not declared.is_reconciled(primary, event)
-
-
-def _outdated(obj: Object) -> bool:
-    """Returns whether the status is about an earlier generation."""
-    observed = dig(obj, "status.observedGeneration")
-    return observed is not None and observed != obj["metadata"].get("generation")
+    return watch.creates_primary if primary is None else not declared.is_settled(primary, event)
 
 
 def _objects(clients: Clients, swept: Sequence[Triggers], kind: str | None) -> Iterator[Object]:

@@ -1,4 +1,4 @@
-"""How often the watcher requests a kind that is not served, measured by its pauses, without a server."""
+"""What the watcher reports of listed objects, and how often it requests a kind that is not served; without a server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from events.rounds import PlainRound, Rounds
+from events.rounds import NumberedRound, PlainRound, Rounds
 from events.specs import InformerSpec
 from events.watcher import _Informer, _ReferenceIndex
-from shared.kube import Client, NotServed, Resource
+from shared.kube import Client, NotServed, Object, Resource
 from shared.kube.credentials import Credentials
 from shared.triggers import Watch
 
@@ -49,3 +49,32 @@ def test_kind_is_requested_with_growing_pauses_if_definitions_cannot_be_watched(
     pauses = [of_widgets._not_served(ABSENT) for _ in range(12)]
     assert pauses[:3] == pytest.approx([2.0, 4.0, 8.0], rel=0.21)
     assert pauses[-1] == pytest.approx(300.0, rel=0.21)
+
+
+def test_change_between_a_watch_and_a_resync_is_reported_as_a_change() -> None:
+    """A round leaves out what is settled, by what the objects show; only the change says that they are not."""
+    watches = (("data", Watch(WIDGET, fields=("data",))), ("more", Watch(WIDGET, fields=("more",))))
+    spec = InformerSpec(WIDGET, "", False, watches)
+    changes: list[tuple[bool, list[str]]] = []
+    looks: list[tuple[bool, list[str]]] = []
+    client = Client(Credentials("http://127.0.0.1:1"))
+    rounds = Rounds(600.0, lambda _resync: PlainRound(lambda _e, _f: None, lambda _f, _e: True))
+    widgets = _Informer(
+        client,
+        spec,
+        lambda event, functions: changes.append((event.resync, list(functions))),
+        threading.Event(),
+        rounds,
+        "",
+        _ReferenceIndex([spec]),
+    )
+    round_ = PlainRound(lambda event, functions: looks.append((event.resync, list(functions))), lambda _f, _e: True)
+
+    def widget(version: str, data: str) -> Object:
+        return {"metadata": {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": version}, "data": data}
+
+    widgets._observe(widget("1", "old"))
+    widgets._observe(widget("2", "new"), NumberedRound(2, True, round_))
+    widgets._observe(widget("2", "new"), NumberedRound(3, True, round_))
+    assert changes == [(False, ["data", "more"]), (False, ["data"])]
+    assert looks == [(True, ["more"]), (True, ["data", "more"])]

@@ -18,6 +18,8 @@ from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
 from functions.cluster.scope import FINALIZER as CLUSTER_FINALIZER
 from functions.cluster.triggers import TRIGGERS as OF_CLUSTER
+from functions.cluster_stack.conditions import AVAILABLE, CLIENT, PROVIDER, RELEASES, SYNCED
+from functions.cluster_stack.deletion import FINALIZER
 from functions.cluster_stack.triggers import TRIGGERS as CLUSTER_STACKS
 from functions.kind_cluster.triggers import FINALIZER as KIND_FINALIZER
 from functions.kind_cluster.triggers import TRIGGERS as KIND_CLUSTERS
@@ -88,6 +90,8 @@ def annotated(name: str, value: str) -> Object:
 
 
 BACK = annotated("rollback-from", TAG)
+OTHER = annotated("rollback-from", "other")
+ROLLED_BACK = [{"type": "HelmChartApplied", "status": "False", "reason": "RolledBack"}]
 SECRET_OF_DEMO = obj(SECRET, {"name": "demo-kubeconfig"})
 
 
@@ -104,8 +108,11 @@ SECRET_OF_DEMO = obj(SECRET, {"name": "demo-kubeconfig"})
         pytest.param(addon(GOING), False, id="being deleted"),
         pytest.param(addon(GOING | {"finalizers": ["other"]}), True, id="deleted, left to others"),
         pytest.param(addon(BACK), False, id="rollback requested"),
-        pytest.param(addon(BACK, rollbackFrom=TAG), True, id="rolled back"),
-        pytest.param(addon(annotated("rollback-from", "other")), True, id="rollback from another class"),
+        pytest.param(addon(BACK, ready=False, conditions=ROLLED_BACK), True, id="rolled back"),
+        pytest.param(
+            addon(annotated("rollback-from", "other"), ready=False, conditions=ROLLED_BACK), False, id="rollback ended"
+        ),
+        pytest.param(addon(OTHER), True, id="rollback from another class"),
         pytest.param(addon(annotated("drift", "report")), True, id="valid policy"),
         pytest.param(addon(annotated("drift", "what?")), False, id="invalid policy"),
     ],
@@ -246,8 +253,13 @@ def test_cluster_shows_that_it_is_provisioned(found: Object, expected: bool) -> 
 
 # -- cluster_stack, kind_cluster, kubeconfig ---------------------------------------------------------------------
 
-STACK = obj(CLUSTER_STACK, status={"conditions": conditions(Ready="True")})
-UNREADY = obj(CLUSTER_STACK, status={"conditions": conditions(Ready="False")})
+WELL: list[Object] = [
+    {"type": type_, "status": "True", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    for type_ in ("Ready", CLIENT, SYNCED, PROVIDER, RELEASES, AVAILABLE)
+]
+STACK = obj(CLUSTER_STACK, {"finalizers": [FINALIZER]}, status={"conditions": WELL, "observedGeneration": 1})
+CHANGED = obj(CLUSTER_STACK, {"finalizers": [FINALIZER], "generation": 2}, status=STACK["status"])
+UNREADY = obj(CLUSTER_STACK, {"finalizers": [FINALIZER]}, status={"conditions": conditions(Ready="False")})
 
 
 @pytest.mark.parametrize(
@@ -255,10 +267,11 @@ UNREADY = obj(CLUSTER_STACK, status={"conditions": conditions(Ready="False")})
     [
         (STACK, about(STACK, "add"), True),
         (STACK, about(STACK), False),
+        (CHANGED, about(CHANGED, "add"), False),
         (UNREADY, about(UNREADY, "add"), False),
         (STACK, about(obj(CLUSTER_STACK_RELEASE), "add"), False),
     ],
-    ids=["a start", "its source may have new releases", "not ready", "another release"],
+    ids=["a start", "its source may have new releases", "changed while nobody watched", "not ready", "another release"],
 )
 def test_ready_cluster_stack_has_nothing_to_do_at_a_start(stack: Object, event: Event, expected: bool) -> None:
     assert judged(CLUSTER_STACKS, stack, event) is expected
