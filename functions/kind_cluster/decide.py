@@ -62,6 +62,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(message="paused")
     if deleting(kind_cluster):
         return _delete(observed, kind_cluster)
+    if observed.cluster is not None and not owned_by(kind_cluster, observed.cluster):
+        # As infrastructure providers of Cluster API do. Otherwise the adoption conflicts with the first writes here.
+        return Decision(requeue_after=STARTING_RETRY, message="waiting until the Cluster owns it")
     effects: list[Effect] = [*ensure_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER)]
     match observed.instance.phase:
         case "ready":

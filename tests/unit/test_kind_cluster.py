@@ -60,6 +60,15 @@ def test_runtime_is_called_by_effects_where_it_can_be_used(phase: Any, going: bo
     assert [one if isinstance(one, (Start, Stop)) else type(one) for one in found] == effects
 
 
+def test_instance_is_started_once_the_cluster_owns_it() -> None:
+    obj = kind_cluster()
+    owner: Object = {"metadata": {"name": "demo", "namespace": "default", "uid": "c"}}
+    waiting = decide(Observed(obj, Instance("absent"), cluster=owner), NOW)
+    assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 0.5)
+    obj["metadata"]["ownerReferences"] = [{"uid": "c"}]
+    assert decide(Observed(obj, Instance("absent"), cluster=owner), NOW).effects == (Start("u"),)
+
+
 def test_failure_message_is_removed_on_deletion() -> None:
     obj = kind_cluster()
     turn(obj, FAILED)
