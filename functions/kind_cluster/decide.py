@@ -14,7 +14,7 @@ from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Resul
 from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_reference
 from shared.runtime import Decision, KubernetesEvent
 
-from .observe import Observed, cluster_name, config_secret_name, has_condition_fields, is_paused
+from .observe import PROVISIONING, Observed, cluster_name, config_secret_name, has_condition_fields, is_paused
 from .runtime import Instance, RuntimeUnavailable, from_env
 from .triggers import FINALIZER
 
@@ -57,7 +57,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if kind_cluster is None:
         return Decision()
     if observed.published:
-        return Decision(message="ready")
+        retry = STARTING_RETRY if observed.instance.phase == "starting" else None
+        return Decision(requeue_after=retry, message=observed.instance.phase)
     if is_paused(kind_cluster, observed.cluster):
         return Decision(message="paused")
     if deleting(kind_cluster):
@@ -70,14 +71,14 @@ def decide(observed: Observed, now: datetime) -> Decision:
         case "ready":
             return _ready(observed, kind_cluster, effects, now)
         case "starting":
-            return Decision(tuple(effects), _pending("Provisioning"), requeue_after=STARTING_RETRY, message="starting")
+            return Decision(tuple(effects), _pending(PROVISIONING), requeue_after=STARTING_RETRY, message="starting")
         case "unknown":
             return _failed(observed, effects, now)
         case "failed":
             return _failed(observed, [*effects, _start(observed, kind_cluster)], now)
         case "absent":
             effects.append(_start(observed, kind_cluster))
-            return Decision(tuple(effects), _pending("Provisioning"), requeue_after=STARTING_RETRY, message="created")
+            return Decision(tuple(effects), _pending(PROVISIONING), requeue_after=STARTING_RETRY, message="created")
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:

@@ -14,6 +14,9 @@ from shared.runtime import Request
 
 from .runtime import Instance, RuntimeUnavailable, from_env
 
+PROVISIONING = "Provisioning"
+"""The phase in the status while the instance starts."""
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -28,16 +31,16 @@ class Observed:
     cluster: Object | None = None
     """The Cluster that refers to the KINDCluster as its infrastructure, if there is one."""
     published: bool = False
-    """Whether the instance runs and spec and status show it; then nothing else is read, except at a resync."""
+    """Whether spec and status show that the instance starts or runs; then nothing else is read, except at a resync."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the instance; unless that is published, also the Cluster, and unless that is paused, the Secrets."""
+    """Reads the instance; unless its state is published, also the Cluster, and unless that is paused, the Secrets."""
     key, kind_cluster = request.key, request.primary
     if kind_cluster is None:
         return Observed(None)
     instance = _inspect(kind_cluster)
-    if instance.phase == "ready" and is_published(kind_cluster) and not request.event.resync:
+    if is_published(kind_cluster, instance) and not request.event.resync:
         return Observed(kind_cluster, instance, published=True)
     cluster = _cluster(clients, kind_cluster)
     if instance.phase == "unknown" or is_paused(kind_cluster, cluster):
@@ -55,10 +58,15 @@ def _inspect(kind_cluster: Object) -> Instance:
         return Instance("unknown", str(error))
 
 
-def is_published(kind_cluster: Object) -> bool:
-    """Returns whether spec and status show a ready instance."""
+def is_published(kind_cluster: Object, instance: Instance) -> bool:
+    """Returns whether spec and status show that the instance starts or is ready."""
+    if deleting(kind_cluster):
+        return False
+    if instance.phase == "starting":
+        shown = dig(kind_cluster, "status.phase"), dig(kind_cluster, "status.failureMessage")
+        return shown == (PROVISIONING, None) and not cluster_api.is_paused(kind_cluster)
     return (
-        not deleting(kind_cluster)
+        instance.phase == "ready"
         and dig(kind_cluster, "status.ready") is True
         and dig(kind_cluster, "status.initialization.provisioned") is True
         and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None

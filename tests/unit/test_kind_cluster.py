@@ -201,7 +201,25 @@ def test_published_instance_is_kept_as_it_is(
     ],
 )
 def test_object_shows_that_its_instance_is_published(obj: Object, expected: bool) -> None:
-    assert is_published(obj) is expected
+    assert is_published(obj, Instance("ready")) is expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, True),
+        ({"status": {"phase": "Ready"}}, False),
+        ({"status": {"phase": "Provisioning", "failureMessage": "no room"}}, False),
+        ({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}, False),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
+    ],
+)
+def test_starting_instance_is_published_by_its_phase(changes: Object, expected: bool) -> None:
+    obj = {**kind_cluster(), "status": {"ready": False, "phase": "Provisioning"}, **changes}
+    assert is_published(obj, Instance("starting")) is expected
+    assert not is_published(obj, Instance("absent"))
+    waiting = decide(Observed(obj, Instance("starting"), published=True), NOW)
+    assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 0.5)
 
 
 @pytest.mark.parametrize(
