@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from events.queue import DONE, DeliveryResult, QueueItem, TokenBucket, WorkQueue, backoff, is_news, merge
+from events.queue import DONE, DeliveryResult, Pending, QueueItem, TokenBucket, WorkQueue, backoff, is_news, merge
 from shared.event import Change, Event, change_event, own_event
 from shared.kube import Key
 
@@ -219,3 +219,12 @@ def test_close_makes_take_return_none() -> None:
     queue = WorkQueue()
     queue.close()
     assert queue.take() is None
+
+
+def test_pending_items_are_counted_by_state(queue: WorkQueue) -> None:
+    for name in ("a", "b", "c", "d"):
+        queue.add("f", Key("default", name), event(name=name))
+    failed, waiting, _ = take(queue), take(queue), take(queue)
+    queue.finish(failed, FAILED)
+    queue.finish(waiting, DeliveryResult("requeue", 60.0))
+    assert queue.pending() == Pending(ready=1, in_flight=1, waiting=2, failing=1)

@@ -10,6 +10,7 @@ from functions.provider_preflight.triggers import TRIGGERS
 from shared.api.provider import FINALIZER
 from shared.event import change_event
 from shared.kube import Object
+from shared.providers.inputs import are_installed
 from shared.providers.reconciled import is_reconciled, object_hash
 from shared.providers.status import COMPONENTS_AVAILABLE, PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED
 from tests.support.provider_objects import provider
@@ -97,3 +98,12 @@ def test_reference_may_be_about_what_the_provider_references(found: Object) -> N
 
 def test_preflight_declares_it() -> None:
     assert TRIGGERS.is_reconciled is is_reconciled
+
+
+@pytest.mark.parametrize(
+    ("recorded", "installed"), [("d", True), ("other", False), (None, False)], ids=["these", "others", "none"]
+)
+def test_inputs_are_installed_by_their_hash(recorded: str | None, installed: bool) -> None:
+    target = {"object": object_hash(settled()), "inputs": recorded}
+    assert are_installed(settled(target=target), "d") is installed
+    assert not are_installed(settled(target=target, installedVersion="v1.0.0"), "d")

@@ -15,7 +15,9 @@ from shared.providers import phases
 from shared.providers.annotations import issues_own_certificates, omits_webhooks, own_annotations
 from shared.providers.error_reporting import report_rejection
 from shared.providers.peers import is_operational
+from shared.providers.source_resolution import names_source
 from shared.providers.status import ProviderStatusBuilder, passed_preflight
+from shared.providers.storage_migration import removed_versions
 from shared.triggers import PrimaryRef
 from tests.support.provider_objects import provider
 
@@ -223,3 +225,37 @@ def test_rejected_request_is_reported_and_retried(status: str) -> None:
     assert (found["status"], found["reason"], decision.requeue_after) == (status, "Rejected", 60.0)
     assert "422: invalid" in found["message"]
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("Rejected", "Warning")]
+
+
+# -- sources and stored versions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fetch_config", "expected"),
+    [
+        ({"url": "https://example.com"}, True),
+        ({"oci": "registry.example.com/x"}, True),
+        ({"selector": {}}, False),
+        ({"url": ""}, False),
+        (None, False),
+    ],
+)
+def test_provider_names_a_source_by_url_or_artifact(fetch_config: Object | None, expected: bool) -> None:
+    assert names_source(provider(fetchConfig=fetch_config)) is expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "served", "removed"),
+    [
+        (["v1"], ["v1", "v2"], []),
+        (["v1", "v2"], ["v2"], ["v1"]),
+        (["v1"], [], ["v1"]),
+        ([], ["v1"], []),
+    ],
+    ids=["kept", "one is removed", "all are removed", "nothing is stored"],
+)
+def test_stored_versions_that_a_new_crd_lacks_are_found(
+    stored: list[str], served: list[str], removed: list[str]
+) -> None:
+    live, wanted = {"status": {"storedVersions": stored}}, {"spec": {"versions": [{"name": name} for name in served]}}
+    assert removed_versions(live, wanted) == removed
