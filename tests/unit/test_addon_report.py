@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from functions.addon_apply.decide import decide
 from functions.addon_apply.guards import finalize
+from functions.addon_apply.observe import Observed
 from functions.addon_apply.status import AddonStatusBuilder
 from shared.addons import manifest_history, stored_values
 from shared.api.conditions import get_condition, rfc3339
@@ -110,6 +112,16 @@ def test_only_a_failed_download_is_news(failure: str, severity: str, events: int
     decision = decided(MissingAssets(TAG, failure))
     found = get_condition((decision.status or {})["conditions"], "ClusterStackReleaseDownloaded") or {}
     assert (found.get("severity"), len(decision.kubernetes_events)) == (severity, events)
+
+
+def test_cluster_that_cannot_be_read_is_told_unless_the_addon_is_being_deleted() -> None:
+    failed = ConnectionFailed("no answer")
+    decision = decide(Observed(an_addon(), None, finding=failed), NOW)
+    assert condition(decision, "ClusterReady") == ("False", "ControlPlaneNotReady", "no answer")
+    going = an_addon()
+    going["metadata"] |= GOING
+    assert [type(one) for one in decide(Observed(going, None, finding=failed), NOW).effects] == [RemoveFinalizer]
+    assert decide(Observed(an_addon(), None), NOW).status is None
 
 
 def test_wait_adds_the_finalizer_first() -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from functions.cluster_stack_release.decide import decide
-from functions.cluster_stack_release.observe import Assets, Observed
+from functions.cluster_stack_release.observe import Assets, Observed, provider_is_ready
 from functions.cluster_stack_release.reconciled import is_reconciled
 from functions.cluster_stack_release.rendering import Rendered, render
 from functions.cluster_stack_release.report import report, report_failure
@@ -351,3 +351,21 @@ def test_fetched_event_maps_to_the_requesting_release() -> None:
         assert requester(event) == expected
     other: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": {"name": "x"}}
     assert TRIGGERS.key(change_event(other, "update", source="/test")) is None
+
+
+def test_deletion_waits_until_the_users_are_known() -> None:
+    decision = decide(down(management=None, failure="no answer"), NOW)
+    found = next(each for each in (decision.status or {})["conditions"] if each["reason"] == "ClustersNotReadable")
+    assert (found["status"], found["severity"]) == ("False", "Error")
+    assert "no answer" in found["message"]
+    assert decision.effects == ()
+    assert decision.requeue_after is not None
+
+
+@pytest.mark.parametrize(
+    ("provider", "expected"),
+    [(LookupResult("unreferenced"), True), (toy(True), True), (toy(False), False), (LookupResult("absent"), False)],
+    ids=["needs none", "ready", "not ready", "absent"],
+)
+def test_release_needs_a_ready_object_of_its_provider(provider: LookupResult, expected: bool) -> None:
+    assert provider_is_ready(provider) is expected
