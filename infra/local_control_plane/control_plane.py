@@ -107,7 +107,7 @@ class ControlPlane:
         Raises:
             ControlPlaneError: A source does not exist, or contains no definition.
             ApiError: The API server rejects a definition, or does not serve its kind in time.
-        YAMLError: A file is not valid YAML.
+            YAMLError: A file is not valid YAML.
         """
         from shared.kube import connect
         from shared.kube.crds import install_definitions

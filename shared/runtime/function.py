@@ -159,7 +159,8 @@ class Function(Generic[O]):
     def _assumed(self, event: Event, brought: Object | None) -> _Assumed | None:
         """Returns the primary object to decide on without a read; None if it must be read.
 
-        Nobody has reconciled a new object yet, so it is taken for current, and for one without objects of its own.
+        The object of an `add` event is taken for current, and a new one for one without objects of its own. It need not
+        be: after a restart of its source an event is about any object. The guards of the first write see to that.
         """
         if event.change != "add" or event.resync:
             return None
