@@ -61,9 +61,11 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     ca_certificate, ca_key = ca(key, form)
     authority = Authority(ca_certificate, ca_key)
     document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", authority, until=NOW + timedelta(days=9)))
+    assert (document["apiVersion"], document["kind"]) == ("v1", "Config")
     assert document["current-context"] == "foo-admin@foo"
     [context], [cluster], [user] = document["contexts"], document["clusters"], document["users"]
     assert context == {"name": "foo-admin@foo", "context": {"cluster": "foo", "user": "foo-admin"}}
+    assert (cluster["name"], user["name"]) == ("foo", "foo-admin")
     assert cluster["cluster"]["server"] == "https://h:1"
     assert base64.b64decode(cluster["cluster"]["certificate-authority-data"]) == ca_certificate
     certificate = x509.load_pem_x509_certificate(base64.b64decode(user["user"]["client-certificate-data"]))
@@ -72,6 +74,13 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     assert names == {NameOID.COMMON_NAME: "kubernetes-admin", NameOID.ORGANIZATION_NAME: "system:masters"}
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    signs = certificate.extensions.get_extension_for_class(x509.KeyUsage)
+    assert (signs.critical, signs.value.digital_signature, signs.value.key_encipherment) == (True, True, True)
+    assert (signs.value.key_cert_sign, signs.value.crl_sign, signs.value.data_encipherment) == (False, False, False)
+    constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert (constraints.critical, constraints.value.ca) == (True, False)
+    client_key = serialization.load_pem_private_key(base64.b64decode(user["user"]["client-key-data"]), None)
+    assert client_key.public_key() == certificate.public_key()
     assert certificate.not_valid_before_utc == NOW - timedelta(days=3)
     assert certificate.not_valid_after_utc == NOW + timedelta(days=9)
 
