@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import is_true
-from shared.api.hooks import CLEANED_UP, HookDeadlines, HookWait, cleanup_wait
+from shared.api.hooks import CLEANED_UP, HookWait, cleanup_wait
 from shared.applier.connection import ConnectionFailed
 from shared.effects import Effect, Results
 from shared.kube import Object, dig
@@ -22,8 +22,8 @@ UNREACHABLE_RETRY = 10.0
 _SHOWN = 3
 
 
-def decide(observed: Observed, now: datetime, deadlines: HookDeadlines) -> Decision:
-    """Decides the next step of a clean-up; gives up after `deadlines.delete`."""
+def decide(observed: Observed, now: datetime) -> Decision:
+    """Decides the next step of a clean-up; gives up after the deadline."""
     addon, found = observed.addon, observed.found
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Decision(message="nothing to clean up")
@@ -33,8 +33,8 @@ def decide(observed: Observed, now: datetime, deadlines: HookDeadlines) -> Decis
         builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
         return builder.decision(message=message)
     message = found.message if isinstance(found, ConnectionFailed) else _waiting_for(found or Leftovers())
-    if _overdue(addon, observed.cluster or {}, now, deadlines):
-        message = f"given up after {deadlines.delete.total_seconds():g} s; delete at the cloud what is left: {message}"
+    if _overdue(addon, observed.cluster or {}, now, observed.deadline):
+        message = f"given up after {observed.deadline.total_seconds():g} s; delete at the cloud what is left: {message}"
         builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
         return builder.decision(message=message)
     if isinstance(found, ConnectionFailed):
@@ -58,11 +58,11 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
 
 
-def _overdue(addon: Object, cluster: Object, now: datetime, deadlines: HookDeadlines) -> bool:
+def _overdue(addon: Object, cluster: Object, now: datetime, deadline: timedelta) -> bool:
     """Returns whether the deadline has passed. As in the hook, it counts from the first call for this deletion."""
     deleted, begun = cluster_api.deleted_at(cluster), HookWait.load(addon)
     since = begun.since if begun and cleanup_wait(cluster, now).continues(begun, earliest=deleted) else deleted
-    return since is not None and now - since >= deadlines.delete
+    return since is not None and now - since >= deadline
 
 
 def _waiting_for(found: Leftovers) -> str:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from shared.api.hooks import HookDeadlines
-from shared.runtime import Decision, Function
+from shared.runtime import Function
 
 from .decide import decide, report
-from .observe import Observed, observe
+from .observe import observe
 from .triggers import TRIGGERS
 
-
-def _decide(observed: Observed, now: datetime) -> Decision:
-    return decide(observed, now, HookDeadlines.from_env())
-
-
-handle = Function(TRIGGERS, observe, _decide, report).handle
+handle = Function(TRIGGERS, observe, decide, report).handle

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from shared.api.cluster import is_paused
-from shared.api.hooks import BEFORE_CLUSTER_DELETE, cleanup_enabled, refers_to
+from shared.api.hooks import BEFORE_CLUSTER_DELETE, HookDeadlines, cleanup_enabled, refers_to
 from shared.api.resources import CLUSTER
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.clients import Clients, ClusterClients
@@ -25,6 +26,8 @@ class Observed:
     """Whether the Cluster is being deleted, and a hook requested its clean-up."""
     workload_cluster: ClusterClients | None = None
     found: Leftovers | ConnectionFailed | None = None
+    deadline: timedelta = HookDeadlines.delete
+    """The time after which the clean-up gives up."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -38,10 +41,11 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(addon, cluster)
     if is_paused(cluster) or not cleanup_enabled(cluster):
         return Observed(addon, cluster)
+    deadline = HookDeadlines.from_env().delete
     connection = connect_workload(clients, key_of(cluster))
     if isinstance(connection, ConnectionFailed):
-        return Observed(addon, cluster, True, None, connection)
-    return Observed(addon, cluster, True, connection.cluster, _read_leftovers(connection.cluster))
+        return Observed(addon, cluster, True, None, connection, deadline)
+    return Observed(addon, cluster, True, connection.cluster, _read_leftovers(connection.cluster), deadline)
 
 
 def _read_leftovers(cluster: ClusterClients) -> Leftovers | ConnectionFailed:

@@ -167,12 +167,14 @@ def _directories() -> list[Path]:
 
 def _dump(name: str, each: Status) -> dict[str, object]:
     """Returns the status of a control plane for programs."""
+    from infra import local_control_plane
+
     return {
         "phase": each.phase,
         "url": each.url,
         "error": each.error,
         "pid": each.pid,
-        "kubeconfig": str(_directory(name) / "admin.kubeconfig"),
+        "kubeconfig": str(local_control_plane.kubeconfig(_directory(name))),
     }
 
 

@@ -12,7 +12,7 @@ from functions.addon_cleanup.leftovers import Leftovers, leftovers
 from functions.addon_cleanup.observe import Observed
 from functions.addon_cleanup.removal import RemoveLeftovers
 from shared.api.conditions import get_condition, rfc3339
-from shared.api.hooks import WAIT_ANNOTATION, HookDeadlines
+from shared.api.hooks import WAIT_ANNOTATION
 from shared.applier.connection import ConnectionFailed
 from shared.clients import ClusterClients
 from shared.kube import Object
@@ -20,7 +20,6 @@ from shared.runtime import Decision
 from tests.support.results import results_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-DEADLINES = HookDeadlines(delete=timedelta(minutes=10))
 
 
 def named(name: str, spec: Object | None = None, **metadata: Any) -> Object:
@@ -150,18 +149,18 @@ def condition(decision: Decision) -> tuple[str, str, str]:
     ids=["no addon", "not due", "done"],
 )
 def test_there_is_nothing_to_clean_up(seen: Observed) -> None:
-    assert decide(seen, NOW, DEADLINES) == Decision(message="nothing to clean up")
+    assert decide(seen, NOW) == Decision(message="nothing to clean up")
 
 
 def test_clean_up_ends_once_nothing_is_left() -> None:
-    decision = decide(observed(Leftovers(pods=[named("p")])), NOW, DEADLINES)
+    decision = decide(observed(Leftovers(pods=[named("p")])), NOW)
     assert condition(decision)[:2] == ("True", "CleanedUp")
     assert (decision.effects, decision.requeue_after) == ((), None)
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("CleanedUp", "Normal")]
 
 
 def test_leftovers_are_removed_and_awaited() -> None:
-    decision = decide(observed(ALL), NOW, DEADLINES)
+    decision = decide(observed(ALL), NOW)
     assert decision.effects == (RemoveLeftovers(WORKLOAD, ALL),)
     assert condition(decision) == (
         "False",
@@ -173,18 +172,18 @@ def test_leftovers_are_removed_and_awaited() -> None:
 
 
 def test_leftovers_that_go_already_are_only_awaited() -> None:
-    decision = decide(observed(Leftovers([named("s", **GOING)])), NOW, DEADLINES)
+    decision = decide(observed(Leftovers([named("s", **GOING)])), NOW)
     assert (decision.effects, decision.requeue_after) == ((), 5.0)
 
 
 @pytest.mark.parametrize(("count", "more"), [(3, False), (4, True)])
 def test_three_leftovers_are_named(count: int, more: bool) -> None:
-    message = condition(decide(observed(Leftovers([named(str(n)) for n in range(count)])), NOW, DEADLINES))[2]
+    message = condition(decide(observed(Leftovers([named(str(n)) for n in range(count)])), NOW))[2]
     assert message.endswith("Service ns/2; and 1 more" if more else "Service ns/2")
 
 
 def test_unreachable_workload_cluster_is_reported_and_retried() -> None:
-    decision = decide(observed(ConnectionFailed("no answer")), NOW, DEADLINES)
+    decision = decide(observed(ConnectionFailed("no answer")), NOW)
     assert condition(decision) == ("False", "WorkloadUnreachable", "no answer")
     assert (decision.effects, decision.requeue_after) == ((), 10.0)
     assert [event.type for event in decision.kubernetes_events] == ["Warning"]
@@ -206,13 +205,13 @@ def test_clean_up_is_given_up_after_its_deadline(
 ) -> None:
     obj = addon(waits_since=waits_since, target=target)
     for found in (ALL, ConnectionFailed("no answer")):
-        decision = decide(observed(found, obj, cluster=cluster(deleted)), NOW, DEADLINES)
+        decision = decide(observed(found, obj, cluster=cluster(deleted)), NOW)
         assert (condition(decision)[1] == "CleanupGivenUp") is given_up
         assert (decision.requeue_after is None) is given_up
 
 
 def test_what_is_given_up_is_named() -> None:
-    decision = decide(observed(ALL, cluster=cluster(NOW - timedelta(hours=1))), NOW, DEADLINES)
+    decision = decide(observed(ALL, cluster=cluster(NOW - timedelta(hours=1))), NOW)
     assert decision.effects == ()
     assert "given up after 600 s" in condition(decision)[2]
     assert "Service ns/s" in condition(decision)[2]
@@ -226,7 +225,7 @@ def test_what_is_given_up_is_named() -> None:
 
 def test_rejected_deletions_are_reported() -> None:
     seen = observed(ALL)
-    decision = decide(seen, NOW, DEADLINES)
+    decision = decide(seen, NOW)
     failures = [f"Service ns/{number}: forbidden" for number in range(4)]
     told = report(seen, decision, results_of(decision, {RemoveLeftovers: failures}), NOW)
     assert condition(told) == (
@@ -241,5 +240,5 @@ def test_rejected_deletions_are_reported() -> None:
 
 def test_accepted_deletions_are_reported_as_decided() -> None:
     seen = observed(ALL)
-    decision = decide(seen, NOW, DEADLINES)
+    decision = decide(seen, NOW)
     assert report(seen, decision, results_of(decision, {RemoveLeftovers: []}), NOW) == decision
