@@ -166,7 +166,7 @@ def main() -> None:
     os.chdir(ROOT)
     # A child drops the worker processes of its parent, which is not the fault of its first test.
     options = ["-W", "ignore::pytest.PytestUnraisableExceptionWarning", "-p", "no:terminal", "-p", "no:cacheprovider"]
-    options.append(f"--seed={given.seed}")
+    options += ["--assert=plain", f"--seed={given.seed}"]  # rewritten functions would not be recognized
     if code := pytest.main([*options, *unit_tables(rules, paths)], plugins=[loop]):
         sys.exit(f"the tests cannot be collected: {code!r}")
     killed = len(chosen) - loop.survivors
