@@ -122,6 +122,7 @@ def test_each_obstacle_has_a_condition_and_an_interval(
     decision = decided(found, cluster=cluster)
     assert (*condition(decision, type_)[:2], decision.requeue_after) == ("False", reason, requeue_after)
     assert not any(isinstance(effect, (Rollout, Patch)) for effect in decision.effects)
+    assert {event.type for event in decision.kubernetes_events} <= {"Normal", "Warning"}
 
 
 def test_generated_values_too_large_for_a_secret_are_reported() -> None:

@@ -217,7 +217,9 @@ def test_no_effect_while_paused_deleted_unobserved_or_owned_by_control_plane(obs
 
 
 def test_created_secret_follows_cluster_api_contract() -> None:
-    [effect] = decide(Observed(cluster(), None, USABLE), NOW).effects
+    decision = decide(Observed(cluster(), None, USABLE), NOW)
+    assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("KubeconfigGenerated", "Normal")]
+    [effect] = decision.effects
     assert isinstance(effect, CreateKubeconfig)
     secrets = Secrets()
     body = effect.execute(cast(Clients, SimpleNamespace(management=secrets)))
