@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,9 @@ while found:
 
 def pytest_configure() -> None:
     """Marks all that this process starts from now on, and starts its guard."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+        # A shell starts jobs in the background with Ctrl-C ignored, and tests send it to what they start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[_MARK] = uuid.uuid4().hex
     command = [sys.executable, "-I", "-S", "-c", _GUARD, os.environ[_MARK]]
     guard = subprocess.Popen(command, stdin=subprocess.PIPE, env={}, cwd="/", start_new_session=True)
