@@ -13,7 +13,7 @@ import yaml
 from infra.cli.demo import FOLDER, RELEASES
 from tests.support import processes
 from tests.support.command_line import CLI, await_end, run
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 
 def test_demo_verifies_all_steps_and_leaves_no_process(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_no_process_outlives_up(tmp_path: Path, number: int) -> None:
         until(lambda: (folder / "up.json").exists() or process.poll() is not None, "up")
         assert process.poll() is None
         process.send_signal(number)
-        process.wait(30)
+        process.wait(HANGS)
         await_end(folder)
     finally:
         process.kill()

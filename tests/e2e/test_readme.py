@@ -14,13 +14,17 @@ README = ROOT / "README.md"
 
 
 def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
-    up, render, build, upgrade, providers = blocks(README, "Run it here")
+    up, render, build, upgrade, own_cluster, planes, providers = blocks(README, "Run it here")
+    assert own_cluster.startswith("capi-functions run ")  # e2e/test_command_run runs it
     assert "created" in shell.run(up)
     assert "kind: CustomResourceDefinition" in shell.run(render)
     assert "no findings" in shell.run(build)
     until(lambda: shell.succeeds("kubectl get clusteraddon cluster-addon-demo"), "the addon")
     output = shell.run(upgrade)
     assert "rolling back to local-demo-1-36-v1" in output
+    output = shell.run(planes)
+    assert re.search(r"^default +ready +https://", output, re.M)
+    assert "default is stopped" in output
     # The other commands need internet access.
     assert "the cluster has no providers" in shell.run(
         "\n".join(re.findall(r"^capi-functions provider list.*", providers, re.M))
