@@ -112,6 +112,11 @@ class Event:
         return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
+def is_reference(obj: Mapping[str, Any]) -> bool:
+    """Returns whether an object has kind and name only, as `Event.as_object` returns it for an event by reference."""
+    return "spec" not in obj
+
+
 def from_http(headers: Mapping[str, str], body: bytes) -> Event:
     """Returns the CloudEvent of a request, in binary or structured mode. Raises `EventError` if it is not valid."""
     from cloudevents import exceptions

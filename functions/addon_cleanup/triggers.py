@@ -9,6 +9,7 @@ from shared import profiles
 from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.event import is_reference
 from shared.kube import Key, deleting, dig, key_of
 from shared.settings import HOOKS, NETWORK
 from shared.triggers import Rule, Triggers, Watch
@@ -16,12 +17,12 @@ from shared.triggers import Rule, Triggers, Watch
 
 def cleanup_requested(addon: Mapping[str, Any]) -> Key | None:
     """Returns the addon if a hook requests its clean-up, or if the event has only a reference to it."""
-    return key_of(addon) if "spec" not in addon or dig(addon, "spec.hook") == BEFORE_CLUSTER_DELETE else None
+    return key_of(addon) if is_reference(addon) or dig(addon, "spec.hook") == BEFORE_CLUSTER_DELETE else None
 
 
 def addon_of_deleted(cluster: Mapping[str, Any]) -> Key | None:
     """Returns the addon of a Cluster that is being deleted, or whose event has only a reference to it."""
-    return addon_of(cluster) if "spec" not in cluster or deleting(cluster) else None
+    return addon_of(cluster) if is_reference(cluster) or deleting(cluster) else None
 
 
 TRIGGERS = Triggers(

@@ -9,6 +9,7 @@ from shared import profiles
 from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.event import is_reference
 from shared.kube import Key, dig
 from shared.releases.naming import ReleaseName
 from shared.triggers import Rule, Triggers, Watch
@@ -16,7 +17,7 @@ from shared.triggers import Rule, Triggers, Watch
 
 def addon_to_create(cluster: Mapping[str, Any]) -> Key | None:
     """Returns the addon of a Cluster that is to have one, or whose event has only a reference to it."""
-    return addon_of(cluster) if "spec" not in cluster or is_to_have_addon(cluster) else None
+    return addon_of(cluster) if is_reference(cluster) or is_to_have_addon(cluster) else None
 
 
 def is_to_have_addon(cluster: Mapping[str, Any]) -> bool:

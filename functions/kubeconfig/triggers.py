@@ -9,6 +9,7 @@ from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSING
 from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, cluster_of_secret
 from shared.api.resources import CLUSTER, SECRET
+from shared.event import is_reference
 from shared.kube import Key, key_of
 from shared.triggers import Rule, Triggers, Watch
 
@@ -23,7 +24,7 @@ def cluster_of(secret: Mapping[str, Any]) -> Key | None:
 
 def cluster_with_current_status(cluster: Mapping[str, Any]) -> Key | None:
     """Returns the key of a Cluster whose status is current; always for a bare reference, which has no status."""
-    return key_of(cluster) if "spec" not in cluster or is_status_current(cluster) else None
+    return key_of(cluster) if is_reference(cluster) or is_status_current(cluster) else None
 
 
 FIELDS = ("spec.controlPlaneEndpoint", "spec.controlPlaneRef", *PAUSING, "status.phase")

@@ -7,6 +7,7 @@ from typing import Any
 
 from shared import profiles
 from shared.api.provider import GROUP, KINDS
+from shared.event import is_reference
 from shared.kube.resources import Key, deleting, key_of
 from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
 
@@ -16,7 +17,7 @@ _FIELDS = ("metadata.deletionTimestamp", ANNOTATIONS)
 
 def key_if_deleting(provider: Mapping[str, Any]) -> Key | None:
     """Returns the key of a provider that is being deleted or of a bare reference, which cannot show it; else None."""
-    return key_of(provider) if "spec" not in provider or deleting(provider) else None
+    return key_of(provider) if is_reference(provider) or deleting(provider) else None
 
 
 TRIGGERS = Triggers(

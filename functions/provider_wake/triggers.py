@@ -9,7 +9,7 @@ from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL, additional_manifests, config_secret
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.event import REFERENCE
+from shared.event import REFERENCE, is_reference
 from shared.kube import Key, dig, key_of
 from shared.providers.peers import is_operational
 from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
@@ -17,7 +17,7 @@ from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 
 def key_if_operational(core: Mapping[str, Any]) -> Key | None:
     """Returns the key of an operational core provider, or of a bare reference, which does not show it; else None."""
-    return key_of(core) if "spec" not in core or is_operational(core) else None
+    return key_of(core) if is_reference(core) or is_operational(core) else None
 
 
 def secrets(provider: Mapping[str, Any]) -> Iterable[Key]:

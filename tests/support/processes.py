@@ -45,15 +45,10 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[_MARK] = uuid.uuid4().hex
     command = [sys.executable, "-I", "-S", "-c", _GUARD, os.environ[_MARK]]
-    guard = subprocess.Popen(command, stdin=subprocess.PIPE, env={}, cwd="/", start_new_session=True)
+    watched, _held = os.pipe()  # this process never closes its end: only its own end does
+    guard = subprocess.Popen(command, stdin=watched, env={}, cwd="/", start_new_session=True)
+    os.close(watched)
     guard.returncode = 0  # it outlives this process: nobody waits for it, or warns that nobody did
-    assert guard.stdin is not None
-    os.set_inheritable(guard.stdin.fileno(), False)
-    _guards.append(guard)
-
-
-_guards: list[subprocess.Popen[bytes]] = []
-"""Keeps the pipes open until this process ends."""
 
 
 def start(command: list[Any], **options: Any) -> subprocess.Popen[Any]:
