@@ -11,8 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from shared.effects import MANAGER
-from shared.kube import Object, dig
+from shared.kube import MANAGER, Object, dig
 
 _SYSTEM = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 _SERVERS = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences")

@@ -11,10 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from .clients import Clients
-from .kube import ApiError, Conflict, NotFound, Object, Resource, dig, has_finalizer, key_of
-
-MANAGER = "capi-functions"
-"""The field manager of all writes."""
+from .kube import MANAGER, ApiError, Conflict, NotFound, Object, Resource, dig, has_finalizer, key_of
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")

@@ -6,8 +6,8 @@ from shared.addons import manifest_history, stored_values
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.rollout import Rollout
 from shared.clients import Clients
-from shared.effects import MANAGER, Results
-from shared.kube import deleting, key_of
+from shared.effects import Results
+from shared.kube import MANAGER, deleting, key_of
 from shared.runtime import Decision
 
 from .observe import Observed

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from shared.api.conditions import rfc3339
+from shared.api.core import core_deadline
 from shared.api.resources import CLUSTER, MACHINE, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by
 
-from .core import core_deadline
 from .observe import DESCENDANTS, Observed
 from .references import adopt
 from .scope import FINALIZER, Scope

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, infrastructure_ref
+from shared.api.core import CoreState, core_state
 from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
 from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Object, Resource, deleting, owned_by
 from shared.kube.crds import list_defined
 from shared.runtime import Request
-
-from .core import CoreState, core_state
 
 DESCENDANTS = (CLUSTER_ADDON, MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 """The kinds of objects that belong to a Cluster, in the order of their deletion."""

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition
+from shared.api.core import core_state
 from shared.api.resources import KIND_CLUSTER
 from shared.clients import LookupResult
 from shared.event import Event
 from shared.kube import Object, dig, key_of, owner_reference
 
-from .core import core_state
 from .decide import decide
 from .observe import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role

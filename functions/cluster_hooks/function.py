@@ -16,9 +16,8 @@ from shared.api.hooks import HookDeadlines
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
-from shared.effects import MANAGER
 from shared.event import Event
-from shared.kube import ApiError, Key, NotFound, Object, dig, key_of
+from shared.kube import MANAGER, ApiError, Key, NotFound, Object, dig, key_of
 from shared.runtime import Answer, KubernetesEvent, logs, record_event
 from shared.runtime.http import page, read_body, response_content
 

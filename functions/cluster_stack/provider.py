@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.clients import Clients, LookupResult
-from shared.effects import MANAGER
-from shared.kube import ApiError, Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference
+from shared.kube import MANAGER, ApiError, Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference
 
 TEMPLATE = "Template"
 RELEASE = "ClusterStackRelease"

@@ -16,9 +16,9 @@ from shared.components.errors import ComponentsError, IncompatibleVersion
 from shared.components.repositories import Files, config_maps
 from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.download import SourceError
-from shared.effects import MANAGER, Effect, Patch, Results
+from shared.effects import Effect, Patch, Results
 from shared.event import change_event
-from shared.kube import ApiError, Object, dig, key_of
+from shared.kube import MANAGER, ApiError, Object, dig, key_of
 from shared.providers import phases
 from shared.providers.annotations import KEEP_DOWNLOAD, keeps_download
 from shared.providers.guards import why_not_due

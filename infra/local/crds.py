@@ -8,8 +8,7 @@ from typing import Any
 
 from shared import bounded_yaml
 from shared.api.provider import PROVIDER_LABEL
-from shared.effects import MANAGER
-from shared.kube import Client, Key, Object, dig
+from shared.kube import MANAGER, Client, Key, Object, dig
 from shared.kube.crds import CRD, definitions, install_definitions
 
 FOLDER = Path(__file__).parents[1] / "crds"

@@ -14,8 +14,7 @@ from shared.api.conditions import rfc3339
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.effects import MANAGER
-from shared.kube import ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
+from shared.kube import MANAGER, ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
 
 from .secret_record import delete_owned_secret, pack, unpack
 from .target import RolloutTarget

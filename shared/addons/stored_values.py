@@ -13,8 +13,7 @@ from typing import Any
 
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.effects import MANAGER
-from shared.kube import Key, Object, dig, key_of, owned_by, owner_reference
+from shared.kube import MANAGER, Key, Object, dig, key_of, owned_by, owner_reference
 
 from .first_values import FirstValues, GeneratedField, RenderedAddons
 from .secret_record import delete_owned_secret, pack, unpack

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..effects import MANAGER
-from ..kube import Client, Conflict, Object, Resource, dig, key_of
+from ..kube import MANAGER, Client, Conflict, Object, Resource, dig, key_of
 
 _ATTEMPTS = 4
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from shared.manifests import hooks_of, identity
 
 from ..clients import ClusterClients
-from ..effects import MANAGER
-from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
+from ..kube import MANAGER, ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
 from .adoption import adopt
 from .fields import without
 from .policy import PREFIX, RECREATE, Policy

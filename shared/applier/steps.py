@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ..clients import ClusterClients
-from ..effects import MANAGER
-from ..kube import Key, Object, Resource, dig
+from ..kube import MANAGER, Key, Object, Resource, dig
 from ..kube.crds import CRD
 from .apply import apply, reject_other_owners
 from .fields import contains, differences, stored, with_live, without

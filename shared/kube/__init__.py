@@ -1,6 +1,6 @@
 """Access to Kubernetes API servers: resources and keys, errors, a thin client, credentials, discovery."""
 
-from .client import Client
+from .client import MANAGER, Client
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
 from .resources import (
     Key,
@@ -17,6 +17,7 @@ from .resources import (
 )
 
 __all__ = [
+    "MANAGER",
     "ApiError",
     "Client",
     "Conflict",

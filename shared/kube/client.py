@@ -21,6 +21,9 @@ from .credentials import Credentials
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
 from .resources import Key, Object, Resource
 
+MANAGER = "capi-functions"
+"""The field manager of all writes."""
+
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.clients import Clients
-from shared.effects import MANAGER
-from shared.kube import ApiError, Conflict, NotFound, Object, Resource, dig, key_of
+from shared.kube import MANAGER, ApiError, Conflict, NotFound, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 
 

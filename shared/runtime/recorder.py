@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..clients import Clients
-from ..effects import MANAGER
-from ..kube import ApiError, Client, Conflict, Object, Resource, Unavailable, key_of
+from ..kube import MANAGER, ApiError, Client, Conflict, Object, Resource, Unavailable, key_of
 
 log = logging.getLogger("capi-functions")
 

@@ -9,8 +9,7 @@ import pytest
 
 from infra.local import crds
 from shared.api.provider import PROVIDER_LABEL
-from shared.effects import MANAGER
-from shared.kube import Client, Key, Object, dig
+from shared.kube import MANAGER, Client, Key, Object, dig
 from shared.kube.crds import CRD
 from tests.support.until import until
 

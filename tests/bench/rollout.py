@@ -11,8 +11,7 @@ from shared.applier.desired import desired
 from shared.applier.inventory import plan
 from shared.applier.rollout import THREADS, Rollout
 from shared.clients import Clients, ClusterClients
-from shared.effects import MANAGER
-from shared.kube import Object, connect
+from shared.kube import MANAGER, Object, connect
 from shared.kube.client import APPLY_PATCH
 from tests.support.releases import config_map
 

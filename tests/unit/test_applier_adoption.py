@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from shared.applier.adoption import adopted_fields
-from shared.effects import MANAGER
-from shared.kube import Object
+from shared.kube import MANAGER, Object
 
 LABEL = "cluster.x-k8s.io/provider"
 MARK: Object = {"f:metadata": {"f:labels": {f"f:{LABEL}": {}}}}

@@ -6,8 +6,7 @@ import pytest
 
 from shared.applier.inventory import OWNED, OWNED_LABEL, InventoryEntry
 from shared.applier.owner import Owner
-from shared.effects import MANAGER
-from shared.kube import Object
+from shared.kube import MANAGER, Object
 
 LABEL = "cluster.x-k8s.io/provider"
 ALONE, ONE_OF_SEVERAL = Owner(), Owner("CoreProvider", LABEL, "mine")

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import pytest
 
-from functions.cluster.core import core_state
 from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
 from functions.cluster.scope import FINALIZER, phase
 from shared.api.conditions import get_condition
+from shared.api.core import core_state
 from shared.api.resources import (
     CLUSTER,
     KIND_CLUSTER,

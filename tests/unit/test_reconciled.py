@@ -19,7 +19,6 @@ import pytest
 
 from functions import catalog
 from functions.cluster import decide as cluster_decide
-from functions.cluster.core import core_state
 from functions.cluster.observe import Observed as ObservedCluster
 from functions.cluster_stack import decide as cluster_stack_decide
 from functions.cluster_stack.deletion import FINALIZER as STACK_FINALIZER
@@ -43,6 +42,7 @@ from functions.kubeconfig.need import why_not_now
 from functions.kubeconfig.observe import Observed as ObservedKubeconfig
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import rfc3339
+from shared.api.core import core_state
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, SECRET
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import content_hash

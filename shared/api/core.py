@@ -13,8 +13,7 @@ from typing import Literal
 from shared.api import cluster as cluster_api
 from shared.api.cluster import TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
-from shared.effects import MANAGER
-from shared.kube import Object, dig
+from shared.kube import MANAGER, Object, dig
 
 CORE_TIMEOUT = timedelta(minutes=10)
 """The time that core has to observe a change."""
