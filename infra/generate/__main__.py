@@ -13,11 +13,11 @@ from functions.cluster_hooks.access import ACCESS
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import crds, docs, forwarder, hooks, knative
+from . import crds, docs, forwarder, hooks, knative, profiles
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = ("infra/crds", "infra/forwarder", "infra/hooks", "infra/knative")
+FOLDERS = ("infra/crds", "infra/forwarder", "infra/hooks", "infra/knative", "infra/profiles")
 """Folders in which generated files that are no longer generated are deleted."""
 
 
@@ -27,6 +27,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
         | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
         | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
+        | {f"infra/profiles/{name}": text for name, text in profiles.files(declared).items()}
         | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
         | {"docs/triggers.md": docs.text(declared)}
         | {"docs/configuration.md": docs.configuration({**declared, ACCESS.name: ACCESS})}
@@ -36,7 +37,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
 def stale(wanted: Mapping[str, str], project: Path) -> dict[str, str | None]:
     """Returns the content to write by path; None for a file to delete."""
     changed: dict[str, str | None] = {path: text for path, text in wanted.items() if _read(project / path) != text}
-    present = [path for folder in FOLDERS for path in (project / folder).glob("*.yaml")]
+    present = [path for folder in FOLDERS for path in (project / folder).rglob("*.yaml")]
     leftover = [path for path in present if str(path.relative_to(project)) not in wanted]
     return changed | {str(path.relative_to(project)): None for path in leftover if NOTICE in _read(path)}
 

@@ -29,7 +29,14 @@ def _dump(body: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes repeated values in full, without anchors, which are hard to read."""
+    """Writes what is easy to read: repeated values in full, without anchors, and texts of several lines as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base's signature
         return True
+
+
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)

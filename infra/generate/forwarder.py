@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import yaml
-
 from events.lease import LEASE
 from shared.kube.crds import CRD
 from shared.kube.resources import Object
@@ -14,8 +12,11 @@ from shared.triggers import Rule, Triggers
 
 from . import eventing, rbac, workloads
 from .files import Document, yaml_text
-from .knative import kustomization
+from .knative import SOURCES, in_a_cluster, kustomization, removal
 from .network import FORWARDER as NAME
+
+ROLE = f"capi-functions-{NAME}"
+"""The ClusterRole of the forwarder."""
 
 _REPLICAS = 2
 _MEMORY = "256Mi"
@@ -30,29 +31,26 @@ Deployment for each part of the namespaces, with the argument --shard=I/N.
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns content by file name."""
-    functions = [triggers for triggers in declared.values() if not triggers.local]
     name = f"{NAME}.yaml"
-    replaced = kustomization(["../knative", name]) | {"patches": [{"patch": _removal(source)} for source in _SOURCES]}
-    return {name: yaml_text(_documents(functions)), "kustomization.yaml": yaml_text([("", replaced)])}
+    removed = [removal({"kind": "ApiServerSource"}), removal({"name": SOURCES})]
+    replaced = kustomization(["../knative", name]) | {"patches": removed}
+    return {
+        name: yaml_text(_documents(in_a_cluster(declared))),
+        "kustomization.yaml": yaml_text([("", replaced)]),
+    }
 
 
-_SOURCES = ("resources", "references")
-"""The ApiServerSources of `infra/knative`."""
+def rules(declared: Mapping[str, Triggers]) -> list[Object]:
+    """Returns the PolicyRules to watch what starts these functions, and definitions of kinds."""
+    watched = [watch.resource for triggers in declared.values() for watch in triggers.watches]
+    return rbac.merged(Rule(resource.group, (resource.plural,), rbac.READ) for resource in (*watched, CRD))
 
 
-def _removal(source: str) -> str:
-    metadata = {"name": source, "namespace": NAMESPACE}
-    return yaml.safe_dump(eventing.API_SERVER_SOURCE | {"metadata": metadata, "$patch": "delete"}, sort_keys=False)
-
-
-def _documents(functions: Iterable[Triggers]) -> Iterable[Document]:
-    watched = [watch.resource for triggers in functions for watch in triggers.watches]
-    read = [Rule(resource.group, (resource.plural,), rbac.READ) for resource in (*watched, CRD)]
+def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
     hold = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
-    cluster_role = f"capi-functions-{NAME}"
     yield "", rbac.account(NAME, NAMESPACE)
-    yield _READ, rbac.cluster_role(cluster_role, rbac.merged(read))
-    yield "", rbac.cluster_role_binding(cluster_role, NAME, NAMESPACE)
+    yield _READ, rbac.cluster_role(ROLE, rules(declared))
+    yield "", rbac.cluster_role_binding(ROLE, NAME, NAMESPACE)
     yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.merged([hold]))
     yield "", rbac.role_binding(NAME, NAME, NAMESPACE)
     yield _REPLICATED, _deployment()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
 
 from infra import version
 from shared.event import PING
@@ -20,7 +23,8 @@ SWEEPS: dict[str, tuple[str, Object]] = {
 }
 """Schedule and data of each PingSource by name."""
 
-_SOURCES = "capi-functions-sources"
+SOURCES = "capi-functions-sources"
+"""The account of the ApiServerSources, and its ClusterRole."""
 
 _ASYNC = """
 Without async-handler the broker answers the source only after all functions have answered, retries included. A source
@@ -39,6 +43,10 @@ watch.
 _REFERENCE = """
 Events with the reference of the object only: Secrets are watched without their contents in events.
 """
+MODES = {"Resource": "resources", "Reference": "references"}
+"""The name of the ApiServerSource of each mode."""
+
+_COMMENTS = {"Resource": _RESOURCE, "Reference": _REFERENCE}
 _SWEEP = (
     "Sources may lose events: the sweep emits events for objects that are not reconciled and, rarely, for all objects."
 )
@@ -55,7 +63,7 @@ lists and watches whole objects, and sends references only.
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns content by file name, for the functions that run in a cluster."""
-    declared = {name: triggers for name, triggers in declared.items() if not triggers.local}
+    declared = in_a_cluster(declared)
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", _namespace())],
         "broker.yaml": [(_ASYNC, eventing.broker(NAMESPACE))],
@@ -69,6 +77,11 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     return {name: yaml_text(content) for name, content in documents.items()}
 
 
+def in_a_cluster(declared: Mapping[str, Triggers]) -> dict[str, Triggers]:
+    """Returns the functions that are not for local runs only."""
+    return {name: triggers for name, triggers in declared.items() if not triggers.local}
+
+
 def _namespace() -> Object:
     # The first label is for installations of Knative that bind sinks in labelled namespaces only. The others enforce
     # the strictest Pod Security Standard, to which the pods of the functions and of Knative's adapters conform.
@@ -79,36 +92,57 @@ def _namespace() -> Object:
 
 
 def _sources(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    watches = [watch for triggers in declared.values() for watch in triggers.watches]
-    read = [Rule(watch.resource.group, (watch.resource.plural,), rbac.READ) for watch in watches]
-    yield "", rbac.account(_SOURCES, NAMESPACE)
-    yield _SOURCE_ROLE, rbac.cluster_role(_SOURCES, rbac.merged(read))
-    yield "", rbac.cluster_role_binding(_SOURCES, _SOURCES, NAMESPACE)
-    yield from _api_server_source("resources", _RESOURCE, [w for w in watches if not w.reference], "Resource")
-    yield from _api_server_source("references", _REFERENCE, [w for w in watches if w.reference], "Reference")
+    yield "", rbac.account(SOURCES, NAMESPACE)
+    yield _SOURCE_ROLE, rbac.cluster_role(SOURCES, source_rules(declared))
+    yield "", rbac.cluster_role_binding(SOURCES, SOURCES, NAMESPACE)
+    for source in api_server_sources(declared):
+        yield _COMMENTS[source["spec"]["mode"]], source
     if any(subscription.type == PING for triggers in declared.values() for subscription in triggers.subscriptions):
         for name, (schedule, data) in SWEEPS.items():
             yield _SWEEP, eventing.ping_source(name, NAMESPACE, schedule, data)
 
 
-def _api_server_source(name: str, comment: str, watches: list[Watch], mode: str) -> Iterable[Document]:
-    if watches:
-        yield comment, eventing.api_server_source(name, NAMESPACE, _SOURCES, watches, mode)
+def source_rules(declared: Mapping[str, Triggers]) -> list[Object]:
+    """Returns the PolicyRules to watch what starts these functions."""
+    return rbac.merged(Rule(watch.resource.group, (watch.resource.plural,), rbac.READ) for watch in _watches(declared))
+
+
+def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
+    """Returns the ApiServerSources of what starts these functions: one of objects, and one of references."""
+    split = {
+        mode: [watch for watch in _watches(declared) if watch.reference == (mode == "Reference")] for mode in MODES
+    }
+    return [
+        eventing.api_server_source(name, NAMESPACE, SOURCES, split[mode], mode)
+        for mode, name in MODES.items()
+        if split[mode]
+    ]
+
+
+def _watches(declared: Mapping[str, Triggers]) -> list[Watch]:
+    return [watch for triggers in declared.values() for watch in triggers.watches]
 
 
 def _function(function: str, triggers: Triggers) -> Iterable[Document]:
+    """Yields the objects of a function, all with its labels, by which an overlay leaves it out."""
+    labels = workloads.labels(workloads.name_of(function))
+    for obj in _objects(function, triggers):
+        obj["metadata"]["labels"] = labels
+        yield "", obj
+
+
+def _objects(function: str, triggers: Triggers) -> Iterable[Object]:
     name = workloads.name_of(function)
     role = f"capi-functions-{name}"
-    yield "", rbac.account(name, NAMESPACE)
+    yield rbac.account(name, NAMESPACE)
     if allowed := rbac.rules(triggers):
-        yield "", rbac.cluster_role(role, allowed)
-        yield "", rbac.cluster_role_binding(role, name, NAMESPACE)
-    yield "", workloads.deployment(triggers, name, NAMESPACE)
-    yield "", workloads.service(name, NAMESPACE)
-    for trigger in eventing.triggers_of(triggers, name, NAMESPACE):
-        yield "", trigger
+        yield rbac.cluster_role(role, allowed)
+        yield rbac.cluster_role_binding(role, name, NAMESPACE)
+    yield workloads.deployment(triggers, name, NAMESPACE)
+    yield workloads.service(name, NAMESPACE)
+    yield from eventing.triggers_of(triggers, name, NAMESPACE)
     if triggers.emits:
-        yield "", eventing.sink_binding(name, NAMESPACE)
+        yield eventing.sink_binding(name, NAMESPACE)
 
 
 def kustomization(resources: list[str]) -> Object:
@@ -118,4 +152,18 @@ def kustomization(resources: list[str]) -> Object:
         "kind": "Kustomization",
         "resources": resources,
         "images": [{"name": workloads.IMAGE, "newName": workloads.IMAGE, "newTag": version.current()}],
+    }
+
+
+def removal(target: Object) -> Object:
+    """Returns the patch of a kustomization that removes all objects that `target` selects."""
+    anything = {"apiVersion": "v1", "kind": "Any", "metadata": {"name": "any"}, "$patch": "delete"}
+    return {"target": target, "patch": yaml.safe_dump(anything, sort_keys=False)}
+
+
+def replacement(target: Object, path: str, value: Any) -> Object:
+    """Returns the patch of a kustomization that replaces a value in all objects that `target` selects."""
+    return {
+        "target": target,
+        "patch": yaml.safe_dump([{"op": "replace", "path": path, "value": value}], sort_keys=False),
     }

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from functions import catalog
 from infra.local_control_plane import kubeconfig, remove, start
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import CORE
@@ -259,18 +260,24 @@ def test_cluster_addon_keeps_its_fields(client: Client) -> None:
 # -- Knative -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("folder", ["knative", "crds", "forwarder"])
-def test_kustomization_builds(folder: str, kubectl: Path) -> None:
+def kustomized(kubectl: Path, folder: str) -> list[Object]:
+    """Returns the objects that `kubectl kustomize` builds from a folder of `infra`."""
     command = [kubectl, "kustomize", str(PROJECT / "infra" / folder)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (built.returncode, built.stderr) == (0, "")
-    objects = list(yaml.safe_load_all(built.stdout))
+    return list(yaml.safe_load_all(built.stdout))
+
+
+@pytest.mark.parametrize("folder", ["knative", "crds", "forwarder"])
+def test_kustomization_builds(folder: str, kubectl: Path) -> None:
+    objects = kustomized(kubectl, folder)
     images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
     assert all(image.startswith("capi-functions:") for image in images)
     # Cluster API's own kinds are for local runs only.
     ours = [custom for custom in CUSTOM_RESOURCES if custom.resource.group != CLUSTER.group]
     own = documents(PROJECT / "infra/forwarder/forwarder.yaml")
-    replaced = [obj for obj in manifests() if obj["kind"] == "ApiServerSource"]
+    of_sources = "capi-functions-sources"
+    replaced = [obj for obj in manifests() if obj["kind"] == "ApiServerSource" or obj["metadata"]["name"] == of_sources]
     expected = {
         "crds": len(ours),
         "knative": len(manifests()),
@@ -278,6 +285,48 @@ def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     }
     assert len(objects) == expected[folder]
     assert folder == "knative" or not [obj for obj in objects if obj["kind"] == "ApiServerSource"]
+
+
+@pytest.mark.parametrize(
+    ("profiles", "base"),
+    [
+        (("addons",), "knative"),
+        (("addons", "providers"), "knative"),
+        (("addons", "providers"), "forwarder"),
+        (("standalone",), "knative"),
+        (("kubeconfig",), "forwarder"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else value,
+)
+def test_overlay_of_profiles_has_their_functions_only(profiles: tuple[str, ...], base: str, kubectl: Path) -> None:
+    objects = kustomized(kubectl, f"profiles/{'-'.join(profiles)}/{base}")
+    declared = {name: each for name, each in catalog.triggers(profiles=profiles).items() if not each.local}
+    named = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
+    assert len(named) == len(objects)
+
+    own = {name.replace("_", "-") for name in declared}
+    forwarders = {"forwarder"} if base == "forwarder" else set()
+    assert {name for kind, name in named if kind == "Deployment"} == own | forwarders
+    assert {dig(obj, "spec.subscriber.ref.name") for obj in objects if obj["kind"] == "Trigger"} <= own
+    reader = "capi-functions-forwarder" if forwarders else "capi-functions-sources"
+    accounts = own | {"forwarder" if forwarders else reader}
+    assert {name for kind, name in named if kind == "ServiceAccount"} == accounts
+
+    watches = [watch for each in declared.values() for watch in each.watches]
+    kinds = {(watch.resource.group, watch.resource.plural) for watch in watches}
+    readable = {
+        (group, plural)
+        for rule in named["ClusterRole", reader]["rules"]
+        for group in rule["apiGroups"]
+        for plural in rule["resources"]
+    }
+    assert readable == kinds | ({(CRD.group, CRD.plural)} if forwarders else set())
+    sources = [obj for obj in objects if obj["kind"] == "ApiServerSource"]
+    watched = {(one["apiVersion"], one["kind"]) for source in sources for one in source["spec"]["resources"]}
+    assert watched == (
+        set() if forwarders else {(watch.resource.api_version, watch.resource.kind) for watch in watches}
+    )
+    assert named["ConfigMap", "capi-functions-installation"]["data"] == {"CAPI_FUNCTIONS_PROFILES": ",".join(profiles)}
 
 
 def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative: list[Object]) -> None:

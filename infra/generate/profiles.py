@@ -1,0 +1,79 @@
+"""Generates `infra/profiles`: overlays of `infra/knative` and `infra/forwarder` with the functions of some profiles.
+
+Profiles cannot be put together in a kustomization, as the kinds that the event sources watch, and their rights, depend
+on all of them. So each combination has its overlay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from shared import profiles
+from shared.kube.resources import Object
+from shared.settings import INSTALLATION, NAMESPACE
+from shared.triggers import Triggers
+
+from . import forwarder, knative, workloads
+from .files import yaml_text
+
+_PARTS = ("addons", "providers", "kubeconfig")
+_WITHOUT_CORE = "standalone"
+"""Contains `addons` and `kubeconfig`; together with `providers` it is all that `infra/knative` runs."""
+
+COMBINATIONS: tuple[tuple[str, ...], ...] = (
+    *(some for count in range(1, len(_PARTS) + 1) for some in combinations(_PARTS, count)),
+    (_WITHOUT_CORE,),
+)
+
+_SETTING = "The ConfigMap makes the sweep and the forwarder leave out the functions of other profiles."
+
+
+def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
+    """Returns content by path below `infra/profiles`."""
+    return {
+        f"{'-'.join(wanted)}/{base}/kustomization.yaml": yaml_text([(_SETTING, _overlay(base, declared, wanted))])
+        for wanted in COMBINATIONS
+        for base in ("knative", "forwarder")
+    }
+
+
+def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str]) -> Object:
+    every = knative.in_a_cluster(declared)
+    chosen = {name: triggers for name, triggers in every.items() if profiles.belongs(triggers.profiles, wanted)}
+    others = ", ".join(workloads.name_of(name) for name in every if name not in chosen)
+    of_sources = _of_sources(chosen) if base == "knative" else _of_forwarder(chosen)
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [f"../../../{base}"],
+        "configMapGenerator": [_setting(wanted)],
+        "patches": [knative.removal({"labelSelector": f"{workloads.NAME} in ({others})"}), *of_sources],
+    }
+
+
+def _of_sources(chosen: Mapping[str, Triggers]) -> list[Object]:
+    """Returns the patches of the ApiServerSources and of their rights."""
+    sources = {source["metadata"]["name"]: source for source in knative.api_server_sources(chosen)}
+    role = knative.replacement({"kind": "ClusterRole", "name": knative.SOURCES}, "/rules", knative.source_rules(chosen))
+    return [
+        knative.replacement(target, "/spec/resources", sources[name]["spec"]["resources"])
+        if name in sources
+        else knative.removal(target)
+        for name in knative.MODES.values()
+        for target in ({"kind": "ApiServerSource", "name": name},)
+    ] + [role]
+
+
+def _of_forwarder(chosen: Mapping[str, Triggers]) -> list[Object]:
+    """Returns the patch of the forwarder's rights; which functions it serves is a setting."""
+    return [knative.replacement({"kind": "ClusterRole", "name": forwarder.ROLE}, "/rules", forwarder.rules(chosen))]
+
+
+def _setting(wanted: Sequence[str]) -> Object:
+    return {
+        "name": INSTALLATION.name,
+        "namespace": NAMESPACE,
+        "literals": [f"CAPI_FUNCTIONS_PROFILES={','.join(wanted)}"],
+        "options": {"disableNameSuffixHash": True},
+    }
