@@ -124,7 +124,17 @@ MODULES = (
         variable="helm.sh/helm/v4/internal/version.version",  # charts read it
     ),
     Module(
-        "capi-1.14", _CLUSTER_API, {"clusterctl": f"{_CLUSTER_API}/cmd/clusterctl"}, stamp=f"{_CLUSTER_API}/version"
+        "capi-1.14",
+        _CLUSTER_API,
+        {
+            "clusterctl": f"{_CLUSTER_API}/cmd/clusterctl",
+            # A manager is named after the label of its provider.
+            "cluster-api-manager": f"{_CLUSTER_API}/core",
+            "bootstrap-kubeadm-manager": f"{_CLUSTER_API}/bootstrap/kubeadm",
+            "control-plane-kubeadm-manager": f"{_CLUSTER_API}/controlplane/kubeadm",
+            "infrastructure-docker-manager": f"{_CLUSTER_API}/test/infrastructure/docker",
+        },
+        stamp=f"{_CLUSTER_API}/version",
     ),
     Module("capi-1.13", _CLUSTER_API, {}),
 )

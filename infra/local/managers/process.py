@@ -1,0 +1,195 @@
+"""Keeps the process of one manager running: health checks, restarts with back-off, a clean end."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from infra.local_control_plane import files, processes
+
+from .command import ManagerError
+
+_CHECKS = ("/healthz", "/readyz")
+_FIRST_INTERVAL = 0.1  # seconds between checks until the manager is healthy
+_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
+
+
+class ManagerProcess:
+    """The process of one manager, between `start` and `stop`.
+
+    A thread spawns it, since the kernel ends it with the thread that spawned it. A manager that ends before it is
+    healthy for the first time is not started again: its configuration is wrong. Later it is started again, after
+    `backoff` seconds, doubled with each end up to `longest_backoff`, and at once counted anew after it was healthy for
+    that long. One that does not answer `failures` health checks in a row is killed.
+
+    Args:
+        name: The name for messages.
+        arguments: The command line.
+        environment: The whole environment.
+        log: Its log; that of the former process is kept as `<log>.previous`.
+        health: Host and port of /healthz and /readyz.
+        changed: Called from the thread when it becomes healthy or stops to be.
+    """
+
+    interval = 10.0
+    failures = 3
+    backoff = 1.0
+    longest_backoff = 60.0
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        health: tuple[str, int],
+        changed: Callable[[bool], None] = lambda _healthy: None,
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._arguments = arguments
+        self._environment = environment
+        self._health = health
+        self._changed = changed
+        self._stopping = threading.Event()
+        self._decided = threading.Event()
+        self._error: ManagerError | None = None
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._run, name=f"manager {name}", daemon=True)
+
+    @property
+    def pid(self) -> int:
+        """The pid of the process; 0 while there is none."""
+        child = self._child
+        return child.pid if child is not None else 0
+
+    def start(self) -> None:
+        """Starts the process, without waiting for it."""
+        self._thread.start()
+
+    def wait_healthy(self, timeout: float) -> None:
+        """Returns once the manager was healthy for the first time. Raises `ManagerError` with the end of its log."""
+        if not self._decided.wait(timeout):
+            raise self._failure(f"was not healthy within {timeout:g} s ({self._problem() or 'healthy now'})")
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Ends the process, and waits for its end. Does nothing if it was not started."""
+        self._stopping.set()
+        with self._lock:
+            child = self._child
+        if child is not None:
+            _signal(child, signal.SIGTERM)
+        if self._thread.is_alive():
+            self._thread.join(_GRACE)
+            if self._thread.is_alive() and child is not None:
+                _signal(child, signal.SIGKILL)
+                self._thread.join(_GRACE)
+
+    def _run(self) -> None:
+        pause = self.backoff
+        while not self._stopping.is_set():
+            try:
+                healthy_since = self._run_once()
+            except OSError as error:
+                self._fail(ManagerError(f"manager {self.name} cannot be started: {error}"))
+                return
+            if self._error is not None or self._stopping.is_set():
+                return
+            if healthy_since is not None and time.monotonic() - healthy_since > self.longest_backoff:
+                pause = self.backoff
+            self._stopping.wait(pause)
+            pause = min(2 * pause, self.longest_backoff)
+
+    def _run_once(self) -> float | None:
+        """Runs the process until its end. Returns since when it was healthy, None if it never was. Raises OSError."""
+        with self._lock:
+            if self._stopping.is_set():
+                return None
+            child = self._child = processes.spawn(
+                self._arguments, directory=self.log.parent, log=self.log, environment=self._environment
+            )
+        healthy_since: float | None = None
+        failed = 0
+        while not _ended_within(child, _FIRST_INTERVAL if healthy_since is None else self.interval):
+            problem = self._problem()
+            if problem and healthy_since is not None:
+                failed += 1
+                if failed == self.failures:
+                    _signal(child, signal.SIGKILL)
+            elif not problem:
+                failed = 0
+                if healthy_since is None:
+                    healthy_since = time.monotonic()
+                    self._decided.set()
+                    self._changed(True)
+        _signal(child, signal.SIGKILL)  # children of it may be left
+        with self._lock:
+            self._child = None
+        if healthy_since is not None:
+            self._changed(False)
+        elif not self._decided.is_set() and not self._stopping.is_set():
+            code = child.returncode
+            how = signal.Signals(-code).name if code < 0 else f"status {code}"
+            self._fail(self._failure(f"exited with {how} before it was healthy"))
+        return healthy_since
+
+    def _fail(self, error: ManagerError) -> None:
+        self._error = error
+        self._decided.set()
+
+    def _failure(self, what: str) -> ManagerError:
+        return ManagerError(f"manager {self.name} {what}; the end of {self.log}:\n{files.tail(self.log) or '(empty)'}")
+
+    def _problem(self) -> str:
+        """Returns why the manager is not healthy; empty if it is."""
+        connection = http.client.HTTPConnection(*self._health, timeout=2)
+        try:
+            for path in _CHECKS:
+                connection.request("GET", path)
+                response = connection.getresponse()
+                answer = response.read(200)
+                if response.status != http.client.OK:
+                    return f"{path}: {response.status} {answer!r}"
+        except (OSError, http.client.HTTPException) as error:
+            return str(error)
+        finally:
+            connection.close()
+        return ""
+
+
+def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Waits for the end of a process for at most `seconds`, without polling where the kernel has pidfds."""
+    if child.poll() is not None:
+        return True
+    descriptor = processes.watch(child.pid)
+    if descriptor is None:
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(seconds * 1000)
+    finally:
+        os.close(descriptor)
+    return child.poll() is not None
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    try:
+        os.killpg(child.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return

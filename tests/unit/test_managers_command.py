@@ -1,0 +1,132 @@
+"""The command of a manager's process, decided from its Deployment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.local.managers.command import Addresses, Command, ManagerError, command_of
+from infra.local.managers.managers import deployment_status, free_ports
+from shared.kube import Object
+
+ADDRESSES = Addresses("127.0.0.1", 1, 2, 3, Path("/certificates"), Path("/kubeconfig"))
+OWN = ("--webhook-port=3", "--webhook-cert-dir=/certificates", "--kubeconfig=/kubeconfig")
+CLUSTER_API = ("--leader-elect=false", "--health-addr=127.0.0.1:1", "--diagnostics-address=127.0.0.1:2", *OWN)
+
+
+def deployment(*containers: Object) -> Object:
+    metadata = {"name": "capi-controller-manager", "namespace": "capi-system"}
+    pod = {"containers": list(containers), "serviceAccountName": "capi-manager"}
+    return {"kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": pod}}}
+
+
+def manager(*args: str, **content: Any) -> Object:
+    return {"name": "manager", "args": list(args), **content}
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ((), CLUSTER_API),
+        (
+            (
+                "--leader-elect",
+                "--diagnostics-address=:8443",
+                "--insecure-diagnostics=false",
+                "--feature-gates=MachinePool=true,ClusterTopology=true",
+            ),
+            ("--insecure-diagnostics=false", "--feature-gates=MachinePool=true,ClusterTopology=true", *CLUSTER_API),
+        ),
+        (
+            # names of other projects, and values that are arguments of their own
+            (
+                "-enable-leader-election",
+                "--metrics-bind-address",
+                ":8080",
+                "--health-probe-bind-address=:9440",
+                "--v=2",
+            ),
+            (
+                "--v=2",
+                "--enable-leader-election=false",
+                "--health-probe-bind-address=127.0.0.1:1",
+                "--metrics-bind-address=127.0.0.1:2",
+                *OWN,
+            ),
+        ),
+        (("--webhook-port", "9443", "positional"), ("positional", *CLUSTER_API)),
+        (("--webhook_port=9443",), CLUSTER_API),
+        (("--name=$(POD_NAME)", "--literal=$$(POD_NAME)", "--other=$(OTHER)"), ()),
+    ],
+)
+def test_flags_of_the_deployment_are_kept_but_for_addresses_certificates_and_leader_election(
+    given: tuple[str, ...], arguments: tuple[str, ...]
+) -> None:
+    env = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    found = command_of(deployment(manager(*given, env=env)), ADDRESSES).arguments
+    expanded = ("--name=capi-controller-manager", "--literal=$(POD_NAME)", "--other=$(OTHER)", *CLUSTER_API)
+    assert found == (arguments or expanded)
+
+
+def test_environment_has_the_fields_of_the_pod() -> None:
+    def field(path: str) -> Object:
+        return {"name": path.replace(".", "_"), "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+    paths = ("metadata.name", "metadata.namespace", "metadata.uid", "status.podIP", "spec.serviceAccountName")
+    env = [*map(field, paths), {"name": "DOCKER_HOST"}, {"name": "A", "value": "$(metadata_name)/b"}]
+    found = dict(command_of(deployment(manager(env=env)), ADDRESSES).environment)
+    assert len(found.pop("metadata_uid")) == 36
+    assert found == {
+        "metadata_name": "capi-controller-manager",
+        "metadata_namespace": "capi-system",
+        "status_podIP": "127.0.0.1",
+        "spec_serviceAccountName": "capi-manager",
+        "DOCKER_HOST": "",
+        "A": "capi-controller-manager/b",
+    }
+
+
+def test_container_is_named_manager_or_the_only_one() -> None:
+    proxy, other = {"name": "kube-rbac-proxy"}, {"name": "controller", "args": ["--v=5"]}
+    expected = Command(("--v=5", *CLUSTER_API), {})
+    assert command_of(deployment(proxy, manager("--v=5")), ADDRESSES) == expected
+    assert command_of(deployment(other), ADDRESSES) == expected
+
+
+@pytest.mark.parametrize(
+    ("containers", "message"),
+    [
+        ([{"name": "a"}, {"name": "b"}], "has 2 containers, and none is named manager"),
+        ([manager(envFrom=[{"secretRef": {"name": "x"}}])], "cannot take its environment from envFrom"),
+        (
+            [manager(env=[{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}])],
+            "variable TOKEN has a source that a local process does not have",
+        ),
+    ],
+)
+def test_what_a_process_cannot_have_is_refused(containers: list[Object], message: str) -> None:
+    with pytest.raises(ManagerError, match=f"capi-system/capi-controller-manager.*{message}"):
+        command_of(deployment(*containers), ADDRESSES)
+
+
+@pytest.mark.parametrize(("healthy", "ready"), [(True, 1), (False, 0)])
+def test_status_of_a_deployment_is_that_of_its_process(healthy: bool, ready: int) -> None:
+    status = deployment_status({"metadata": {"generation": 3}}, healthy, datetime(2026, 1, 2, tzinfo=UTC))
+    (condition,) = status.pop("conditions")
+    assert (condition["type"], condition["status"]) == ("Available", str(healthy))
+    assert status == {
+        "observedGeneration": 3,
+        "replicas": 1,
+        "updatedReplicas": 1,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+        "unavailableReplicas": 1 - ready,
+    }
+
+
+def test_manager_keeps_its_ports_where_they_are_free() -> None:
+    first, again, other = free_ports("one"), free_ports("one"), free_ports("another")
+    assert [next(first), next(first)] == [next(again), next(again)] != [next(other), next(other)]

@@ -1,0 +1,110 @@
+"""The process of one manager: health, restarts and the end. The managers are small programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.local.managers.command import ManagerError
+from infra.local.managers.process import ManagerProcess
+from tests.support.ports import free_port
+from tests.support.until import until
+
+HEALTHY = """
+import http.server, pathlib, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        sick = pathlib.Path("sick").exists() and self.path == "/readyz"
+        self.send_response(500 if sick else 200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *arguments): pass
+print("serving", flush=True)
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+Start = Callable[[str], tuple[ManagerProcess, list[bool]]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    started: list[ManagerProcess] = []
+
+    def start(program: str) -> tuple[ManagerProcess, list[bool]]:
+        changes: list[bool] = []
+        port = free_port()
+        process = ManagerProcess(
+            "capi",
+            [sys.executable, "-c", program, str(port)],
+            os.environ,
+            tmp_path / "capi.log",
+            health=("127.0.0.1", port),
+            changed=changes.append,
+        )
+        process.backoff, process.interval = 0.01, 0.01
+        started.append(process)
+        process.start()
+        return process, changes
+
+    yield start
+    for process in started:
+        process.stop()
+
+
+def test_manager_that_exits_at_once_is_named_with_the_end_of_its_log(start: Start) -> None:
+    process, changes = start("print('unknown flag: --x'); raise SystemExit(3)")
+    with pytest.raises(ManagerError, match=r"manager capi exited with status 3 before it was healthy(.|\n)*unknown"):
+        process.wait_healthy(60)
+    assert changes == []
+
+
+def test_manager_that_never_answers_is_named(start: Start) -> None:
+    process, _ = start("import time; print('waits', flush=True); time.sleep(600)")
+    with pytest.raises(ManagerError, match=r"manager capi was not healthy within 0\.2 s"):
+        process.wait_healthy(0.2)
+
+
+def test_program_that_is_missing_is_named(tmp_path: Path) -> None:
+    process = ManagerProcess("capi", [str(tmp_path / "none")], {}, tmp_path / "capi.log", health=("127.0.0.1", 1))
+    process.start()
+    with pytest.raises(ManagerError, match=r"manager capi cannot be started: .*none"):
+        process.wait_healthy(60)
+    process.stop()
+
+
+def test_killed_manager_is_started_again_and_its_former_log_is_kept(start: Start, tmp_path: Path) -> None:
+    process, changes = start(HEALTHY)
+    process.wait_healthy(60)
+    for expected in ([True, False, True], [True, False, True, False, True]):
+        os.kill(process.pid, signal.SIGKILL)
+        until(lambda: changes == expected, "started again", details=lambda: changes)  # noqa: B023 - called in the loop
+    assert (tmp_path / "capi.log.previous").read_text() == "serving\n"
+
+
+def test_manager_that_is_no_longer_healthy_is_started_again(start: Start, tmp_path: Path) -> None:
+    process, changes = start(HEALTHY)
+    process.wait_healthy(60)
+    first = process.pid
+    (tmp_path / "sick").touch()
+    until(lambda: changes == [True, False], "killed", details=lambda: changes)
+    (tmp_path / "sick").unlink()
+    until(lambda: changes == [True, False, True], "started again", details=lambda: changes)
+    assert process.pid != first
+
+
+def test_stopped_manager_has_ended_and_is_not_started_again(start: Start) -> None:
+    process, changes = start(HEALTHY)
+    process.wait_healthy(60)
+    process.stop()
+    assert (process.pid, changes) == (0, [True, False])
+    process.stop()
+
+
+def test_manager_can_be_stopped_while_it_starts(start: Start) -> None:
+    process, changes = start("import time; time.sleep(600)")
+    process.stop()
+    assert (process.pid, changes) == (0, [])
