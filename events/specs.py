@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shared.kube import Resource
+from shared.kube import Object, Resource
 from shared.triggers import Triggers, Watch
 
 
@@ -35,6 +35,21 @@ class InformerSpec:
     def __str__(self) -> str:
         group = f".{self.resource.group}" if self.resource.group else ""
         return f"{self.resource.kind}{group}" + (f" ({self.selector})" if self.selector else "")
+
+
+def defined_spec(triggers: Iterable[Triggers], crd: Object) -> InformerSpec | None:
+    """Returns the spec of the kind that a CRD defines, for the functions that watch it without naming it.
+
+    None without such a function.
+    """
+    watches = {
+        declared.name: declared.defined_kinds.watch(resource)
+        for declared in triggers
+        if declared.defined_kinds is not None
+        and (resource := declared.defined_kinds.defined(crd)) is not None
+        and not declared.names(resource)
+    }
+    return next((InformerSpec(one.resource, "", False, tuple(watches.items())) for one in watches.values()), None)
 
 
 def is_secret(resource: Resource) -> bool:

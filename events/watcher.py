@@ -5,7 +5,8 @@ does each resync (`events.rounds`). After an interruption a new list is compared
 change is missed. Of each object the watcher keeps its version, a hash of the fields that each function watches, and the
 metadata for the event of its deletion.
 
-The watcher rarely lists a kind that is not served: a watch of CustomResourceDefinitions shows when it is defined.
+The watcher rarely lists a kind that is not served: a watch of CustomResourceDefinitions shows when it is defined. That
+watch also shows the kinds that functions watch without naming them (`shared.triggers.DefinedKinds`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from shared.kube.crds import CRD
 from shared.triggers import Referrer, Triggers, Watch
 
 from .rounds import NumberedRound, OnChange, PlainRound, Round, Rounds
-from .specs import InformerSpec, informer_specs
+from .specs import InformerSpec, defined_spec, informer_specs
 
 log = logging.getLogger("capi-functions.events")
 
@@ -39,6 +40,8 @@ _UNDEFINED_PAUSE = 300.0
 without a definition."""
 _DEFINED_PAUSE = 0.1
 """Seconds until a kind is requested again that was just defined: it is served a moment later."""
+_DEFINITIONS_PATIENCE = 5.0
+"""Seconds for which the first round waits until definitions are listed."""
 _BLIND_PAUSE = 2.0
 """Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
 _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
@@ -116,27 +119,45 @@ class Watcher:
     ) -> None:
         self._stop = threading.Event()
         watched = informer_specs(triggers.values())
+        self._client = client
         self._triggers = triggers
+        self._on_change = on_change
         self._namespace = namespace
         self._references = _ReferenceIndex(watched)
         self._begin_round = begin_round or (lambda _specs: PlainRound(on_change, self.is_referenced))
         self._rounds = Rounds(resync, self._begin)
-        definitions = InformerSpec(CRD, "", True, (("", Watch(CRD, changes=("add", "update"), reference=True)),))
+        self._patterns = [each.defined_kinds for each in triggers.values() if each.defined_kinds is not None]
+        definitions = InformerSpec(CRD, "", True, (("", Watch(CRD, reference=True)),))
         of_definitions = Rounds(resync, lambda _resync: PlainRound(self._on_defined, lambda _function, _event: True))
         self._definitions = _Informer(
             client, definitions, self._on_defined, self._stop, of_definitions, "", self._references
         )
-        self._informers = [
-            _Informer(
-                client, spec, on_change, self._stop, self._rounds, namespace, self._references, self._on_not_served
-            )
-            for spec in watched
-        ]
+        self._named = [self._informer(spec, self._stop) for spec in watched]
+        self._defined: dict[str, _Informer] = {}
+        """The informers of kinds that no function names, by the name of the CRD."""
         self._starting = threading.Lock()
+
+    def _informer(self, spec: InformerSpec, stop: threading.Event) -> _Informer:
+        return _Informer(
+            self._client,
+            spec,
+            self._on_change,
+            stop,
+            self._rounds,
+            self._namespace,
+            self._references,
+            self._on_not_served,
+        )
+
+    @property
+    def _informers(self) -> list[_Informer]:
+        return [*self._named, *self._defined.copy().values()]
 
     def start(self) -> None:
         """Starts the informers."""
-        for informer in self._informers:
+        if self._patterns:
+            self._watch_definitions()
+        for informer in self._named:
             informer.thread.start()
 
     def restart(self) -> None:
@@ -161,24 +182,51 @@ class Watcher:
 
     def _begin(self, resync: bool) -> Round:
         """Begins a round without the kinds that are not served or cannot be listed."""
+        if self._patterns:
+            self._definitions.tried.wait(_DEFINITIONS_PATIENCE)  # then the kinds that no function names are known, too
         waiting = [informer for informer in self._informers if not resync or informer.listed]
         return self._begin_round([informer.spec for informer in waiting])
 
     def _on_not_served(self) -> bool:
         """Starts the watch of CRDs for an informer whose kind is not served; returns whether that watch works."""
+        self._watch_definitions()
+        return self._definitions.listed
+
+    def _watch_definitions(self) -> None:
         with self._starting:
             if self._definitions.thread.ident is None and not self._stop.is_set():
                 self._definitions.thread.start()
-        return self._definitions.listed
 
     def _on_defined(self, event: Event, _functions: Collection[str]) -> None:
-        for informer in self._informers:
-            if event.name == f"{informer.resource.plural}.{informer.resource.group}":
-                informer.wake()
+        if event.change != "delete":
+            for informer in self._informers:
+                if event.name == f"{informer.resource.plural}.{informer.resource.group}":
+                    informer.wake()
+        if any(pattern.may_define(event.name) for pattern in self._patterns):
+            self._watch_defined(event.name)
+
+    def _watch_defined(self, name: str) -> None:
+        """Watches the kind of a CRD, in the version that the CRD's labels name now; ends the watch of another one."""
+        crd = self._client.find(CRD, Key("", name))
+        spec = defined_spec(self._triggers.values(), crd) if crd is not None else None
+        present = self._defined.get(name)
+        if present is not None and present.spec == spec:
+            return
+        with self._starting:
+            if present is not None:
+                log.info("%s is not watched any more in version %s", present.spec, present.resource.version)
+                del self._defined[name]
+                present.end()
+            if spec is not None and not self._stop.is_set():
+                log.info("%s is watched in version %s, as its definition says", spec, spec.resource.version)
+                self._defined[name] = self._informer(spec, threading.Event())
+                self._defined[name].thread.start()
 
     def wait_synced(self, timeout: float) -> bool:
         """Returns whether every kind was listed within `timeout` seconds; kinds that are not served count as listed."""
         deadline = time.monotonic() + timeout
+        if self._patterns and not self._definitions.tried.wait(timeout):
+            return False
         return all(informer.synced.wait(max(0.0, deadline - time.monotonic())) for informer in self._informers)
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -188,7 +236,7 @@ class Watcher:
         with self._starting:
             informers = [*self._informers, self._definitions]
         for informer in informers:
-            informer.interrupt()
+            informer.end()
         for informer in informers:
             if informer.thread.is_alive():
                 informer.thread.join(max(0.0, deadline - time.monotonic()))
@@ -221,6 +269,8 @@ class _Informer:
         self.resource = spec.resource
         self.thread = threading.Thread(target=self._run, name=f"watch-{spec.resource.plural}", daemon=True)
         self.synced = threading.Event()
+        self.tried = threading.Event()
+        """Set when the first list has succeeded or failed."""
         self.spec = spec
         self._client = client
         self._on_change = on_change
@@ -269,6 +319,12 @@ class _Informer:
             with suppress(Exception):  # the watch may just have ended by itself
                 self._end()
 
+    def end(self) -> None:
+        """Ends the informer; its thread ends a moment later."""
+        self._stop.set()
+        self.tried.set()
+        self.interrupt()
+
     def _run(self) -> None:
         """Lists and watches until the informer is stopped."""
         while not self._stop.is_set():
@@ -289,6 +345,7 @@ class _Informer:
         if self._stop.is_set() or self._interrupted:
             return 0.0
         self._failures += 1
+        self.tried.set()
         pause = min(30.0, 0.1 * 2.0 ** min(self._failures, 20)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         if isinstance(error, Gone):
             log.info("watch of %s fell behind, listing again: %s", self.spec, error)
@@ -309,6 +366,7 @@ class _Informer:
         # Known objects are not reported as deleted: the kind may be served in another version and still have them.
         self._rounds.current().round.end(self.spec)
         self.synced.set()
+        self.tried.set()
         watched = self._on_not_served()
         pause = _UNDEFINED_PAUSE
         if self._defined or not watched:
@@ -340,6 +398,7 @@ class _Informer:
         if listing is not None:
             listing.round.end(self.spec)
         self.synced.set()
+        self.tried.set()
         if listing is not None:
             listing.round.wait(self._stop)
         return version

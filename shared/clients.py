@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from .kube import ApiError, Client, Key, NotServed, Object, Resource
 from .kube.crds import find_definition
 from .kube.discovery import Discovery
-from .kube.resources import BUILT_IN_GROUPS, conventional_plural, split_api_version
+from .kube.resources import BUILT_IN_GROUPS, conventional_plural, group_of
 
 if TYPE_CHECKING:
     from .components.bundles import BundleStore
@@ -184,7 +184,7 @@ class Clients:
         if not reference or not reference.get("kind") or not reference.get("name"):
             return LookupResult("unreferenced")
         kind, name = reference["kind"], reference["name"]
-        group = reference.get("apiGroup") or split_api_version(reference.get("apiVersion") or "")[0]
+        group = group_of(reference)
         if group in BUILT_IN_GROUPS:
             kind_of_group = f"{kind} of {group or 'the core group'}"
             refusal = f"a reference to a {kind_of_group} is not allowed: the kind is built into Kubernetes"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from .event import Change, Event, change_event
-from .kube.resources import Key, Object, Resource, deleting, dig, key_of
+from .kube.resources import Key, Object, Resource, conventional_plural, deleting, dig, key_of
 from .settings import Group
 
 log = logging.getLogger("capi-functions")
@@ -113,6 +113,49 @@ def _value(obj: Mapping[str, Any], path: str) -> Any:
 
 
 @dataclass(frozen=True)
+class DefinedKinds:
+    """Kinds that a function watches without naming them: CRDs of others define them.
+
+    Name and group of a kind decide whether an event is for the function, so that a Trigger can select it. The CRDs
+    decide which of these kinds are watched.
+
+    Attributes:
+        like: The watch of each kind; its `resource` stands for them all.
+        endings: The endings of the names of the kinds.
+        without_group: The API group whose kinds do not belong.
+        groups: The API groups that such kinds usually have, for the rights of event sources.
+        role_label: The label of ClusterRoles that grant the function what it needs of such kinds in other groups.
+        definition: Returns the kind that a CRD defines, in the version to watch; None if it does not belong.
+    """
+
+    like: Watch
+    endings: tuple[str, ...]
+    without_group: str
+    groups: tuple[str, ...]
+    role_label: str
+    definition: Callable[[Object], Resource | None]
+
+    def includes(self, group: str, kind: str) -> bool:
+        """Returns whether a kind of this name belongs."""
+        return kind.endswith(self.endings) and group != self.without_group
+
+    def may_define(self, crd: str) -> bool:
+        """Returns whether the CRD of this name may define such a kind. Saves reading the others, which can be large."""
+        plural, _, group = crd.partition(".")
+        plurals = tuple(conventional_plural(ending) for ending in self.endings)
+        return plural.endswith(plurals) and group != self.without_group
+
+    def defined(self, crd: Object) -> Resource | None:
+        """Returns the kind that a CRD defines, in the version to watch, if it belongs."""
+        found = self.definition(crd)
+        return found if found is not None and self.includes(found.group, found.kind) else None
+
+    def watch(self, resource: Resource) -> Watch:
+        """Returns the watch of one of the kinds."""
+        return replace(self.like, resource=resource)
+
+
+@dataclass(frozen=True)
 class Subscription:
     """A type of event that is not a change of an object: the reply of another function, or a timer.
 
@@ -172,6 +215,8 @@ class Triggers:
     """The memory limit of its pods."""
     local: bool = False
     """Whether it runs in local runs only, since it needs the machine that it runs on."""
+    defined_kinds: DefinedKinds | None = None
+    """The kinds that it watches without naming them. A kind in `watches` is not one of them."""
 
     def is_settled(self, primary: Object, event: Event) -> bool:
         """Returns whether a first sight of the primary object and the event's object shows that there is nothing to do.
@@ -199,7 +244,13 @@ class Triggers:
         for watch in self.watches:
             if watch.resource.kind == event.kind and watch.resource.group == event.group:
                 return watch
+        if self.defined_kinds is not None and self.defined_kinds.includes(event.group, event.kind):
+            return self.defined_kinds.like
         return None
+
+    def names(self, resource: Resource) -> bool:
+        """Returns whether the kind, in whatever version, is one of `watches`."""
+        return any((w.resource.group, w.resource.kind) == (resource.group, resource.kind) for w in self.watches)
 
     def key(self, event: Event) -> Key | None:
         """Returns the key of the primary object that an event is about; None if the event is not for this function."""

@@ -12,10 +12,10 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition
 from shared.api.core import core_state
-from shared.api.resources import KIND_CLUSTER
 from shared.clients import LookupResult
 from shared.event import Event
-from shared.kube import Object, dig, key_of, owner_reference
+from shared.kube import Object, Resource, dig, key_of, owner_reference
+from shared.kube.resources import conventional_plural, group_of, split_api_version
 
 from .decide import decide
 from .observe import Observed
@@ -31,28 +31,31 @@ def is_reconciled(cluster: Object, event: Event) -> bool:
     if event.object is None or event.change == "delete":
         return False
     now = datetime.now(UTC)
+    infrastructure, control_plane = cluster_api.infrastructure_ref(cluster), cluster_api.control_plane_ref(cluster)
     observed = Observed(
         cluster,
-        _shown(cluster, event) or _recorded(cluster, INFRASTRUCTURE, cluster_api.infrastructure_ref(cluster)),
-        _recorded(cluster, CONTROL_PLANE, cluster_api.control_plane_ref(cluster)),
+        _shown(infrastructure, event) or _recorded(cluster, INFRASTRUCTURE, infrastructure),
+        _shown(control_plane, event) or _recorded(cluster, CONTROL_PLANE, control_plane),
         failure=_NOT_READ,
         core=core_state(cluster, now),
     )
     return decide(observed, now).asks_for_nothing(cluster)
 
 
-def _shown(cluster: Object, event: Event) -> LookupResult | None:
-    """Returns the Cluster's infrastructure object if it is the one in the event."""
-    reference = cluster_api.infrastructure_ref(cluster) or {}
-    if event.kind != KIND_CLUSTER.kind or (reference.get("kind"), reference.get("name")) != (event.kind, event.name):
+def _shown(reference: Object | None, event: Event) -> LookupResult | None:
+    """Returns the referenced object if it is the one in the event."""
+    about = event.group, event.kind, event.name
+    if reference is None or (group_of(reference), reference["kind"], reference["name"]) != about:
         return None
-    return LookupResult("present", event.kind, event.object, KIND_CLUSTER)
+    group, version = split_api_version(event.api_version)
+    resource = Resource(group, version, event.kind, conventional_plural(event.kind))
+    return LookupResult("present", event.kind, event.object, resource)
 
 
 def _recorded(cluster: Object, role: Role, reference: Object | None) -> LookupResult:
     """Returns the referenced object as the Cluster's status records it, once it is ready and has nothing more to give.
 
-    Until then it is unknown: most kinds of such objects are not watched, so each event is a reason to read them.
+    Until then it is unknown: an event about another object is a reason to read it.
     """
     if reference is None:
         return LookupResult("unreferenced")

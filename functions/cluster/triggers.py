@@ -1,4 +1,4 @@
-"""The triggers of `cluster`: the Cluster, its infrastructure object, and the deletion of its ClusterAddon."""
+"""The triggers of `cluster`: the Cluster, the objects that it refers to, and the deletion of its ClusterAddon."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION, PAUSING
+from shared.api.contract import provider_kind
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
-from shared.triggers import READ_CRDS, Rule, Triggers, Watch, annotation, label
+from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
 
 from .reconciled import is_reconciled
 
@@ -26,6 +27,23 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
     return Key(key.namespace, (dig(obj, "metadata.labels") or {}).get(CLUSTER_NAME_LABEL) or key.name)
 
 
+GROUPS = ("infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io")
+"""The API groups of most providers."""
+
+REFERENCED = Watch(
+    KIND_CLUSTER,
+    key=owning_cluster,
+    fields=(
+        "spec.controlPlaneEndpoint",
+        "status",
+        "metadata.ownerReferences",
+        label(CLUSTER_NAME_LABEL),
+        "metadata.deletionTimestamp",
+    ),
+    needs_primary=True,
+)
+"""The watch of an object that a Cluster refers to."""
+
 TRIGGERS = Triggers(
     name="cluster",
     profiles=profiles.CLUSTERS,
@@ -40,26 +58,23 @@ TRIGGERS = Triggers(
                 annotation(OK_TO_DELETE_ANNOTATION),
             ),
         ),
-        Watch(
-            KIND_CLUSTER,
-            key=owning_cluster,
-            fields=(
-                "spec.controlPlaneEndpoint",
-                "status",
-                "metadata.ownerReferences",
-                label(CLUSTER_NAME_LABEL),
-                "metadata.deletionTimestamp",
-            ),
-            needs_primary=True,
-        ),
+        REFERENCED,
         Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",), needs_primary=True),
+    ),
+    # Infrastructure and control-plane objects, by the names that Cluster API's contracts require of their kinds.
+    defined_kinds=DefinedKinds(
+        REFERENCED,
+        endings=("Cluster", "ControlPlane"),
+        without_group=CLUSTER.group,
+        groups=GROUPS,
+        role_label="cluster.x-k8s.io/aggregate-to-manager",
+        definition=provider_kind,
     ),
     is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
-        # A Cluster may refer to objects of any provider; a provider with another group needs a rule of its own.
-        Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get", "list", "patch", "delete")),
-        Rule("controlplane.cluster.x-k8s.io", ("*",), ("get", "list", "patch", "delete")),
+        # A Cluster may refer to objects of any provider. One with another group has a ClusterRole with `role_label`.
+        *(Rule(group, ("*",), ("get", "list", "patch", "delete")) for group in GROUPS),
         Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("get", "list", "patch", "delete")),
         Rule(
             CLUSTER.group,

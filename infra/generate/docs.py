@@ -101,6 +101,10 @@ def _rows(declared: Mapping[str, Triggers]) -> Iterable[tuple[str, ...]]:
             resource = watch.resource
             kind = f"{resource.kind} ({resource.group})" if resource.group else resource.kind
             yield f"`{name}`", kind, _watched_fields(watch), ", ".join(watch.changes)
+        if kinds := triggers.defined_kinds:
+            named = " or ".join(f"`*{ending}`" for ending in kinds.endings)
+            kind = f"{named}, not of {kinds.without_group}, with a label of Cluster API's contract on the CRD"
+            yield f"`{name}`", kind, _watched_fields(kinds.like), ", ".join(kinds.like.changes)
         for subscription in triggers.subscriptions:
             yield f"`{name}`", f"`{subscription.type}`", "", ""
 

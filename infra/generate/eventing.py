@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from shared.event import OWN
 from shared.kube.resources import Object, Resource
-from shared.triggers import Subscription, Triggers, Watch
+from shared.triggers import DefinedKinds, Subscription, Triggers, Watch
 
 BROKER: Object = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "capi-functions"}
 """Reference to the Broker of all events."""
@@ -109,8 +109,12 @@ def sink_binding(name: str, namespace: str) -> Object:
 
 def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Object]:
     """Yields a Trigger for each kind or type of event that starts a function. `name` is that of its Service."""
+    kinds = triggers.defined_kinds
     for watch in triggers.watches:
-        yield _trigger(f"{name}-{watch.resource.kind.lower()}", name, namespace, watch_filters(watch))
+        if kinds is None or not kinds.includes(watch.resource.group, watch.resource.kind):
+            yield _trigger(f"{name}-{watch.resource.kind.lower()}", name, namespace, watch_filters(watch))
+    if kinds is not None:
+        yield _trigger(f"{name}-defined-kinds", name, namespace, defined_filters(kinds))
     for subscription in triggers.subscriptions:
         yield _trigger(f"{name}-{_tail(subscription)}", name, namespace, [{"exact": {"type": subscription.type}}])
 
@@ -125,8 +129,19 @@ def watch_filters(watch: Watch) -> list[Object]:
     group: Object = (
         {"prefix": {"apiversion": f"{resource.group}/"}} if resource.group else {"exact": {"apiversion": "v1"}}
     )
+    return [{"exact": {"kind": resource.kind}}, group, *_change_filters(watch)]
+
+
+def defined_filters(kinds: DefinedKinds) -> list[Object]:
+    """Returns the filters of a Trigger for kinds that a function does not name, as `DefinedKinds.includes` decides."""
+    endings: list[Object] = [{"suffix": {"kind": ending}} for ending in kinds.endings]
+    others: Object = {"not": {"prefix": {"apiversion": f"{kinds.without_group}/"}}}
+    return [{"any": endings}, others, *_change_filters(kinds.like)]
+
+
+def _change_filters(watch: Watch) -> list[Object]:
     changes: list[Object] = [{"suffix": {"type": f".{change}"}} for change in watch.changes]
-    return [{"exact": {"kind": resource.kind}}, group, {"prefix": {"type": CHANGES}}, {"any": changes}]
+    return [{"prefix": {"type": CHANGES}}, {"any": changes}]
 
 
 def _trigger(name: str, service: str, namespace: str, filters: list[Object]) -> Object:

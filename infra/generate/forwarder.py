@@ -42,8 +42,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 def rules(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the PolicyRules to watch what starts these functions, and definitions of kinds."""
-    watched = [watch.resource for triggers in declared.values() for watch in triggers.watches]
-    return rbac.merged(Rule(resource.group, (resource.plural,), rbac.READ) for resource in (*watched, CRD))
+    return rbac.merged([*rbac.watching(declared.values()), Rule(CRD.group, (CRD.plural,), rbac.READ)])
 
 
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:

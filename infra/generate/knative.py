@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -11,7 +11,7 @@ from infra import version
 from shared.event import PING
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
-from shared.triggers import Rule, Triggers, Watch
+from shared.triggers import Triggers, Watch
 
 from . import eventing, network, rbac, workloads
 from .files import Document, yaml_text
@@ -104,23 +104,26 @@ def _sources(declared: Mapping[str, Triggers]) -> Iterable[Document]:
 
 def source_rules(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the PolicyRules to watch what starts these functions."""
-    return rbac.merged(Rule(watch.resource.group, (watch.resource.plural,), rbac.READ) for watch in _watches(declared))
+    return rbac.merged(rbac.watching(declared.values()))
 
 
 def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the ApiServerSources of what starts these functions: one of objects, and one of references."""
-    split = {
-        mode: [watch for watch in _watches(declared) if watch.reference == (mode == "Reference")] for mode in MODES
-    }
+    """Returns the ApiServerSources of what starts these functions: one of objects, and one of references.
+
+    They lack the kinds that no function names: an adapter ends if a group is not served. `infra.cli.sources` adds them.
+    """
+    watches = [watch for triggers in declared.values() for watch in triggers.watches]
+    return sources_of(watches)
+
+
+def sources_of(watches: Sequence[Watch]) -> list[Object]:
+    """Returns the ApiServerSources of these watches."""
+    split = {mode: [watch for watch in watches if watch.reference == (mode == "Reference")] for mode in MODES}
     return [
         eventing.api_server_source(name, NAMESPACE, SOURCES, split[mode], mode)
         for mode, name in MODES.items()
         if split[mode]
     ]
-
-
-def _watches(declared: Mapping[str, Triggers]) -> list[Watch]:
-    return [watch for triggers in declared.values() for watch in triggers.watches]
 
 
 def _function(function: str, triggers: Triggers) -> Iterable[Document]:
@@ -138,6 +141,9 @@ def _objects(function: str, triggers: Triggers) -> Iterable[Object]:
     if allowed := rbac.rules(triggers):
         yield rbac.cluster_role(role, allowed)
         yield rbac.cluster_role_binding(role, name, NAMESPACE)
+    if kinds := triggers.defined_kinds:
+        yield rbac.aggregated_role(f"{role}-providers", kinds.role_label)
+        yield rbac.cluster_role_binding(f"{role}-providers", name, NAMESPACE)
     yield workloads.deployment(triggers, name, NAMESPACE)
     yield workloads.service(name, NAMESPACE)
     yield from eventing.triggers_of(triggers, name, NAMESPACE)

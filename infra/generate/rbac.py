@@ -42,6 +42,16 @@ def merged(wanted: Iterable[Rule]) -> list[Object]:
     ]
 
 
+def watching(functions: Iterable[Triggers]) -> list[Rule]:
+    """Returns the rules to watch what starts these functions."""
+    found = []
+    for triggers in functions:
+        found += [Rule(watch.resource.group, (watch.resource.plural,), READ) for watch in triggers.watches]
+        if triggers.defined_kinds is not None:
+            found += [Rule(group, ("*",), READ) for group in triggers.defined_kinds.groups]
+    return found
+
+
 def account(name: str, namespace: str) -> Object:
     """Returns a ServiceAccount."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
@@ -50,6 +60,13 @@ def account(name: str, namespace: str) -> Object:
 def cluster_role(name: str, allowed: list[Object]) -> Object:
     """Returns a ClusterRole with these PolicyRules."""
     return {"apiVersion": f"{_API}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": allowed}
+
+
+def aggregated_role(name: str, label: str) -> Object:
+    """Returns a ClusterRole with the rules of all that have a label with the value `true`."""
+    role = cluster_role(name, []) | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}}
+    del role["rules"]  # Kubernetes sets them
+    return role
 
 
 def cluster_role_binding(role: str, service_account: str, namespace: str) -> Object:

@@ -86,6 +86,11 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     return group, version
 
 
+def group_of(reference: Mapping[str, Any]) -> str:
+    """Returns the API group of a reference with apiGroup or apiVersion."""
+    return reference.get("apiGroup") or split_api_version(reference.get("apiVersion") or "")[0]
+
+
 def conventional_plural(kind: str) -> str:
     """Returns the plural that Cluster API and Knative derive from a kind by English rules, without discovery."""
     word = kind.lower()

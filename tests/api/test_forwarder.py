@@ -27,11 +27,11 @@ from infra import local_control_plane
 from shared.api.provider import IPAM
 from shared.api.resources import CLUSTER
 from shared.event import Event
-from shared.kube import Client, Key, Object, Resource, connect, dig, key_of
+from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
 from shared.kube.client import METADATA_LIST
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
-from tests.support import processes
+from tests.support import objects, processes
 from tests.support.event_receiver import EventReceiver
 from tests.support.until import until
 
@@ -326,6 +326,60 @@ def test_kind_that_is_defined_later_is_watched(
         recorder.waits_for("delete", "w")
     assert len([record for record in caplog.records if "not served" in record.message]) <= 2
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(management: Client, namespace: str) -> None:
+    """An infrastructure kind of its own group: defined while the watcher runs, in two versions, and deleted in use."""
+    recorder = ChangeRecorder()
+    group, name = "example.dev", "cloudclusters.example.dev"
+    names = {
+        "plural": "cloudclusters",
+        "singular": "cloudcluster",
+        "kind": "CloudCluster",
+        "listKind": "CloudClusterList",
+    }
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": v, "served": True, "storage": v == "v1", "schema": schema} for v in ("v1", "v2")]
+    definition = {
+        "apiVersion": CRD.api_version,
+        "kind": CRD.kind,
+        "metadata": {"name": name, "labels": {"cluster.x-k8s.io/v1beta1": "v1"}},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": versions},
+    }
+    kind = Resource(group, "v1", "CloudCluster", "cloudclusters")
+
+    def versions_seen(change: str, cloud: str) -> list[str]:
+        return [event.api_version for event, _ in recorder.events if (event.change, event.name) == (change, cloud)]
+
+    def created(cloud: str) -> bool:
+        try:
+            management.apply(kind, objects.manifest(kind, cloud, namespace), manager="test")
+        except ApiError:
+            return False
+        return True
+
+    def report(cloud: str) -> None:
+        management.patch(kind, Key(namespace, cloud), {"status": {"ready": True}})
+
+    with watching(management, {"cluster": catalog.triggers()["cluster"]}, recorder):
+        for _ in range(2):  # the second time after its deletion
+            management.create(CRD, definition)
+            try:
+                until(lambda: created("first"))
+                recorder.waits_for("add", "first")
+                report("first")
+                recorder.waits_for("update", "first")
+                assert set(versions_seen("update", "first")) == {"example.dev/v1"}
+                # The provider's next version follows another contract, in another version of the kind.
+                labels = {"cluster.x-k8s.io/v1beta2": "v2"}
+                management.patch(CRD, Key("", name), {"metadata": {"labels": labels}})
+                until(lambda: created("second"))
+                until(lambda: "example.dev/v2" in versions_seen("add", "second"))
+            finally:
+                management.delete(CRD, Key("", name))
+                until(lambda: management.find(CRD, Key("", name)) is None)
+            recorder.waits_for("delete", "first")
+            recorder.events.clear()
 
 
 def _created(client: Client, obj: Object) -> bool:

@@ -314,6 +314,8 @@ def test_overlay_of_profiles_has_their_functions_only(profiles: tuple[str, ...],
 
     watches = [watch for each in declared.values() for watch in each.watches]
     kinds = {(watch.resource.group, watch.resource.plural) for watch in watches}
+    defined = [each.defined_kinds for each in declared.values() if each.defined_kinds is not None]
+    kinds |= {(group, "*") for each in defined for group in each.groups}
     readable = {
         (group, plural)
         for rule in named["ClusterRole", reader]["rules"]

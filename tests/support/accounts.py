@@ -101,7 +101,7 @@ def _client(kubeconfig: Path, token: str) -> Client:
 def _await_all(client: Client, manifest: Path) -> None:
     """Waits until the authorizer knows all rules of a manifest."""
     for role in (obj for obj in yaml.safe_load_all(manifest.read_text()) if obj and obj["kind"] == "ClusterRole"):
-        for rule in role["rules"]:
+        for rule in role.get("rules", []):
             _await(client, rule["apiGroups"][0], rule["resources"][0], rule["verbs"][0])
 
 

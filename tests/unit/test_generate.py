@@ -131,6 +131,8 @@ def passes(filters: Any, attributes: dict[str, str]) -> bool:
         ((dialect, wanted),) = one.items()
         if dialect == "any":
             return any(holds(nested) for nested in wanted)
+        if dialect == "not":
+            return not holds(wanted)
         tests: dict[str, Callable[[str, str], bool]]
         tests = {"exact": operator.eq, "prefix": str.startswith, "suffix": str.endswith}
         return all(name in attributes and tests[dialect](attributes[name], value) for name, value in wanted.items())
@@ -151,6 +153,9 @@ def passes(filters: Any, attributes: dict[str, str]) -> bool:
         ("example.dev/v1", "Secret"),
         ("clusterstack.x-k8s.io/v1alpha1", "ClusterAddon"),
         ("infrastructure.cluster-k8s.io/v1alpha1", "KINDCluster"),
+        ("infrastructure.cluster.x-k8s.io/v1beta1", "DockerCluster"),
+        ("infrastructure.cluster.x-k8s.io/v1beta1", "DockerMachine"),
+        ("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlane"),
     ],
 )
 def test_trigger_passes_the_events_that_the_declaration_accepts(

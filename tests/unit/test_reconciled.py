@@ -227,8 +227,10 @@ def cluster_cases() -> Iterator[Case]:
         ):
             decision = cluster_decide.decide(read_cluster(found, infrastructure, control_plane), NOW)
             of_infrastructure = events(KIND_CLUSTER, infrastructure.object) if infrastructure.object else ()
+            of_control_plane = events(CONTROL_PLANE_KIND, control_plane.object) if control_plane.object else ()
             other = merged(referenced(KIND_CLUSTER, "True", DONE).object, {"metadata": {"name": "other"}})
-            for event in (*events(CLUSTER, found), *of_infrastructure, *events(KIND_CLUSTER, other)):
+            of_objects = (*of_infrastructure, *of_control_plane, *events(KIND_CLUSTER, other))
+            for event in (*events(CLUSTER, found), *of_objects):
                 yield Case(found, event, decision)
 
 
