@@ -21,7 +21,7 @@ from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..api.conditions import get_condition
 from ..clients import Clients
-from ..effects import Create, Effect, Patch, Results, latest, perform, would_change
+from ..effects import MANAGER, Create, Effect, Patch, Results, latest, perform, would_change
 from ..event import Event
 from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
 from ..redaction import redact, redact_status
@@ -159,15 +159,17 @@ class Function(Generic[O]):
     def _assumed(self, event: Event, brought: Object | None) -> _Assumed | None:
         """Returns the primary object to decide on without a read; None if it must be read.
 
-        The object of an `add` event is taken for current, and a new one for one without objects of its own. It need not
-        be: after a restart of its source an event is about any object. The guards of the first write see to that.
+        An object that is new or that another program has changed is taken for current, and a new one for one without
+        objects of its own. It need not be: events may be late, and after a restart of their source are about any
+        object. The guards of the first write see to that. After a write of our own another one often follows before its
+        event arrives: such an object is read, as a conflict costs more than that.
         """
-        if event.change != "add" or event.resync:
+        if event.resync or (event.change == "update" and not _is_of_another(brought or {})):
             return None
         if brought is not None:
             return _Assumed(brought)
         watch = self.triggers.watch(event)
-        is_new = event.object is not None and not event.object.get("status")
+        is_new = event.change == "add" and event.object is not None and not event.object.get("status")
         return _Assumed(None) if is_new and watch is not None and watch.creates_primary else None
 
     def _is_reconciled(self, primary: Object, event: Event) -> bool:
@@ -282,6 +284,14 @@ def _brought(event: Event, resource: Resource, key: Key) -> Object | None:
     is_primary = event.change in ("add", "update") and obj is not None and event.key == key
     version = (event.api_version, event.kind) == (resource.api_version, resource.kind)
     return obj if is_primary and version and dig(obj, "metadata.resourceVersion") else None
+
+
+def _is_of_another(obj: Object) -> bool:
+    """Returns whether another program wrote the object last, as its managed fields say; False in doubt."""
+    managers: dict[str, set[str]] = {}
+    for entry in dig(obj, "metadata.managedFields", []):
+        managers.setdefault(entry.get("time") or "", set()).add(entry.get("manager") or "")
+    return bool(managers) and MANAGER not in managers[max(managers)]
 
 
 def _may_stand(decision: Decision, primary: Object | None) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
-from shared.effects import Create, Patch, Results
+from shared.effects import MANAGER, Create, Patch, Results
 from shared.event import Change, Event, change_event
 from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unauthorized, Unavailable, dig, key_of
 from shared.runtime import Decision, Function, Request
@@ -274,19 +274,27 @@ def test_resync_and_reference_read_a_reconciled_object(clients: Clients, managem
     assert cost(clients, LABELS, reference) == (1, "already reconciled")
 
 
-def test_unreconciled_object_of_an_update_is_read_once(clients: Clients, primary: Object) -> None:
-    assert cost(clients, LABELS, change_event(primary, "update", source="/test")) == (2, "labelled")
+def changed(primary: Object, change: Change, *managers: str) -> Event:
+    """Returns the event of a change; `managers` wrote the object one after the other, by default a user did."""
+    writes = [
+        {"manager": manager, "time": f"2026-01-01T00:00:0{second}Z"}
+        for second, manager in enumerate(managers or [MANAGER, "kubectl"])
+    ]
+    metadata = {**primary["metadata"], "managedFields": writes}
+    return change_event({**primary, "metadata": metadata}, change, source="/test")
 
 
-def test_outdated_update_writes_nothing(clients: Clients, management: Client, primary: Object) -> None:
-    relabel(management, primary, "1")
-    event = change_event(primary, "update", source="/test")
-    assert cost(clients, LABELS, event) == (1, "already reconciled")
-
-
-def test_new_object_needs_no_read_before_a_guarded_write(clients: Clients, management: Client, primary: Object) -> None:
-    assert cost(clients, LABELS, change_event(primary, "add", source="/test")) == (1, "labelled")
+@pytest.mark.parametrize("change", ["add", "update"])
+def test_object_needs_no_read_before_a_guarded_write(
+    clients: Clients, management: Client, primary: Object, change: Change
+) -> None:
+    assert cost(clients, LABELS, changed(primary, change)) == (1, "labelled")
     assert labelled(management.get(KIND_CLUSTER, key_of(primary)))
+
+
+def test_object_is_read_after_a_write_of_our_own(clients: Clients, primary: Object) -> None:
+    """Another write may have followed: what was observed and decided on this object would be for nothing."""
+    assert cost(clients, LABELS, changed(primary, "update", "kubectl", MANAGER)) == (2, "labelled")
 
 
 @pytest.mark.parametrize("seconds", [30.0, None])
@@ -307,17 +315,23 @@ def test_new_object_is_read_before_an_event_is_recorded(clients: Clients, manage
     assert cost(clients, tested, change_event(primary, "add", source="/test")) == (1, "")
 
 
+@pytest.mark.parametrize("change", ["add", "update"])
 @pytest.mark.parametrize(("value", "expected"), [("1", (2, "already reconciled")), ("other", (3, "labelled"))])
-def test_outdated_new_object_is_read_after_a_conflict(
-    clients: Clients, management: Client, primary: Object, value: str, expected: tuple[int, str]
+def test_outdated_object_is_read_after_a_conflict(
+    clients: Clients, management: Client, primary: Object, change: Change, value: str, expected: tuple[int, str]
 ) -> None:
-    relabel(management, primary, value)
-    assert cost(clients, LABELS, change_event(primary, "add", source="/test")) == expected
+    version = relabel(management, primary, value)["metadata"]["resourceVersion"]
+    assert cost(clients, LABELS, changed(primary, change)) == expected
+    written = management.get(KIND_CLUSTER, key_of(primary))["metadata"]["resourceVersion"] != version
+    assert written == (expected[1] == "labelled")
 
 
-def test_deleted_new_object_is_not_written(clients: Clients, management: Client, primary: Object) -> None:
+@pytest.mark.parametrize("change", ["add", "update"])
+def test_deleted_object_is_not_written(
+    clients: Clients, management: Client, primary: Object, change: Change
+) -> None:
     management.delete(KIND_CLUSTER, key_of(primary))
-    assert cost(clients, LABELS, change_event(primary, "add", source="/test")) == (2, "")
+    assert cost(clients, LABELS, changed(primary, change)) == (2, "")
 
 
 def test_new_object_is_read_before_a_write_that_nothing_guards(
