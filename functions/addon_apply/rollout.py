@@ -52,7 +52,8 @@ def report_applied(
     target = context.target
     builder.set_true("HelmChartApplied")
     message = f"{context}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
-    if outcome.written or outcome.pruned or not context.is_drift_check:
+    if context.is_drift_check and (outcome.written or outcome.pruned):
+        # Of a release the condition and the history say that it was applied; of a repair nothing else does.
         builder.add_event("AddonsApplied", message)
     fields: Object = {
         "digest": target.digest,

@@ -230,8 +230,9 @@ def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
 @pytest.mark.parametrize(
     ("addon", "outcome", "reasons"),
     [
-        (an_addon(), RolloutOutcome(written=[entry_of_a()]), ["AddonsApplied"]),
+        (an_addon(), RolloutOutcome(written=[entry_of_a()]), []),
         (applied_before(), RolloutOutcome(), []),
+        (applied_before(), RolloutOutcome(pruned=[entry_of_a()]), ["AddonsApplied"]),
         (
             applied_before(),
             RolloutOutcome(written=[entry_of_a()], drift=[Drift(entry_of_a())]),
@@ -239,7 +240,7 @@ def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
         ),
     ],
 )
-def test_rollout_records_events_for_changes_only(addon: Object, outcome: RolloutOutcome, reasons: list[str]) -> None:
+def test_rollout_records_events_of_repairs_only(addon: Object, outcome: RolloutOutcome, reasons: list[str]) -> None:
     decision = reported(a_release(addon, inventory=[entry_of_a()]), {Rollout: outcome})
     assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (reasons, None)
     assert decision.status is not None
@@ -252,7 +253,7 @@ def test_history_lists_stored_manifests_only(kept: tuple[str, ...], reasons: lis
     saved = manifest_history.SavedManifests(frozenset(kept), "" if kept else "too large")
     decision = reported(a_release(), {Rollout: RolloutOutcome(), manifest_history.SaveManifest: saved})
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
-    assert [event.reason for event in decision.kubernetes_events] == ["AddonsApplied", *reasons]
+    assert [event.reason for event in decision.kubernetes_events] == reasons
 
 
 def test_reported_drift_is_in_the_status() -> None:
