@@ -1,6 +1,7 @@
-"""The triggers of `cluster_stack`: its ClusterStack, the releases that it owns, and Clusters that stop using one.
+"""The triggers of `cluster_stack`: its ClusterStack, and the releases that it owns.
 
-A Cluster is mapped to the release of its class, since it does not refer to the ClusterStack of its class.
+Clusters are not among them: a Cluster does not refer to the ClusterStack of its class. Whether one still uses a release
+is looked at whenever the source is read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from shared import profiles
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.kube import Key, dig, key_of, owners
-from shared.releases.usage import release_of
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import ANNOTATIONS, READ_CRDS, SPEC, Rule, Triggers, Watch
 
@@ -52,12 +52,6 @@ TRIGGERS = Triggers(
             fields=("status", "metadata.deletionTimestamp"),
             changes=("update", "delete"),
             needs_primary=True,
-        ),
-        Watch(
-            CLUSTER,
-            key=release_of,
-            fields=("spec.topology.class", "spec.topology.classNamespace", "spec.topology.classRef"),
-            changes=("update", "delete"),
         ),
     ),
     is_reconciled=is_reconciled,

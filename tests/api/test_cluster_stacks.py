@@ -119,14 +119,12 @@ def test_used_release_stays_until_its_last_cluster_leaves(stacks: Stacks, elsewh
     if elsewhere:
         stacks.client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where}})
     reference = {"name": f"{STACK}-v0-sha.aaa"} | ({"namespace": stacks.namespace} if elsewhere else {})
-    cluster = stacks.apply(CLUSTER, "demo", where, spec={"topology": {"classRef": reference}})
+    stacks.apply(CLUSTER, "demo", where, spec={"topology": {"classRef": reference}})
     stacks.publish("v1-sha.bbb", class_templates=classes("v1-sha.bbb"))
     stacks.settle()
     assert stacks.names(CLUSTER_STACK_RELEASE) == [f"{STACK}-v0-sha-aaa", f"{STACK}-v1-sha-bbb"]
     assert stacks.get(CLUSTER_STACK, "stack")["status"]["usableVersions"] == "v0-sha.aaa, v1-sha.bbb"
     stacks.client.delete(CLUSTER, Key(where, "demo"))
-    answer = stacks.call("cluster_stack", change_event(cluster, "delete", source="/test"))
-    assert (answer.status, answer.retry_after) == (204, None)
     stacks.settle()
     assert stacks.names(CLASS) == [f"{STACK}-v1-sha.bbb"]
 
@@ -152,8 +150,8 @@ def test_old_release_is_deleted_when_its_cluster_moves_to_the_new_one(stacks: St
     stacks.publish("v2")
     stacks.settle()
     assert stacks.names(CLASS) == [f"{STACK}-v1", f"{STACK}-v2"]
-    moved = stacks.cluster(f"{STACK}-v2")
-    stacks.call("cluster_stack", change_event(moved, "update", source="/test"))
+    stacks.cluster(f"{STACK}-v2")
+    stacks.look_at_stack()
     assert dig(stacks.find(CLUSTER_STACK_RELEASE, f"{STACK}-v1") or {}, "metadata.deletionTimestamp")
     stacks.settle()
     assert stacks.names(CLASS) == [f"{STACK}-v2"]

@@ -52,10 +52,10 @@ def test_stack_lifecycle_driven_by_events(forwarded: Stacks, monkeypatch: pytest
     stacks.cluster(f"{STACK}-v1")
     stacks.publish("v2")
     stacks.until(usable("v1, v2"), "the second release, found by asking again")
-    monkeypatch.setenv("RELEASE_POLL_SECONDS", "3600")
     stacks.until(lambda: stacks.names(CLASS) == [f"{STACK}-v1", f"{STACK}-v2"], "both classes")
     stacks.cluster(f"{STACK}-v2")
     stacks.until(lambda: stacks.names(CLASS) == [f"{STACK}-v2"], "the first class to go, for its Cluster has moved")
+    monkeypatch.setenv("RELEASE_POLL_SECONDS", "3600")
     stacks.delete(CLUSTER_STACK, "stack")
     stacks.until(
         lambda: "ClusterClassInUse" in str(dig(stacks.find(CLUSTER_STACK_RELEASE, f"{STACK}-v2"), "status")),

@@ -71,5 +71,5 @@ def test_neither_own_writes_of_a_roll_out_nor_a_restart_start_a_function_that_is
     assert deliveries.seen <= ROLL_OUT
     with deliveries.forwarding() as forwarder:
         assert forwarder.drain(60, quiet=1.0)
-    # The Cluster is not provisioned: `cluster` waits for its topology. `cluster_stack` is asked about its class.
-    assert deliveries.seen <= {"cluster Cluster add", "cluster_stack Cluster update"}
+    # The Cluster is not provisioned: `cluster` waits for its topology.
+    assert deliveries.seen <= {"cluster Cluster add"}

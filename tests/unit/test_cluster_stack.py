@@ -15,6 +15,7 @@ from functions.cluster_stack.provider import CloneTemplate, ProviderTemplate, re
 from functions.cluster_stack.selection import Selection, select, sort_tags
 from functions.cluster_stack.triggers import TRIGGERS, stack_of
 from functions.cluster_stack.writes import Attempt
+from functions.cluster_stack_release.triggers import TRIGGERS as RELEASE_TRIGGERS
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import LookupResult
@@ -447,14 +448,17 @@ def test_release_maps_to_its_owner() -> None:
     assert stack_of(release("v1", ownerReferences=[owner | {"apiVersion": "other/v1"}])) is None
 
 
-def test_cluster_event_maps_to_the_release_of_its_class() -> None:
+def test_cluster_starts_the_release_of_its_class() -> None:
+    """Its deletion ends the wait of a deleted release; the stack looks for users itself."""
     obj: Object = {
         "apiVersion": CLUSTER.api_version,
         "kind": "Cluster",
         "metadata": {"namespace": "ns", "name": "c"},
         "spec": {"topology": {"class": F + "v0-sha.abc"}},
     }
-    assert TRIGGERS.key(change_event(obj, "delete", source="/test")) == Key("ns", F + "v0-sha-abc")
+    deleted = change_event(obj, "delete", source="/test")
+    assert RELEASE_TRIGGERS.key(deleted) == Key("ns", F + "v0-sha-abc")
+    assert TRIGGERS.key(deleted) is None
 
 
 def test_misconfigured_source_drops_the_condition_of_the_previous_one() -> None:

@@ -129,13 +129,6 @@ INFRA = {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": "inf
         ),
         pytest.param(STACKS, obj(CLUSTER_STACK_RELEASE), None, id="a release without owner"),
         pytest.param(
-            STACKS,
-            obj(CLUSTER, spec={"topology": CLASS}),
-            Key("ns", "docker-ferrol-1-27-v1"),
-            id="the release of a class",
-        ),
-        pytest.param(STACKS, obj(CLUSTER, spec={"topology": {"class": "other"}}), None, id="a class of no stack"),
-        pytest.param(
             KIND_CLUSTERS, obj(CLUSTER, spec={"infrastructureRef": INFRA}), Key("ns", "infra"), id="its KINDCluster"
         ),
         pytest.param(
