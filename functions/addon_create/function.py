@@ -6,19 +6,24 @@ Its primary object is the ClusterAddon, which exists for most events: then the f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Create
+from shared.event import Event
 from shared.kube import Key, Object, deleting, owner_reference
 from shared.releases.events import request_release
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision, Function, Request
 
 from .triggers import TRIGGERS
+
+NEW = timedelta(seconds=10)
+"""The age of a Cluster up to which the event of its creation is as good as a read. No event can be older than its
+object, so such an event is hardly older than the answer to a slow request."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,24 @@ class Observed:
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the Cluster for which the ClusterAddon is missing."""
+    """Reads the Cluster for which the ClusterAddon is missing, unless it was created moments ago."""
     key, addon = request.key, request.primary
     if addon is not None or not key.name.startswith(ADDON_PREFIX):
         return Observed(key, addon)
-    cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(ADDON_PREFIX)))
+    cluster = new_cluster(request.event, datetime.now(UTC))
+    if cluster is None:
+        cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(ADDON_PREFIX)))
     return Observed(key, None, cluster)
+
+
+def new_cluster(event: Event, now: datetime) -> Object | None:
+    """Returns the Cluster in the event of its creation; None if that was not just now, so that it has to be read."""
+    cluster = event.object
+    is_cluster = (event.api_version, event.kind) == (CLUSTER.api_version, CLUSTER.kind)
+    if cluster is None or not is_cluster or event.change != "add" or event.resync:
+        return None
+    created = cluster_api.created_at(cluster)
+    return cluster if created is not None and timedelta(0) <= now - created <= NEW else None
 
 
 def decide(observed: Observed, _now: datetime) -> Decision:

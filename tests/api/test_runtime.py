@@ -327,9 +327,7 @@ def test_outdated_object_is_read_after_a_conflict(
 
 
 @pytest.mark.parametrize("change", ["add", "update"])
-def test_deleted_object_is_not_written(
-    clients: Clients, management: Client, primary: Object, change: Change
-) -> None:
+def test_deleted_object_is_not_written(clients: Clients, management: Client, primary: Object, change: Change) -> None:
     management.delete(KIND_CLUSTER, key_of(primary))
     assert cost(clients, LABELS, changed(primary, change)) == (2, "")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from functions.addon_create.function import Observed, decide
+from functions.addon_create.function import NEW, Observed, decide, new_cluster
+from shared.api.conditions import rfc3339
 from shared.effects import Create
+from shared.event import Event, change_event
 from shared.kube import Key, Object
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,3 +80,32 @@ def test_release_is_requested_at_once(topology: Object, namespace: str) -> None:
 def test_cluster_gets_no_addon(found: Object | None) -> None:
     decision = decide(Observed(KEY, None, found), NOW)
     assert (decision.effects, decision.reply, decision.status) == ((), None, None)
+
+
+CREATED = change_event(cluster({"creationTimestamp": rfc3339(NOW)}), "add", source="/test")
+
+
+@pytest.mark.parametrize(
+    ("event", "age", "is_new"),
+    [
+        pytest.param(CREATED, timedelta(0), True, id="in the same second"),
+        pytest.param(CREATED, NEW, True, id="moments ago"),
+        pytest.param(CREATED, NEW + timedelta(seconds=1), False, id="it may have changed since"),
+        pytest.param(CREATED, timedelta(seconds=-1), False, id="our clock is slow, so its age is not known"),
+        pytest.param(replace(CREATED, type=CREATED.type.replace("add", "update")), timedelta(0), False, id="changed"),
+        pytest.param(replace(CREATED, resync=True), timedelta(0), False, id="delivered again"),
+        pytest.param(replace(CREATED, api_version="cluster.x-k8s.io/v1beta1"), timedelta(0), False, id="other version"),
+        pytest.param(
+            change_event(CREATED.as_object, "add", source="/test", reference=True), timedelta(0), False, id="reference"
+        ),
+        pytest.param(change_event(cluster(), "add", source="/test"), timedelta(0), False, id="no time of creation"),
+        pytest.param(
+            change_event({**CREATED.as_object, "kind": "ClusterAddon"}, "add", source="/test"),
+            timedelta(0),
+            False,
+            id="another kind",
+        ),
+    ],
+)
+def test_only_an_event_of_a_new_cluster_is_as_good_as_a_read(event: Event, age: timedelta, is_new: bool) -> None:
+    assert new_cluster(event, NOW + age) == (event.object if is_new else None)
