@@ -21,9 +21,9 @@ from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 from ..api.conditions import get_condition
 from ..clients import Clients
-from ..effects import MANAGER, Create, Effect, Patch, Results, latest, perform, would_change
+from ..effects import Create, Effect, Patch, Results, latest, perform, would_change
 from ..event import Event
-from ..kube import ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
+from ..kube import MANAGER, ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
 from ..redaction import redact, redact_status
 from ..storage import StorageUnavailable
 from ..triggers import Triggers

@@ -10,9 +10,21 @@ import pytest
 
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
-from shared.effects import MANAGER, Create, Patch, Results
+from shared.effects import Create, Patch, Results
 from shared.event import Change, Event, change_event
-from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, Unauthorized, Unavailable, dig, key_of
+from shared.kube import (
+    MANAGER,
+    ApiError,
+    Client,
+    Conflict,
+    Key,
+    Object,
+    Resource,
+    Unauthorized,
+    Unavailable,
+    dig,
+    key_of,
+)
 from shared.runtime import Decision, Function, Request
 from shared.runtime.recorder import KubernetesEvent
 from shared.triggers import Triggers, Watch
