@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from infra import version
 
-from . import clusters, local, planes, recordings, release, run
+from . import clusters, local, planes, recordings, release, run, sources
 from .bench import commands as bench
 from .output import out
 from .provider import commands as provider
@@ -62,6 +62,7 @@ app.command()(clusters.render)
 recordings.register(app)
 app.command()(doctor)
 clusters.register(app)
+sources.register(app)
 app.add_typer(planes.app)
 app.add_typer(release.app)
 app.add_typer(provider.app)

@@ -11,7 +11,7 @@ from infra import version
 from shared.event import PING
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
-from shared.triggers import Triggers, Watch
+from shared.triggers import Rule, Triggers, Watch
 
 from . import eventing, network, rbac, workloads
 from .files import Document, yaml_text
@@ -114,6 +114,13 @@ def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
     """
     watches = [watch for triggers in declared.values() for watch in triggers.watches]
     return sources_of(watches)
+
+
+def source_role(watches: Sequence[Watch]) -> Object:
+    """Returns the ClusterRole of ApiServerSources of these watches."""
+    return rbac.cluster_role(
+        SOURCES, rbac.merged(Rule(watch.resource.group, (watch.resource.plural,), rbac.READ) for watch in watches)
+    )
 
 
 def sources_of(watches: Sequence[Watch]) -> list[Object]:

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
+from typer.testing import CliRunner, Result
 
 from functions import catalog
+from infra.cli.main import app
 from infra.local_control_plane import kubeconfig, remove, start
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import CORE
@@ -24,6 +26,7 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.connect import from_kubeconfig
 from shared.kube.resources import conventional_plural, split_api_version
+from tests.support.until import until
 
 PROJECT = Path(__file__).parents[2]
 MANIFESTS = PROJECT / "infra/knative"
@@ -70,17 +73,23 @@ def install(client: Client, definitions: list[Object]) -> None:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """An API server with our CRDs and the namespace `team`."""
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an API server."""
     directory = tmp_path_factory.mktemp("manifests") / "plane"
     start(directory, owner=os.getpid())
-    connected = from_kubeconfig(str(kubeconfig(directory)))
+    yield kubeconfig(directory)
+    remove(directory)
+
+
+@pytest.fixture(scope="module")
+def client(server: Path) -> Iterator[Client]:
+    """Connected to the API server with our CRDs and the namespace `team`."""
+    connected = from_kubeconfig(str(server))
     crds = sorted((PROJECT / "infra/crds").glob("*.yaml"))
     install(connected, [crd for path in crds for crd in documents(path) if crd["kind"] == CRD.kind])
     apply(connected, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     yield connected
     connected.close()
-    remove(directory)
 
 
 @pytest.fixture(scope="module")
@@ -335,6 +344,41 @@ def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative
     install(client, knative)
     for obj in manifests():
         apply(client, obj)
+
+
+def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
+    client: Client, knative: list[Object], server: Path
+) -> None:
+    def sources(*options: str) -> Result:
+        return CliRunner().invoke(app, ["sources", "--profile", "standalone", "--kubeconfig", str(server), *options])
+
+    install(client, knative)
+    for obj in manifests():
+        if obj["kind"] in ("Namespace", "ApiServerSource"):
+            apply(client, obj)
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    cloud = {
+        "apiVersion": CRD.api_version,
+        "kind": CRD.kind,
+        "metadata": {"name": "cloudclusters.example.dev", "labels": {"cluster.x-k8s.io/v1beta2": "v1alpha2"}},
+        "spec": {
+            "group": "example.dev",
+            "scope": "Namespaced",
+            "names": {"kind": "CloudCluster", "plural": "cloudclusters"},
+            "versions": [{"name": "v1alpha2", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    install(client, [cloud])
+    checked = sources("--check")
+    assert (checked.exit_code, checked.stderr) == (3, "")
+    assert "resources: CloudCluster.example.dev is missing, should be v1alpha2\n" in checked.stdout
+    for obj in yaml.safe_load_all(sources().stdout):
+        apply(client, obj)
+    assert (sources("--check").exit_code, sources("--check").stdout) == (0, "")
+
+    client.delete(CRD, Key("", "cloudclusters.example.dev"))
+    until(lambda: client.find(CRD, Key("", "cloudclusters.example.dev")) is None)
+    assert sources("--check").stdout == "resources: CloudCluster.example.dev is not served\n"
 
 
 def unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:

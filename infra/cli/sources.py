@@ -1,0 +1,149 @@
+"""The command `sources`: the ApiServerSources for what a management cluster serves now.
+
+The generated ones name the kinds that functions name. Which kinds of infrastructure and control-plane objects there are
+is known in a cluster only; and an adapter ends if the group of a kind is not served, so that no function gets events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shared.kube import Client, Key, Object, Resource, dig
+from shared.triggers import Triggers, Watch
+
+from .connection import management
+from .failures import Failure, failures
+from .options import Context, Kubeconfig, Profile, RunDir
+from .output import err, out
+
+if TYPE_CHECKING:
+    from shared.kube.discovery import Discovery
+
+MISSING = 3
+"""The exit code if the installed sources differ, as for a plan that would change something."""
+
+_SOURCE = Resource("sources.knative.dev", "v1", "ApiServerSource", "apiserversources")
+
+
+def sources(
+    profile: Profile = "",
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Print how the installed sources differ instead; exit code 3 if they do."),
+    ] = False,
+    directory: RunDir = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+) -> None:
+    """Print Knative's event sources with all kinds that start functions and that the cluster serves.
+
+    Apply the output with kubectl to watch the infrastructure and control-plane objects of the installed providers.
+    Without --profile the profiles are those of the installation.
+    """
+    from functions import catalog
+    from infra.generate import knative
+    from shared import profiles
+    from shared.kube.discovery import Discovery
+
+    from .manifests import dump
+
+    with failures(), management(directory, kubeconfig, context) as target:
+        chosen = profiles.parse(profile or _installed_profiles(target.client))
+        declared = knative.in_a_cluster(catalog.triggers(profiles=chosen))
+        watches = list(served_watches(declared, Discovery(target.client), _definitions(target.client, declared)))
+        wanted = knative.sources_of(watches)
+        if not check:
+            typer.echo(dump([knative.source_role(watches), *wanted]), nl=False)
+            return
+        found = differences(wanted, _installed(target.client))
+    for line in found:
+        out.print(line)
+    raise typer.Exit(MISSING if found else 0)
+
+
+def served_watches(
+    declared: Mapping[str, Triggers], discovery: Discovery, definitions: Iterable[Object]
+) -> Iterator[Watch]:
+    """Yields the watches of these functions of kinds that the cluster serves, in a version that it serves.
+
+    `definitions` are the CRDs of kinds that functions do not name.
+    """
+    definitions = list(definitions)
+    for triggers in declared.values():
+        for watch in triggers.watches:
+            served = discovery.in_any_version(watch.resource.api_version, watch.resource.kind)
+            if served is None:
+                err.print(f"note: {watch.resource.kind} ({watch.resource.group}) is not served and left out")
+            else:
+                yield replace(watch, resource=served)
+        if kinds := triggers.defined_kinds:
+            defined = filter(None, map(kinds.defined, definitions))
+            yield from (kinds.watch(resource) for resource in defined if not triggers.names(resource))
+
+
+def differences(wanted: Iterable[Object], installed: Iterable[Object]) -> list[str]:
+    """Returns a line for each kind that the installed sources lack, have in another version, or have too much."""
+    before, after = _kinds(installed), _kinds(wanted)
+    found = []
+    for source, kind in sorted(before.keys() | after.keys()):
+        is_, should_be = before.get((source, kind)), after.get((source, kind))
+        if is_ != should_be:
+            change = "is missing" if is_ is None else "is not served" if should_be is None else f"is {is_}"
+            found.append(f"{source}: {kind} {change}{f', should be {should_be}' if should_be else ''}")
+    return found
+
+
+def _kinds(sources: Iterable[Object]) -> dict[tuple[str, str], str]:
+    """Returns the version of each kind in each source."""
+    found = {}
+    for source in sources:
+        for each in dig(source, "spec.resources", []):
+            group, _, version = each["apiVersion"].rpartition("/")
+            found[source["metadata"]["name"], f"{each['kind']}.{group}".rstrip(".")] = version
+    return found
+
+
+def _definitions(client: Client, declared: Mapping[str, Triggers]) -> Iterator[Object]:
+    """Yields the CRDs of kinds that functions do not name."""
+    from shared.kube.client import METADATA_LIST
+    from shared.kube.crds import CRD
+
+    patterns = [each.defined_kinds for each in declared.values() if each.defined_kinds is not None]
+    for page in client.pages(CRD, accept=METADATA_LIST) if patterns else ():
+        for obj in page["items"]:
+            name = obj["metadata"]["name"]
+            if any(pattern.may_define(name) for pattern in patterns):
+                yield client.get(CRD, Key("", name))
+
+
+def _installed_profiles(client: Client) -> str:
+    from shared.api.resources import CONFIG_MAP
+    from shared.settings import INSTALLATION, NAMESPACE
+
+    found = client.find(CONFIG_MAP, Key(NAMESPACE, INSTALLATION.name))
+    return str(dig(found, "data.CAPI_FUNCTIONS_PROFILES", ""))
+
+
+def _installed(client: Client) -> list[Object]:
+    from infra.generate import knative
+    from shared.kube import NotServed
+    from shared.settings import NAMESPACE
+
+    try:
+        found = [client.find(_SOURCE, Key(NAMESPACE, name)) for name in knative.MODES.values()]
+    except NotServed:
+        found = []
+    if not any(found):
+        raise Failure(
+            f"the namespace {NAMESPACE} has no ApiServerSources; infra/knative installs them, the forwarder needs none"
+        )
+    return [source for source in found if source is not None]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `app`."""
+    app.command()(sources)
