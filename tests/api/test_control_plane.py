@@ -288,8 +288,10 @@ def test_stop_ends_the_api_server_before_etcd(directory: Path, run: Callable[...
         assert watch.recv(100).startswith(b"HTTP/1.1 200")
         stopping = threading.Thread(target=stop, args=(instance,))
         stopping.start()
+        etcd_ended = False
         while member(running, "kube-apiserver").alive():
-            assert member(running, "etcd").alive()
+            assert not etcd_ended, "the API server ran after the end of etcd"
+            etcd_ended = not member(running, "etcd").alive()
         stopping.join(60)
         assert not stopping.is_alive()
     assert not processes_of(directory)

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import pytest
-
 from infra import local_control_plane
 from infra.local import crds
 from shared.kube import Client, connect, dig
@@ -18,9 +16,7 @@ from shared.kube import Client, connect, dig
 def running_plane(folder: Path, *, groups: Collection[str] | None = None, controllers: bool = False) -> Iterator[Path]:
     """Runs a control plane in `folder` with our CRDs, all or those of the API `groups`, in the block."""
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("GOGC", "200")  # 15 % less work for the API server, and 70 MB more of memory
-            local_control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=controllers)
+        local_control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=controllers)
         wanted = [crd for crd in crds.load() if groups is None or dig(crd, "spec.group") in groups]
         with connected(folder) as client:
             crds.install(client, wanted)
