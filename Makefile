@@ -9,6 +9,8 @@ INSTALLED := $(VENV)/.installed
 # SEED repeats the random choices of a run, which prints its seed; PYTEST_ARGS are more of pytest's arguments.
 PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(SEED),--seed=$(SEED)) $(PYTEST_ARGS)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# Hundreds of processes are started here: without cached bytecode each compiles what it imports, for half a second.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-all check binaries bench mutants generate requirements clean

@@ -34,7 +34,7 @@ say "creating $venv"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(grep '^uv==' infra/requirements.txt)"
 say "installing Python packages"
-VIRTUAL_ENV=$venv "$venv/bin/uv" pip install --requirement infra/requirements.txt --editable . --no-deps
+VIRTUAL_ENV=$venv "$venv/bin/uv" pip install --compile-bytecode --requirement infra/requirements.txt --editable . --no-deps
 
 # Go builds the Kubernetes binaries if they cannot be downloaded. It downloads the toolchain that a module needs itself.
 if ! go version 2>/dev/null | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; then

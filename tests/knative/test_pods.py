@@ -54,8 +54,11 @@ def post(pod: Pod, event: Event) -> urllib3.BaseHTTPResponse:
 def test_every_function_starts_with_its_manifest(
     management: Client, kubeconfig: Path, tmp_path: Path, path: Path
 ) -> None:
+    gone = change_event(manifest(CLUSTER, "gone", "default"), "update", source="/test")
     with Pod(path, tmp_path, management, kubeconfig, SINK) as pod:
         pod.until_ready()
+        # These two accept only events of their own types.
+        assert post(pod, gone).status == (400 if pod.name in ("release-assets", "sweep") else 204)
         assert b"capi_functions" in urllib3.request("GET", f"{pod.url}/metrics", timeout=30.0).data
     assert ("K_SINK" in pod.environment) == (pod.name in ("provider-wake", "sweep"))
 
