@@ -105,6 +105,17 @@ HOOKS = Group(
         ("HOOK_DELETE_SECONDS", "Seconds that a deletion waits, and a clean-up is retried, at most. Default: 600."),
     ),
 )
+KUBECONFIGS = Group(
+    "capi-functions-kubeconfigs",
+    "When kubeconfigs are renewed. The sweep and the forwarder, which find those that are due, read it as well.",
+    (
+        (
+            "KUBECONFIG_RENEW_DAYS",
+            "Days before its expiry that a generated kubeconfig is renewed; 0 for no renewal; see "
+            "[kubeconfigs](kubeconfig.md). Default: 182.",
+        ),
+    ),
+)
 NETWORK = Group(
     "capi-functions-network",
     "Which addresses functions may connect to for kubeconfigs and sources.",
@@ -127,7 +138,7 @@ INSTALLATION = Group(
         ),
     ),
 )
-GROUPS = (INSTALLATION, STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS, NETWORK)
+GROUPS = (INSTALLATION, STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS, KUBECONFIGS, NETWORK)
 
 _KEYS = frozenset(key for group in GROUPS for key, _ in group.keys)
 

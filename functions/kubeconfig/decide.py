@@ -1,50 +1,73 @@
-"""Decides about one Cluster's kubeconfig: Secret `<cluster>-kubeconfig` is created from `<cluster>-ca`.
+"""Decides about one Cluster's kubeconfig: Secret `<cluster>-kubeconfig` is created from `<cluster>-ca`, and renewed.
 
-An existing Secret is never changed.
+A kubeconfig that a user provides is never changed, and one that Cluster API core takes care of only on request.
 """
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE
-from shared.api.conditions import get_condition
-from shared.api.names import ca_secret_of, kubeconfig_secret_of
-from shared.api.resources import SECRET
+from shared.api.conditions import get_condition, rfc3339
+from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, ca_secret_of, kubeconfig_secret_of
+from shared.api.resources import CLUSTER, SECRET
 from shared.clients import Clients
-from shared.effects import Create
-from shared.kube import Object, key_of, owned_by, owner_reference
+from shared.effects import Create, Effect, Patch
+from shared.kube import Object, key_of, owner_reference
 from shared.runtime import Decision
 from shared.runtime.status import StatusBuilder
 
-from .admin_kubeconfig import CA, VALIDITY, create_admin_kubeconfig, server_url
-from .need import why_not_now
+from .admin_kubeconfig import create_admin_kubeconfig
+from .existing import GENERATED_TYPE, Existing
+from .need import is_managed_by_core, why_not_now
 from .observe import Observed
+from .record import (
+    EXPIRED,
+    EXPIRES,
+    GENERATED,
+    INVALID,
+    MANAGED_BY_CORE,
+    NOT_RENEWED,
+    USER_PROVIDED,
+    describe,
+)
+from .renewal import Threshold, expiry, is_due, is_requested, wanted_server, why_changed
+
+if TYPE_CHECKING:
+    from shared.certificates import CertificateAuthority
 
 CA_RETRY = 30.0
 """Seconds until the next read of the CA: its creation triggers an event, but events may get lost."""
-
-GENERATED = "Generated"
-"""The reason of the condition if the Cluster owns the Secret."""
+RENEW_HINT = f"the annotation {RENEW_ANNOTATION} of the Cluster has it renewed here"
+WARNING_BEFORE = timedelta(days=30)
+"""How long before its expiry a user's own kubeconfig is reported."""
 
 
 @dataclass(frozen=True)
-class CreateKubeconfig:
-    """Effect: issues an admin certificate, and creates `secret` with the kubeconfig that contains it."""
+class WriteKubeconfig:
+    """Effect: issues an admin certificate, and writes the kubeconfig that contains it.
+
+    `secret` is a new Secret without data, or the identity of the one to renew, in the version of the decision.
+    """
 
     secret: Object
     cluster: str
     server: str
-    ca: CA
+    ca: CertificateAuthority
     until: datetime
 
     def execute(self, clients: Clients) -> Object:
-        """Returns the new Secret, or the one that a repeated or concurrent execution has created."""
+        """Returns the Secret; where it was to be created, also one that a concurrent execution has created.
+
+        Raises `Conflict` if the Secret to renew was changed, `NotFound` if it was deleted.
+        """
         document = create_admin_kubeconfig(self.cluster, self.server, self.ca, until=self.until)
         data = {"value": base64.b64encode(document).decode()}
+        if "resourceVersion" in self.secret["metadata"]:
+            return Patch(SECRET, self.secret, {"data": data}).execute(clients)
         return Create(SECRET, {**self.secret, "data": data}).execute(clients)
 
 
@@ -61,46 +84,96 @@ class _Status(StatusBuilder):
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    """Decides whether to create the Secret, and sets the condition that reports it."""
-    cluster = observed.cluster
+    """Decides whether to write the Secret, and sets the condition that reports it."""
+    cluster, existing = observed.cluster, observed.existing
     if cluster is None:
         return Decision(message="the Cluster is gone")
     if reason := why_not_now(cluster):
         return Decision(message=reason)
-    status, ca = _Status(cluster, now), observed.ca
-    if observed.existing is not None:
-        if owned_by(observed.existing, cluster):
-            status.set_true(KUBECONFIG_AVAILABLE, GENERATED)
-        else:
-            message = "The Cluster does not own the Secret: left unchanged"
-            status.set_true(KUBECONFIG_AVAILABLE, "UserProvided", message)
-        return status.decision()
-    if not isinstance(ca, CA):
-        name = ca_secret_of(key_of(cluster)).name
-        if ca is None:
-            message = f"Waiting for Secret {name} with tls.crt and tls.key"
-            status.set_false(KUBECONFIG_AVAILABLE, "WaitingForCA", message)
-        else:
-            message = f"Secret {name} cannot be used: {ca}"
-            status.set_false(KUBECONFIG_AVAILABLE, "InvalidCA", message, event_type="Warning")
+    status = _Status(cluster, now)
+    if existing is None:
+        return _create(status, cluster, observed.ca)
+    if existing.generated:
+        return _keep_valid(status, cluster, existing, observed)
+    _report_user_provided(status, existing)
+    return status.decision()
+
+
+def _create(status: StatusBuilder, cluster: Object, ca: CertificateAuthority | str | None) -> Decision:
+    """Decides to create the Secret, or to wait for the CA, or for Cluster API core."""
+    key = kubeconfig_secret_of(key_of(cluster))
+    if is_managed_by_core(cluster, status.now):
+        message = f"Cluster API core manages this Cluster: waiting until core has created Secret {key.name}"
+        status.set_false(KUBECONFIG_AVAILABLE, MANAGED_BY_CORE, message, event_type="Normal")
+        return status.decision(message=message)
+    if ca is None:
+        message = f"Waiting for Secret {ca_secret_of(key_of(cluster)).name} with tls.crt and tls.key"
+        status.set_false(KUBECONFIG_AVAILABLE, "WaitingForCA", message)
         return status.decision(requeue_after=CA_RETRY, message=message)
-    create = _create(cluster, ca, now + VALIDITY)
-    status.set_true(KUBECONFIG_AVAILABLE, GENERATED)
-    status.add_event("KubeconfigGenerated", f"Secret {create.secret['metadata']['name']} created")
-    return status.decision(create)
-
-
-def _create(cluster: Object, ca: CA, until: datetime) -> CreateKubeconfig:
-    key, endpoint = key_of(cluster), cluster_api.endpoint(cluster)
-    assert endpoint is not None
+    if isinstance(ca, str):
+        status.set_false(KUBECONFIG_AVAILABLE, "InvalidCA", ca, event_type="Warning")
+        return status.decision(requeue_after=CA_RETRY, message=ca)
     secret: Object = {
         "apiVersion": SECRET.api_version,
         "kind": SECRET.kind,
         "metadata": {
-            **kubeconfig_secret_of(key)._asdict(),
-            "labels": {CLUSTER_NAME_LABEL: key.name},
+            **key._asdict(),
+            "labels": {CLUSTER_NAME_LABEL: key_of(cluster).name},
             "ownerReferences": [owner_reference(cluster)],
         },
-        "type": "cluster.x-k8s.io/secret",
+        "type": GENERATED_TYPE,
     }
-    return CreateKubeconfig(secret, key.name, server_url(*endpoint), ca, until)
+    status.add_event("KubeconfigGenerated", f"Secret {key.name} created")
+    return _write(status, cluster, secret, ca)
+
+
+def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, observed: Observed) -> Decision:
+    """Decides to renew a generated kubeconfig if there is a reason to, and no obstacle."""
+    threshold = Threshold.of(cluster, observed.setting)
+    if is_managed_by_core(cluster, status.now) and not (threshold.is_set or is_requested(cluster)):
+        message = f"{describe(existing)}; not renewed, since Cluster API core manages this Cluster: {RENEW_HINT}"
+        _report(status, existing, MANAGED_BY_CORE, message, event_type="Normal")
+        return status.decision(message=message)
+    changed = why_changed(existing, cluster, observed.ca)
+    if not changed and not is_due(existing, threshold.before, status.now):
+        note = f"; {threshold.fault}" if threshold.fault else ""
+        _report(status, existing, GENERATED, describe(existing) + note, event_type="Warning" if note else "")
+        return status.decision()
+    ca = observed.ca
+    if ca is None:
+        ca = f"Secret {ca_secret_of(key_of(cluster)).name} does not exist"
+    elif not isinstance(ca, str) and not changed and existing.expires and expiry(ca, status.now) <= existing.expires:
+        ca = "the CA expires at the same time, so it has to be rotated first"
+    if isinstance(ca, str):
+        _report(status, existing, NOT_RENEWED, describe(existing, ca), event_type="Warning")
+        return status.decision(message=ca)
+    cause = changed or f"it was valid until {rfc3339(existing.expires or status.now)}"
+    status.add_event("KubeconfigRenewed", f"Secret {key_of(existing.secret).name} renewed: {cause}")
+    return _write(status, cluster, existing.secret, ca)
+
+
+def _write(status: StatusBuilder, cluster: Object, secret: Object, ca: CertificateAuthority) -> Decision:
+    """Decides to write a new kubeconfig into the Secret, and then to remove the annotation that requests it."""
+    new = Existing(True, wanted_server(cluster), expiry(ca, status.now))
+    effects: list[Effect] = [WriteKubeconfig(secret, key_of(cluster).name, new.server, ca, new.expires or status.now)]
+    if is_requested(cluster):
+        effects.append(Patch(CLUSTER, cluster, {"metadata": {"annotations": {REGENERATE_ANNOTATION: None}}}))
+    _report(status, new, GENERATED, describe(new))
+    return status.decision(*effects)
+
+
+def _report_user_provided(status: StatusBuilder, existing: Existing) -> None:
+    """Sets the condition to what a user should know of their own kubeconfig."""
+    if existing.fault:
+        status.set_false(KUBECONFIG_AVAILABLE, INVALID, existing.fault, event_type="Warning")
+        return
+    reason = USER_PROVIDED
+    if is_due(existing, WARNING_BEFORE, status.now):
+        reason = EXPIRED if is_due(existing, timedelta(0), status.now) else EXPIRES
+    message = f"{describe(existing)}; not generated, so left unchanged"
+    _report(status, existing, reason, message, event_type="" if reason == USER_PROVIDED else "Warning")
+
+
+def _report(status: StatusBuilder, existing: Existing, reason: str, message: str, *, event_type: str = "") -> None:
+    is_valid = not is_due(existing, timedelta(0), status.now)
+    status.set(KUBECONFIG_AVAILABLE, "True" if is_valid else "False", reason, message, event_type=event_type)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from shared.api import cluster as cluster_api
+from shared.api.core import core_state
 from shared.kube import deleting, dig
 
 
@@ -35,3 +37,8 @@ def is_status_current(cluster: Mapping[str, Any]) -> bool:
     """
     phase, observed = dig(cluster, "status.phase"), dig(cluster, "status.observedGeneration")
     return phase == "Provisioned" or (phase is not None and observed == dig(cluster, "metadata.generation"))
+
+
+def is_managed_by_core(cluster: Mapping[str, Any], now: datetime) -> bool:
+    """Returns whether Cluster API core manages the Cluster, and so creates its kubeconfig."""
+    return core_state(dict(cluster), now) in ("live", "late")

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import base64
+import binascii
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import Object, dig
+from shared.kube import Key, Object, dig
 from shared.runtime import Request
+from shared.settings import SETTINGS
 
-from .admin_kubeconfig import CA
-from .need import why_not_now
+from .existing import Existing, inspect
+from .need import is_managed_by_core, why_not_now
+from .renewal import RENEW_SETTING, Threshold, is_due, why_changed
+
+if TYPE_CHECKING:
+    from shared.certificates import CertificateAuthority
 
 
 @dataclass(frozen=True)
@@ -20,30 +28,60 @@ class Observed:
     """The inputs of a decision about one Cluster's kubeconfig."""
 
     cluster: Object | None
-    existing: Object | None = None
+    existing: Existing | None = None
     """Secret `<cluster>-kubeconfig`."""
-    ca: CA | str | None = None
-    """The content of Secret `<cluster>-ca`; a str says why it cannot sign. Only read if there is no kubeconfig."""
+    ca: CertificateAuthority | str | None = None
+    """Secret `<cluster>-ca`, or a sentence on why it cannot sign. None: it does not exist, or was not read."""
+    setting: str = ""
+    """The setting for the threshold of renewals."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the kubeconfig Secret once the Cluster has an endpoint; without that Secret also the CA Secret."""
+    """Reads the kubeconfig Secret once the Cluster has an endpoint, and the CA Secret if a kubeconfig may be made."""
     key, cluster = request.key, request.primary
     if cluster is None or why_not_now(cluster):
         return Observed(cluster)
-    existing = clients.management.find(SECRET, kubeconfig_secret_of(key))
-    if existing is not None:
-        return Observed(cluster, existing)
-    return Observed(cluster, None, _ca(clients.management.find(SECRET, ca_secret_of(key))))
+    now, setting = datetime.now(UTC), SETTINGS.get(RENEW_SETTING, "")
+    secret = clients.management.find(SECRET, kubeconfig_secret_of(key))
+    existing = inspect(secret, cluster) if secret is not None else None
+    if existing is None:
+        is_ca_needed = not is_managed_by_core(cluster, now)
+    else:
+        is_due_now = is_due(existing, Threshold.of(cluster, setting).before, now)
+        is_changed = _may_show_another_ca(request) or bool(why_changed(existing, cluster, None))
+        is_ca_needed = existing.generated and (is_due_now or is_changed)
+    ca = _read_ca(clients, ca_secret_of(key), now) if is_ca_needed else None
+    return Observed(cluster, existing, ca, setting)
 
 
-def _ca(secret: Object | None) -> CA | str | None:
+def _may_show_another_ca(request: Request) -> bool:
+    """Returns whether the event is about the CA Secret, or asks for a look at everything."""
+    event = request.event
+    return event.resync or (event.kind == SECRET.kind and event.key == ca_secret_of(request.key))
+
+
+def _read_ca(clients: Clients, key: Key, now: datetime) -> CertificateAuthority | str | None:
+    secret = clients.management.find(SECRET, key)
     if secret is None:
         return None
-    data = dig(secret, "data", {})
     try:
-        ca = CA(*(base64.b64decode(data.get(field) or "") for field in ("tls.crt", "tls.key")))
-        ca.check()
+        return _load_ca(dig(secret, "data", {}), now)
     except ValueError as error:
-        return str(error)
+        return f"Secret {key.name} cannot be used: {error}"
+
+
+def _load_ca(data: Object, now: datetime) -> CertificateAuthority:
+    """Returns the CA in the data of a Secret. Raises `ValueError` if it cannot sign, which does not quote the data."""
+    from shared.certificates import CertificateAuthority
+
+    parts = []
+    for name in ("tls.crt", "tls.key"):
+        try:
+            parts.append(base64.b64decode(data.get(name) or ""))
+        except (binascii.Error, TypeError):
+            raise ValueError(f"{name} is not base64") from None
+        if not parts[-1].strip():
+            raise ValueError(f"{name} is missing or empty")
+    ca = CertificateAuthority.load(*parts)
+    ca.check_validity(now)
     return ca

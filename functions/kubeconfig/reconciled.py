@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from shared.api.cluster import KUBECONFIG_AVAILABLE
-from shared.api.conditions import get_condition
 from shared.api.resources import SECRET
 from shared.event import Event
-from shared.kube import Object, dig, owner_reference
+from shared.kube import Object
+from shared.settings import SETTINGS
 
-from .decide import GENERATED, decide
+from .decide import decide
 from .need import why_not_now
 from .observe import Observed
+from .record import recorded
+from .renewal import RENEW_SETTING, why_changed
 
 
 def is_reconciled(cluster: Object, event: Event) -> bool:
-    """Returns whether the Secret is not needed yet, or is as the condition records it.
+    """Returns whether the Secret is not needed yet, or is as the condition records it, and not due for renewal.
 
     An event about a Secret may contradict the condition; one without an object may be about anything.
     """
     if why_not_now(cluster):
         return True
-    existing = _recorded(cluster)
-    if existing is None or event.kind == SECRET.kind or event.object is None:
+    if event.kind == SECRET.kind or event.object is None:
         return False
-    return decide(Observed(cluster, existing), datetime.now(UTC)).asks_for_nothing(cluster)
-
-
-def _recorded(cluster: Object) -> Object | None:
-    """Returns the owner references of the Secret as the condition records it; None if it does not exist yet."""
-    condition = get_condition(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE) or {}
-    if condition.get("status") != "True":
-        return None
-    is_ours = condition.get("reason") == GENERATED
-    return {"metadata": {"ownerReferences": [owner_reference(cluster)] if is_ours else []}}
+    existing, obstacle = recorded(cluster) or (None, "")
+    if existing is not None and why_changed(existing, cluster, None):
+        obstacle = ""  # it may not stand in the way of this
+    observed = Observed(cluster, existing, obstacle or None, SETTINGS.get(RENEW_SETTING, ""))
+    return decide(observed, datetime.now(UTC)).asks_for_nothing(cluster)

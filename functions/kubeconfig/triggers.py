@@ -7,11 +7,12 @@ from typing import Any
 
 from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSING
-from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, cluster_of_secret
+from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, REGENERATE_ANNOTATION, RENEW_ANNOTATION, cluster_of_secret
 from shared.api.resources import CLUSTER, SECRET
 from shared.event import is_reference
 from shared.kube import Key, key_of
-from shared.triggers import Rule, Triggers, Watch
+from shared.settings import KUBECONFIGS
+from shared.triggers import Rule, Triggers, Watch, annotation
 
 from .need import is_status_current
 from .reconciled import is_reconciled
@@ -27,7 +28,14 @@ def cluster_with_current_status(cluster: Mapping[str, Any]) -> Key | None:
     return key_of(cluster) if is_reference(cluster) or is_status_current(cluster) else None
 
 
-FIELDS = ("spec.controlPlaneEndpoint", "spec.controlPlaneRef", *PAUSING, "status.phase")
+FIELDS = (
+    "spec.controlPlaneEndpoint",
+    "spec.controlPlaneRef",
+    *PAUSING,
+    "status.phase",
+    annotation(RENEW_ANNOTATION),
+    annotation(REGENERATE_ANNOTATION),
+)
 
 
 def digest(cluster: Mapping[str, Any]) -> object:
@@ -49,5 +57,6 @@ TRIGGERS = Triggers(
         Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL, needs_primary=True),
     ),
     is_reconciled=is_reconciled,
-    rules=(Rule("", ("secrets",), ("get", "create")), Rule(CLUSTER.group, ("clusters",), ("get",))),
+    rules=(Rule("", ("secrets",), ("get", "create", "patch")), Rule(CLUSTER.group, ("clusters",), ("get", "patch"))),
+    settings=(KUBECONFIGS,),
 )

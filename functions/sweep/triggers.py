@@ -6,7 +6,7 @@ from functions import catalog
 from shared import profiles
 from shared.event import PING, REFERENCE, Event
 from shared.kube import Key
-from shared.settings import INSTALLATION
+from shared.settings import INSTALLATION, KUBECONFIGS
 from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 SWEPT = tuple(declared for declared in catalog.triggers(without=("sweep",)).values() if declared.is_reconciled)
@@ -25,6 +25,6 @@ TRIGGERS = Triggers(
     profiles=profiles.ALWAYS,
     subscriptions=(Subscription(PING, everything),),
     rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in PRIMARY_KINDS), READ_CRDS),
-    settings=(INSTALLATION,),
+    settings=(INSTALLATION, KUBECONFIGS),
     emits=(REFERENCE + "update",),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from events.lease import LEASE
 from shared.kube.crds import CRD
 from shared.kube.resources import Object
-from shared.settings import INSTALLATION, NAMESPACE
+from shared.settings import INSTALLATION, KUBECONFIGS, NAMESPACE
 from shared.triggers import Rule, Triggers
 
 from . import eventing, rbac, workloads
@@ -57,7 +57,9 @@ def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
 
 
 def _deployment() -> Object:
-    deployment = workloads.deployment(Triggers(NAME, memory=_MEMORY, settings=(INSTALLATION,)), NAME, NAMESPACE)
+    deployment = workloads.deployment(
+        Triggers(NAME, memory=_MEMORY, settings=(INSTALLATION, KUBECONFIGS)), NAME, NAMESPACE
+    )
     deployment["spec"]["replicas"] = _REPLICAS
     template = deployment["spec"]["template"]
     del template["metadata"]["annotations"]

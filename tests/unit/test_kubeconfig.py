@@ -1,8 +1,11 @@
-"""The kubeconfig that is created for a Cluster, and the decision when to create it."""
+"""The kubeconfig that is created for a Cluster, and the decision when to create and when to renew it."""
 
 from __future__ import annotations
 
 import base64
+import json
+from copy import deepcopy
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import cast
@@ -14,24 +17,35 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from functions.kubeconfig.admin_kubeconfig import CA as Authority
-from functions.kubeconfig.admin_kubeconfig import create_admin_kubeconfig, server_url
-from functions.kubeconfig.decide import CreateKubeconfig, decide
+from functions.kubeconfig.admin_kubeconfig import VALIDITY, create_admin_kubeconfig, server_url
+from functions.kubeconfig.decide import WriteKubeconfig, decide
+from functions.kubeconfig.existing import Existing, inspect
 from functions.kubeconfig.observe import Observed, observe
 from functions.kubeconfig.reconciled import is_reconciled
+from functions.kubeconfig.renewal import Threshold, is_due
 from functions.kubeconfig.triggers import cluster_of
-from shared.api.conditions import get_condition
-from shared.api.resources import SECRET
+from shared.api.conditions import get_condition, rfc3339
+from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION
+from shared.api.resources import CLUSTER, SECRET
+from shared.certificates import CertificateAuthority, fingerprints, load_certificates
 from shared.clients import Clients
+from shared.effects import Patch
 from shared.event import change_event
 from shared.kube import Key, Object, Resource, key_of
 from shared.runtime import Request
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = datetime.now(UTC).replace(microsecond=0)
+DAY = timedelta(days=1)
 Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
-def ca(key: Private, form: serialization.PrivateFormat) -> tuple[bytes, bytes]:
+def ca(
+    key: Private,
+    form: serialization.PrivateFormat,
+    *,
+    since: datetime = NOW - 3 * DAY,
+    until: datetime = NOW + 3650 * DAY,
+) -> CertificateAuthority:
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
     certificate = (
         x509.CertificateBuilder()
@@ -39,37 +53,69 @@ def ca(key: Private, form: serialization.PrivateFormat) -> tuple[bytes, bytes]:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(NOW - timedelta(days=3))
-        .not_valid_after(NOW + timedelta(days=3650))
+        .not_valid_before(since)
+        .not_valid_after(until)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
-    return certificate.public_bytes(pem), key.private_bytes(pem, form, serialization.NoEncryption())
+    key_pem = key.private_bytes(pem, form, serialization.NoEncryption())
+    return CertificateAuthority(certificate.public_bytes(pem), key_pem)
 
 
 RSA = rsa.generate_private_key(65537, 2048)
 EC = ec.generate_private_key(ec.SECP256R1())
-PKCS1, PKCS8 = serialization.PrivateFormat.TraditionalOpenSSL, serialization.PrivateFormat.PKCS8
+EC384 = ec.generate_private_key(ec.SECP384R1())
+PKCS1, PKCS8 = serialization.PrivateFormat.TraditionalOpenSSL, serialization.PrivateFormat.PKCS8  # of EC keys: SEC1
 CA = ca(EC, PKCS8)
+OTHER_CA = ca(EC384, PKCS8)
+SERIAL_0 = CertificateAuthority(
+    b"""-----BEGIN CERTIFICATE-----
+MIIBYDCCAQagAwIBAgIBADAKBggqhkjOPQQDAjAVMRMwEQYDVQQDDAprdWJlcm5l
+dGVzMCAXDTIwMDEwMTAwMDAwMFoYDzIxMjAwMTAxMDAwMDAwWjAVMRMwEQYDVQQD
+DAprdWJlcm5ldGVzMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE3qN+EIxVxctF
++lRz7Fi8wHT63Qu4Z/dJtH7xbrAEjmnx5A2upfoww2NKGE8QD4RyPNDYfRA5uHCQ
+1IjoXnZRUaNFMEMwEgYDVR0TAQH/BAgwBgEB/wIBADAOBgNVHQ8BAf8EBAMCAqQw
+HQYDVR0OBBYEFG8vuD0oygGFGufWUJ/zDaRuDC50MAoGCCqGSM49BAMCA0gAMEUC
+IAcO447tWMw+NlMSv58CoEzh3hYFFdEEQc+S4HBLj40dAiEAkHLCFUdyZ7qAbkJs
+V6C4tCsIvSYLalgH8Ythec8nzDs=
+-----END CERTIFICATE-----
+""",
+    b"""-----BEGIN EC PRIVATE KEY-----
+MHcCAQEEIExlyHM3B+gxB8uiWow2UgqgXxSgjrLxHx5bdz0Jz5uDoAoGCCqGSM49
+AwEHoUQDQgAE3qN+EIxVxctF+lRz7Fi8wHT63Qu4Z/dJtH7xbrAEjmnx5A2upfow
+w2NKGE8QD4RyPNDYfRA5uHCQ1IjoXnZRUQ==
+-----END EC PRIVATE KEY-----
+""",
+)
+"""A CA with the serial number 0, as all have that Cluster API generates; the library makes none."""
 
 
-@pytest.mark.parametrize(("key", "form"), [(RSA, PKCS1), (RSA, PKCS8), (EC, PKCS1), (EC, PKCS8)])
+@pytest.mark.parametrize(
+    ("authority", "kind", "header"),
+    [
+        pytest.param(ca(RSA, PKCS1), rsa.RSAPrivateKey, b"RSA PRIVATE KEY", id="RSA, PKCS#1"),
+        pytest.param(ca(RSA, PKCS8), rsa.RSAPrivateKey, b"RSA PRIVATE KEY", id="RSA, PKCS#8"),
+        pytest.param(ca(EC, PKCS1), ec.EllipticCurvePrivateKey, b"EC PRIVATE KEY", id="EC, SEC1"),
+        pytest.param(CA, ec.EllipticCurvePrivateKey, b"EC PRIVATE KEY", id="EC, PKCS#8"),
+        pytest.param(OTHER_CA, ec.EllipticCurvePrivateKey, b"EC PRIVATE KEY", id="EC, P-384"),
+        pytest.param(SERIAL_0, ec.EllipticCurvePrivateKey, b"EC PRIVATE KEY", id="serial number 0"),
+    ],
+)
 def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
-    key: Private, form: serialization.PrivateFormat
+    authority: CertificateAuthority, kind: type[Private], header: bytes
 ) -> None:
-    ca_certificate, ca_key = ca(key, form)
-    authority = Authority(ca_certificate, ca_key)
-    document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", authority, until=NOW + timedelta(days=9)))
+    document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", authority, until=NOW + 9 * DAY))
     assert (document["apiVersion"], document["kind"]) == ("v1", "Config")
     assert document["current-context"] == "foo-admin@foo"
     [context], [cluster], [user] = document["contexts"], document["clusters"], document["users"]
     assert context == {"name": "foo-admin@foo", "context": {"cluster": "foo", "user": "foo-admin"}}
     assert (cluster["name"], user["name"]) == ("foo", "foo-admin")
     assert cluster["cluster"]["server"] == "https://h:1"
-    assert base64.b64decode(cluster["cluster"]["certificate-authority-data"]) == ca_certificate
+    assert base64.b64decode(cluster["cluster"]["certificate-authority-data"]) == authority.cert_pem
     certificate = x509.load_pem_x509_certificate(base64.b64decode(user["user"]["client-certificate-data"]))
-    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(ca_certificate))
+    [issuer] = load_certificates(authority.cert_pem)
+    certificate.verify_directly_issued_by(issuer)
     names = {attribute.oid: attribute.value for attribute in certificate.subject}
     assert names == {NameOID.COMMON_NAME: "kubernetes-admin", NameOID.ORGANIZATION_NAME: "system:masters"}
     usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
@@ -79,10 +125,30 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     assert (signs.value.key_cert_sign, signs.value.crl_sign, signs.value.data_encipherment) == (False, False, False)
     constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
     assert (constraints.critical, constraints.value.ca) == (True, False)
-    client_key = serialization.load_pem_private_key(base64.b64decode(user["user"]["client-key-data"]), None)
+    key_pem = base64.b64decode(user["user"]["client-key-data"])
+    client_key = serialization.load_pem_private_key(key_pem, None)
+    assert header in key_pem
+    assert isinstance(client_key, kind)
     assert client_key.public_key() == certificate.public_key()
-    assert certificate.not_valid_before_utc == NOW - timedelta(days=3)
-    assert certificate.not_valid_after_utc == NOW + timedelta(days=9)
+    assert certificate.serial_number > 0
+    assert certificate.not_valid_before_utc == issuer.not_valid_before_utc
+    assert certificate.not_valid_after_utc == NOW + 9 * DAY
+
+
+def test_bundle_is_trusted_as_a_whole_and_the_certificate_of_the_key_signs() -> None:
+    bundle = CertificateAuthority.load(OTHER_CA.cert_pem + b"# the new one\n" + CA.cert_pem, CA.key_pem)
+    document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", bundle, until=NOW + DAY))
+    trusted = base64.b64decode(document["clusters"][0]["cluster"]["certificate-authority-data"])
+    assert fingerprints(trusted) == CA.fingerprints | OTHER_CA.fingerprints
+    client = base64.b64decode(document["users"][0]["user"]["client-certificate-data"])
+    x509.load_pem_x509_certificate(client).verify_directly_issued_by(x509.load_pem_x509_certificate(CA.cert_pem))
+
+
+def test_certificate_expires_with_its_ca_at_the_latest() -> None:
+    short = ca(EC, PKCS8, until=NOW + 9 * DAY)
+    document = yaml.safe_load(create_admin_kubeconfig("foo", "https://h:1", short, until=NOW + VALIDITY))
+    client = base64.b64decode(document["users"][0]["user"]["client-certificate-data"])
+    assert x509.load_pem_x509_certificate(client).not_valid_after_utc == NOW + 9 * DAY
 
 
 @pytest.mark.parametrize(
@@ -90,6 +156,7 @@ def test_kubeconfig_holds_an_admin_certificate_signed_by_the_ca(
     [
         ("localhost", "https://localhost:6443"),
         ("/localhost", "https://localhost:6443"),
+        ("api.example.com", "https://api.example.com:6443"),
         ("::1", "https://[::1]:6443"),
         ("[::1]", "https://[::1]:6443"),
     ],
@@ -98,9 +165,10 @@ def test_server_url_has_brackets_around_ipv6(host: str, url: str) -> None:
     assert server_url(host, 6443) == url
 
 
-def cluster(**spec: object) -> Object:
+def cluster(annotations: Object | None = None, **spec: object) -> Object:
     endpoint = {"controlPlaneEndpoint": {"host": "h", "port": 1}}
-    metadata = {"name": "demo", "namespace": "ns", "uid": "u", "generation": 1}
+    metadata: Object = {"name": "demo", "namespace": "ns", "uid": "u", "generation": 1, "resourceVersion": "1"}
+    metadata["annotations"] = annotations or {}
     return {
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "Cluster",
@@ -112,12 +180,12 @@ def cluster(**spec: object) -> Object:
 
 def secret(data: dict[str, bytes], **metadata: object) -> Object:
     encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
-    return {"kind": "Secret", "metadata": {"name": "s", **metadata}, "data": encoded}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", **metadata}, "data": encoded}
 
 
-USABLE = Authority(*CA)
-OURS = secret({"value": b"x"}, ownerReferences=[{"uid": "u"}])
-BROUGHT = secret({"value": b"whatever"})
+SERVER = "https://h:1"
+OURS = Existing(True, SERVER, NOW + 300 * DAY, CA.fingerprints, secret=secret({}, name="demo-kubeconfig"))
+THEIRS = Existing(False, "https://elsewhere:1", NOW + 300 * DAY)
 
 
 class Secrets:
@@ -125,9 +193,14 @@ class Secrets:
 
     def __init__(self, *existing: Object) -> None:
         self.objects = {key_of(one): one for one in existing}
+        self.patches: list[Object] = []
 
     def find(self, _resource: Resource, key: Key) -> Object | None:
         return self.objects.get(key)
+
+    def patch(self, _resource: Resource, key: Key, patch: Object, **_options: object) -> Object:
+        self.patches.append(patch)
+        return self.objects[key]
 
     def create(self, resource: Resource, body: Object) -> Object:
         assert resource == SECRET
@@ -135,59 +208,299 @@ class Secrets:
         return body
 
 
-def observed_with(data: dict[str, bytes] | None) -> Observed:
-    """Observes the Cluster where its CA Secret has this data."""
+def kubeconfig(
+    authority: CertificateAuthority = CA, *, until: datetime = NOW + 300 * DAY, server: str = SERVER, **metadata: object
+) -> Object:
+    """Returns the Secret that was generated for the Cluster, but for its metadata."""
+    document = create_admin_kubeconfig("demo", server, authority, until=until)
+    name = {"name": "demo-kubeconfig", "namespace": "ns", "resourceVersion": "7", "ownerReferences": [{"uid": "u"}]}
+    return {**secret({"value": document}, **{**name, **metadata}), "type": "cluster.x-k8s.io/secret"}
+
+
+def observed_with(
+    data: dict[str, bytes] | None, *existing: Object, about: Object | None = None, resync: bool = False
+) -> Observed:
+    """Observes the Cluster where its CA Secret has this data; `about` is the object of the event."""
     obj = cluster()
-    existing = [] if data is None else [secret(data, **Key("ns", "demo-ca")._asdict())]
-    clients = cast(Clients, SimpleNamespace(management=Secrets(*existing)))
-    return observe(clients, Request(change_event(obj, "add", source="/test"), Key("ns", "demo"), obj))
+    secrets = Secrets(*existing, *([] if data is None else [secret(data, **Key("ns", "demo-ca")._asdict())]))
+    clients = cast(Clients, SimpleNamespace(management=secrets))
+    event = change_event(about or obj, "add", source="/test", reference=about is not None, resync=resync)
+    return observe(clients, Request(event, Key("ns", "demo"), obj))
+
+
+FUTURE = ca(EC, PKCS8, since=NOW + 2 * DAY)
+ENCRYPTED = EC.private_bytes(serialization.Encoding.PEM, PKCS8, serialization.BestAvailableEncryption(b"x"))
 
 
 @pytest.mark.parametrize(
     ("certificate", "key", "words"),
     [
-        (b"", CA[1], "tls.crt is missing"),
-        (CA[0], b"", "tls.key is missing"),
-        (b"garbage", CA[1], "tls.crt is not a PEM"),
-        (CA[0], b"garbage", "tls.key is not a PEM"),
-        (CA[0], ca(RSA, PKCS8)[1], "does not belong"),
+        (b"", CA.key_pem, "tls.crt is missing"),
+        (CA.cert_pem, b"", "tls.key is missing"),
+        (b"garbage", CA.key_pem, "the certificate is not PEM"),
+        (CA.cert_pem, b"garbage", "the CA key is not PEM"),
+        (CA.cert_pem, ENCRYPTED, "the CA key is encrypted"),
+        (CA.cert_pem, OTHER_CA.key_pem, "belongs to another key"),
+        (ca(EC, PKCS8, until=NOW - DAY).cert_pem, CA.key_pem, f"expired at {rfc3339(NOW - DAY)}"),
+        (FUTURE.cert_pem, CA.key_pem, f"not valid before {rfc3339(NOW + 2 * DAY)}"),
     ],
 )
 def test_fault_of_an_unusable_ca_is_observed(certificate: bytes, key: bytes, words: str) -> None:
     fault = observed_with({"tls.crt": certificate, "tls.key": key}).ca
     assert isinstance(fault, str)
+    assert fault.startswith("Secret demo-ca cannot be used: ")
     assert words in fault
 
 
+OF_CA = {"tls.crt": CA.cert_pem, "tls.key": CA.key_pem}
+
+
 def test_usable_and_missing_ca_are_observed() -> None:
-    assert observed_with({"tls.crt": CA[0], "tls.key": CA[1]}).ca == USABLE
+    assert observed_with(OF_CA).ca == CA
     assert observed_with(None).ca is None
     assert "tls.crt is missing" in str(observed_with({}).ca)
 
 
+def test_ca_of_a_clock_that_is_ahead_by_hours_is_used() -> None:
+    ahead = ca(EC, PKCS8, since=NOW + timedelta(hours=14))
+    assert observed_with({"tls.crt": ahead.cert_pem, "tls.key": ahead.key_pem}).ca == ahead
+
+
 @pytest.mark.parametrize(
-    ("observed", "reason", "created", "requeue_after"),
+    ("existing", "arguments", "is_read"),
     [
-        (Observed(cluster()), "WaitingForCA", False, 30.0),
-        (Observed(cluster(), None, "tls.key is missing"), "InvalidCA", False, 30.0),
-        (Observed(cluster(), None, USABLE), "Generated", True, None),
-        (Observed(cluster(), OURS), "Generated", False, None),
-        (Observed(cluster(), BROUGHT), "UserProvided", False, None),
+        pytest.param(
+            kubeconfig(), {"about": secret({}, name="demo-kubeconfig", namespace="ns")}, False, id="own event"
+        ),
+        pytest.param(kubeconfig(), {"about": secret({}, name="demo-ca", namespace="ns")}, True, id="event of the CA"),
+        pytest.param(kubeconfig(), {"resync": True}, True, id="a look at everything"),
+        pytest.param(kubeconfig(until=NOW + DAY), {}, True, id="due"),
+        pytest.param(kubeconfig(server="https://other:1"), {}, True, id="another endpoint"),
+        pytest.param(kubeconfig(ownerReferences=[]), {"resync": True}, False, id="of a user"),
+    ],
+)
+def test_ca_is_read_where_a_kubeconfig_may_have_to_be_renewed(
+    existing: Object, arguments: Object, is_read: bool
+) -> None:
+    assert (observed_with(OF_CA, existing, **arguments).ca == CA) is is_read
+
+
+def jwt(expires: datetime) -> bytes:
+    payload = base64.urlsafe_b64encode(json.dumps({"exp": int(expires.timestamp())}).encode()).rstrip(b"=")
+    return b"e30." + payload + b".c2ln"
+
+
+def of_user(user: Object, **of_cluster: object) -> Object:
+    document = {
+        "current-context": "x",
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+        "clusters": [{"name": "x", "cluster": {"server": "https://elsewhere:1", **of_cluster}}],
+        "users": [{"name": "x", "user": user}],
+    }
+    return secret({"value": yaml.safe_dump(document).encode()}, name="demo-kubeconfig", namespace="ns")
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+CLIENT = CA.issue("me", until=NOW + 20 * DAY)
+CREDENTIALS = {
+    "client-certificate-data": encoded(CLIENT.cert_pem),
+    "client-key-data": encoded(CLIENT.key_pem),
+}
+LATER, TWENTY_DAYS = NOW + 300 * DAY, NOW + 20 * DAY
+ELSEWHERE = "https://elsewhere:1"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param(kubeconfig(), OURS, id="generated"),
+        pytest.param(kubeconfig(ownerReferences=[]), replace(OURS, generated=False), id="not owned"),
+        pytest.param({**kubeconfig(), "type": "Opaque"}, replace(OURS, generated=False), id="of another type"),
+        pytest.param(of_user(CREDENTIALS), Existing(False, ELSEWHERE, TWENTY_DAYS), id="client certificate"),
+        pytest.param(of_user({"token": "opaque"}), Existing(False, ELSEWHERE), id="token"),
+        pytest.param(of_user({"token": jwt(LATER).decode()}), Existing(False, ELSEWHERE, LATER), id="JWT"),
+        pytest.param(of_user({"token": "a.b.c"}), Existing(False, ELSEWHERE), id="token with dots"),
+    ],
+)
+def test_existing_kubeconfig_is_inspected(found: Object, expected: Existing) -> None:
+    assert inspect(found, cluster()) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (secret({}), 'missing key "value" in secret data'),
+        ({**secret({}), "data": {"value": "%"}}, "not base64"),
+        (secret({"value": b"{"}), "cannot be used"),
+        (of_user({"exec": {"command": "x"}}), "only inline credentials are accepted"),
+        (of_user({**CREDENTIALS, "client-key-data": encoded(CA.key_pem)}), "belongs to another key"),
+        (of_user({**CREDENTIALS, "client-key-data": encoded(b"x")}), "the client certificate or its key is not PEM"),
+        (of_user({}, **{"certificate-authority-data": encoded(b"x")}), "the CA certificate is not PEM"),
+    ],
+)
+def test_fault_of_a_kubeconfig_is_observed(found: Object, words: str) -> None:
+    existing = inspect(found, cluster())
+    assert not existing.generated
+    assert words in existing.fault
+    assert existing.fault.endswith("correct it, or delete it to have it generated")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "setting", "expected"),
+    [
+        (None, "", Threshold(182 * DAY)),
+        (None, "30", Threshold(30 * DAY, is_set=True)),
+        ("60", "30", Threshold(60 * DAY, is_set=True)),
+        ("0", "30", Threshold(None, is_set=True)),
+        ("364", "", Threshold(364 * DAY, is_set=True)),
+    ],
+)
+def test_threshold_is_that_of_the_annotation_else_of_the_setting(
+    annotation: str | None, setting: str, expected: Threshold
+) -> None:
+    obj = cluster({} if annotation is None else {RENEW_ANNOTATION: annotation})
+    assert Threshold.of(obj, setting) == expected
+
+
+@pytest.mark.parametrize("value", ["365", "-1", "1.5", "soon", "\u0661"])
+def test_invalid_threshold_is_reported_and_not_used(value: str) -> None:
+    found = Threshold.of(cluster({RENEW_ANNOTATION: value}), "30")
+    assert (found.before, found.is_set) == (182 * DAY, False)
+    assert RENEW_ANNOTATION in found.fault
+    decision = decide(Observed(cluster({RENEW_ANNOTATION: value}), OURS), NOW)
+    assert [event.type for event in decision.kubernetes_events] == ["Warning"]
+
+
+def test_new_kubeconfig_is_due_only_at_the_threshold_of_its_validity() -> None:
+    new = replace(OURS, expires=NOW + VALIDITY)
+    assert is_due(new, VALIDITY, NOW + timedelta(seconds=1))
+    assert not is_due(new, VALIDITY - timedelta(hours=1), NOW)
+
+
+WITH_CA = ca(EC, PKCS8, until=NOW + 20 * DAY)
+SOON = replace(OURS, expires=NOW + 20 * DAY)
+EXPIRES_WITH_CA = Observed(cluster(), replace(SOON, trusted=WITH_CA.fingerprints), WITH_CA)
+
+
+@pytest.mark.parametrize(
+    ("observed", "status", "reason", "written", "requeue_after"),
+    [
+        pytest.param(Observed(cluster()), "False", "WaitingForCA", False, 30.0, id="no CA"),
+        pytest.param(Observed(cluster(), None, "no key"), "False", "InvalidCA", False, 30.0, id="unusable CA"),
+        pytest.param(Observed(cluster(), None, CA), "True", "Generated", True, None, id="none yet"),
+        pytest.param(Observed(cluster(), OURS), "True", "Generated", False, None, id="valid"),
+        pytest.param(Observed(cluster(), OURS, CA), "True", "Generated", False, None, id="valid, for this CA"),
+        pytest.param(Observed(cluster(), OURS, OTHER_CA), "True", "Generated", True, None, id="CA rotated"),
+        pytest.param(Observed(cluster(), OURS, "no key"), "True", "Generated", False, None, id="CA without key"),
+        pytest.param(
+            Observed(cluster(controlPlaneEndpoint={"host": "h2", "port": 1}), OURS, CA),
+            *("True", "Generated", True, None),
+            id="another endpoint",
+        ),
+        pytest.param(
+            Observed(cluster({REGENERATE_ANNOTATION: ""}), OURS, CA), "True", "Generated", True, None, id="requested"
+        ),
+        pytest.param(Observed(cluster(), SOON, CA), "True", "Generated", True, None, id="due"),
+        pytest.param(Observed(cluster(), OURS, CA, "330"), "True", "Generated", True, None, id="due by the setting"),
+        pytest.param(
+            Observed(cluster({RENEW_ANNOTATION: "10"}), SOON, CA, "330"),
+            *("True", "Generated", False, None),
+            id="not due by its annotation",
+        ),
+        pytest.param(Observed(cluster(), SOON, CA, "0"), "True", "Generated", False, None, id="renewal is off"),
+        pytest.param(Observed(cluster(), SOON), "True", "NotRenewed", False, None, id="due, CA deleted"),
+        pytest.param(Observed(cluster(), SOON, "no key"), "True", "NotRenewed", False, None, id="due, CA unusable"),
+        pytest.param(
+            EXPIRES_WITH_CA,
+            *("True", "NotRenewed", False, None),
+            id="expires with its CA",
+        ),
+        pytest.param(
+            Observed(cluster(), replace(OURS, expires=NOW - DAY), "no key"),
+            *("False", "NotRenewed", False, None),
+            id="expired",
+        ),
+        pytest.param(
+            Observed(cluster(), replace(OURS, expires=NOW - DAY), CA), "True", "Generated", True, None, id="was expired"
+        ),
+        pytest.param(Observed(cluster(), THEIRS), "True", "UserProvided", False, None, id="of a user"),
+        pytest.param(
+            Observed(cluster({REGENERATE_ANNOTATION: ""}), THEIRS), *("True", "UserProvided", False, None), id="theirs"
+        ),
+        pytest.param(
+            Observed(cluster(), replace(THEIRS, expires=None)), "True", "UserProvided", False, None, id="without expiry"
+        ),
+        pytest.param(
+            Observed(cluster(), replace(THEIRS, expires=NOW + 29 * DAY)),
+            *("True", "Expires", False, None),
+            id="user's expires soon",
+        ),
+        pytest.param(
+            Observed(cluster(), replace(THEIRS, expires=NOW - DAY)),
+            *("False", "Expired", False, None),
+            id="user's has expired",
+        ),
+        pytest.param(
+            Observed(cluster(), Existing(False, fault="no server")),
+            *("False", "InvalidKubeconfig", False, None),
+            id="user's is invalid",
+        ),
     ],
 )
 def test_decision_and_condition_by_observed_secrets(
-    observed: Observed, reason: str, created: bool, requeue_after: float | None
+    observed: Observed, status: str, reason: str, written: bool, requeue_after: float | None
 ) -> None:
     decision = decide(observed, NOW)
     found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable")
     assert found is not None
-    assert found["reason"] == reason
-    assert [type(effect) for effect in decision.effects] == ([CreateKubeconfig] if created else [])
+    assert (found["status"], found["reason"]) == (status, reason)
+    writes = [effect for effect in decision.effects if isinstance(effect, WriteKubeconfig)]
+    assert bool(writes) is written
     assert decision.requeue_after == requeue_after
+    assert decide(observed, NOW) == decision
+    if written:
+        assert found["message"] == f"Valid until {rfc3339(NOW + VALIDITY)} for {writes[0].server}"
 
 
-def test_decision_is_the_same_whenever_it_is_made_of_the_same() -> None:
-    assert decide(Observed(cluster(), None, USABLE), NOW) == decide(Observed(cluster(), None, USABLE), NOW)
+REPORTED = [
+    Observed(cluster(), OURS),
+    Observed(cluster(), SOON),
+    Observed(cluster(), SOON, "Secret demo-ca cannot be used: no key"),
+    Observed(cluster(), replace(SOON, trusted=WITH_CA.fingerprints), WITH_CA),
+    Observed(cluster({RENEW_ANNOTATION: "x"}), OURS),
+    Observed(cluster(), THEIRS),
+    Observed(cluster(), replace(THEIRS, expires=None)),
+    Observed(cluster(), replace(THEIRS, expires=NOW + DAY)),
+    Observed(cluster(), replace(THEIRS, expires=NOW - DAY)),
+    Observed(cluster(), Existing(False, fault="Secret demo-kubeconfig cannot be used: no")),
+]
+
+
+@pytest.mark.parametrize("observed", REPORTED)
+def test_condition_records_all_that_the_next_decision_needs(observed: Observed) -> None:
+    obj = reported(observed)
+    assert is_reconciled(obj, change_event(obj, "update", source="/test"))
+
+
+def reported(observed: Observed) -> Object:
+    """Returns the Cluster after what was observed has been reported."""
+    obj = deepcopy(observed.cluster) or {}
+    obj["status"] |= decide(observed, NOW).status or {}
+    return obj
+
+
+@pytest.mark.parametrize("observed", [Observed(cluster(), OURS), EXPIRES_WITH_CA])
+@pytest.mark.parametrize("change", [{"host": "h2", "port": 1}, {"host": "h", "port": 2}, None])
+def test_changed_endpoint_and_a_request_are_something_to_do(observed: Observed, change: Object | None) -> None:
+    obj = reported(observed)
+    if change:
+        obj["spec"]["controlPlaneEndpoint"] = change
+    else:
+        obj["metadata"]["annotations"] = {REGENERATE_ANNOTATION: ""}
+    assert not is_reconciled(obj, change_event(obj, "update", source="/test"))
 
 
 def test_unusable_ca_is_reported_once() -> None:
@@ -202,12 +515,12 @@ def test_unusable_ca_is_reported_once() -> None:
     "observed",
     [
         Observed(None),
-        Observed(cluster(paused=True), None, USABLE),
-        Observed(cluster(controlPlaneEndpoint={}), None, USABLE),
-        Observed(cluster(controlPlaneRef={"kind": "K", "name": "n"}), None, USABLE),
-        Observed({**cluster(), "metadata": {**cluster()["metadata"], "deletionTimestamp": "t"}}, None, USABLE),
-        Observed({**cluster(), "status": {}}, None, USABLE),
-        Observed({**cluster(), "metadata": {**cluster()["metadata"], "generation": 2}}, None, USABLE),
+        Observed(cluster(paused=True), None, CA),
+        Observed(cluster(controlPlaneEndpoint={}), None, CA),
+        Observed(cluster(controlPlaneRef={"kind": "K", "name": "n"}), None, CA),
+        Observed({**cluster(), "metadata": {**cluster()["metadata"], "deletionTimestamp": "t"}}, None, CA),
+        Observed({**cluster(), "status": {}}, None, CA),
+        Observed({**cluster(), "metadata": {**cluster()["metadata"], "generation": 2}}, None, CA),
     ],
 )
 def test_no_effect_while_paused_deleted_unobserved_or_owned_by_control_plane(observed: Observed) -> None:
@@ -217,10 +530,10 @@ def test_no_effect_while_paused_deleted_unobserved_or_owned_by_control_plane(obs
 
 
 def test_created_secret_follows_cluster_api_contract() -> None:
-    decision = decide(Observed(cluster(), None, USABLE), NOW)
+    decision = decide(Observed(cluster(), None, CA), NOW)
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("KubeconfigGenerated", "Normal")]
     [effect] = decision.effects
-    assert isinstance(effect, CreateKubeconfig)
+    assert isinstance(effect, WriteKubeconfig)
     secrets = Secrets()
     body = effect.execute(cast(Clients, SimpleNamespace(management=secrets)))
     assert list(secrets.objects) == [("ns", "demo-kubeconfig")]
@@ -232,6 +545,23 @@ def test_created_secret_follows_cluster_api_contract() -> None:
     user = yaml.safe_load(base64.b64decode(body["data"]["value"]))["users"][0]["user"]
     certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
     assert certificate.not_valid_after_utc == NOW + timedelta(days=365)
+
+
+def test_renewal_patches_the_value_alone_and_then_removes_the_request() -> None:
+    obj = cluster({REGENERATE_ANNOTATION: "now"})
+    decision = decide(Observed(obj, inspect(kubeconfig(), obj), CA), NOW)
+    assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("KubeconfigRenewed", "Normal")]
+    renewal, request = decision.effects
+    assert isinstance(renewal, WriteKubeconfig)
+    secrets = Secrets(kubeconfig())
+    renewal.execute(cast(Clients, SimpleNamespace(management=secrets)))
+    [patch] = secrets.patches
+    assert (list(patch), list(patch["data"]), patch["metadata"]) == (
+        ["data", "metadata"],
+        ["value"],
+        {"resourceVersion": "7"},
+    )
+    assert request == Patch(CLUSTER, obj, {"metadata": {"annotations": {REGENERATE_ANNOTATION: None}}})
 
 
 AVAILABLE = {"type": "KubeconfigAvailable", "status": "True", "reason": "Generated"}

@@ -24,13 +24,14 @@ from functions.cluster_stack.triggers import TRIGGERS as CLUSTER_STACKS
 from functions.kind_cluster.triggers import FINALIZER as KIND_FINALIZER
 from functions.kind_cluster.triggers import TRIGGERS as KIND_CLUSTERS
 from functions.kubeconfig.decide import decide as decide_kubeconfig
+from functions.kubeconfig.existing import Existing
 from functions.kubeconfig.observe import Observed as ObservedKubeconfig
 from functions.kubeconfig.triggers import TRIGGERS as KUBECONFIG
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, SECRET
 from shared.clients import LookupResult
 from shared.event import Change, Event, change_event, own_event
-from shared.kube import Object, Resource, owner_reference
+from shared.kube import Object, Resource
 from shared.triggers import Triggers
 from tests.support.addon_cases import TAG
 
@@ -289,7 +290,7 @@ def test_kind_cluster_has_nothing_to_do_once_its_instance_is_deleted(metadata: O
 def with_kubeconfig(status: str = "True", metadata: Object | None = None, **spec: Any) -> Object:
     """Returns a Cluster after its kubeconfig was created, but for the status of the condition, and a change."""
     found = obj(CLUSTER, spec={"controlPlaneEndpoint": HOST}, status={"phase": "Provisioned"})
-    existing = {"metadata": {"ownerReferences": [owner_reference(found)]}}
+    existing = Existing(True, "https://h:6443", datetime(2100, 1, 1, tzinfo=UTC))
     told = decide_kubeconfig(ObservedKubeconfig(found, existing), NOW).status or {}
     recorded = [{**entry, "status": status} for entry in told["conditions"]]
     return {

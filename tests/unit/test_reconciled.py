@@ -37,8 +37,8 @@ from functions.kind_cluster.observe import Observed as ObservedKindCluster
 from functions.kind_cluster.runtime import Instance
 from functions.kind_cluster.triggers import FINALIZER as KIND_FINALIZER
 from functions.kubeconfig import decide as kubeconfig_decide
-from functions.kubeconfig.admin_kubeconfig import CA
-from functions.kubeconfig.need import why_not_now
+from functions.kubeconfig.decide import WriteKubeconfig
+from functions.kubeconfig.existing import Existing
 from functions.kubeconfig.observe import Observed as ObservedKubeconfig
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import rfc3339
@@ -48,6 +48,7 @@ from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import content_hash
 from shared.applier.outcome import RolloutOutcome
 from shared.applier.rollout import Rollout
+from shared.certificates import CertificateAuthority
 from shared.clients import ClusterClients, LookupResult
 from shared.effects import Patch
 from shared.event import Event, change_event
@@ -238,18 +239,34 @@ def cluster_cases() -> Iterator[Case]:
 
 
 def kubeconfig_cases() -> Iterator[Case]:
-    ours: Object = {"metadata": {"ownerReferences": [{"uid": "u"}]}}
+    server, later = "https://h:6443", NOW.replace(microsecond=0) + timedelta(days=300)
+    authority = CertificateAuthority.generate("kubernetes")
+    ours = Existing(True, server, later, authority.fingerprints)
+    soon = NOW.replace(microsecond=0) + timedelta(days=9)
+    token = Existing(False, server)
     status: Object = {"phase": "Provisioned", "observedGeneration": 1}
     controlled = {"controlPlaneRef": {"kind": "K", "name": "k"}}
+    kinds = (
+        None,
+        ours,
+        replace(ours, server="https://other:6443"),
+        replace(ours, expires=soon),
+        token,
+        replace(token, expires=soon),
+        replace(token, expires=NOW.replace(microsecond=0) - timedelta(days=1)),
+        Existing(False, fault="Secret demo-kubeconfig cannot be used: no"),
+    )
     for existing, ca, spec, phase in product(
-        (None, ours, {"metadata": {}}),
-        (None, "tls.key is missing", CA(b"c", b"k")),
+        kinds,
+        (None, "Secret demo-ca cannot be used: tls.key is missing", authority),
         ({}, HOST, {**HOST, **controlled}),
         ("Pending", "Provisioned"),
     ):
         obj = {**cluster(spec), "status": {**status, "phase": phase}}
-        created = existing or (ours if isinstance(ca, CA) and not why_not_now(obj) else None)
-        settled = merged(obj, {"status": kubeconfig_decide.decide(ObservedKubeconfig(obj, existing, ca), NOW).status})
+        first = kubeconfig_decide.decide(ObservedKubeconfig(obj, existing, ca), NOW)
+        written = [effect for effect in first.effects if isinstance(effect, WriteKubeconfig)]
+        created = replace(ours, expires=written[0].until) if written else existing
+        settled = merged(obj, {"status": first.status})
         secret = {"apiVersion": "v1", "kind": SECRET.kind, "metadata": {**NAME, "name": "demo-kubeconfig"}}
         for found in (*changed(settled), obj):
             # A Secret that is deleted or replaced is an event of its own.

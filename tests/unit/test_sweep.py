@@ -20,7 +20,9 @@ from shared.kube import Object, dig, owner_reference
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINT = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
-MINTED = {"KubeconfigAvailable": ("True", "Generated")}
+MINTED = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2100-01-01T00:00:00Z for https://127.0.0.1:6443")}
+EXPIRING = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2026-01-01T00:00:00Z for https://127.0.0.1:6443")}
+MOVED = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2100-01-01T00:00:00Z for https://127.0.0.1:6444")}
 WAITING = {"KubeconfigAvailable": ("False", "WaitingForCA")}
 PAUSE = {"annotations": {PAUSED_ANNOTATION: ""}}
 CONTROL_PLANE = {
@@ -32,7 +34,7 @@ def cluster(
     spec: Object | None = None,
     *,
     metadata: Object | None = None,
-    conditions: dict[str, tuple[str, str]] | None = None,
+    conditions: dict[str, tuple[str, ...]] | None = None,
     reconciled: bool = True,
     **status: Any,
 ) -> Object:
@@ -58,9 +60,10 @@ def cluster(
         reported = decide(Observed(obj, control_plane=control_plane), NOW).status or {}
         obj["status"] |= {name: value for name, value in reported.items() if value is not None}
     obj["status"] |= status
-    for type_, (value, reason) in (conditions or {}).items():
+    for type_, values in (conditions or {}).items():
         before = dig(obj, "status.conditions", [])
-        obj["status"]["conditions"] = set_condition(before, type_, value, reason, now=NOW, observed_generation=1)
+        changed = set_condition(before, type_, *values, now=NOW, observed_generation=1)
+        obj["status"]["conditions"] = changed
     return obj
 
 
@@ -87,6 +90,8 @@ READY = ENDPOINT | CONTROL_PLANE
         (True, cluster(ENDPOINT)),
         (True, cluster(ENDPOINT, conditions=WAITING)),
         (False, cluster(ENDPOINT, conditions=MINTED)),
+        (True, cluster(ENDPOINT, conditions=EXPIRING)),
+        (True, cluster(ENDPOINT, conditions=MOVED)),
         (True, cluster(CONTROL_PLANE)),
         (False, cluster(READY)),
         (True, cluster(READY, conditions={"InfrastructureReady": ("False", "NotReady")})),
@@ -104,6 +109,8 @@ READY = ENDPOINT | CONTROL_PLANE
         "without kubeconfig",
         "waiting for its CA",
         "with kubeconfig",
+        "kubeconfig is due for renewal",
+        "kubeconfig is for another endpoint",
         "endpoint is unknown",
         "references are ready",
         "infrastructure is not ready",

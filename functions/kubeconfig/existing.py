@@ -1,0 +1,106 @@
+"""Inspects a kubeconfig Secret: who made it, which server it is for, how long it is valid."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from shared.kube import Object, dig, key_of, owned_by
+from shared.kube.connect import KubeconfigError, inline_credentials
+from shared.kube.credentials import Credentials
+
+from .admin_kubeconfig import ADMIN
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+GENERATED_TYPE = "cluster.x-k8s.io/secret"
+"""The type of the Secrets that Cluster API and this function generate."""
+_HINT = "correct it, or delete it to have it generated"
+
+
+@dataclass(frozen=True)
+class Existing:
+    """What decisions need to know of a kubeconfig Secret; nothing of it is secret."""
+
+    generated: bool
+    """Whether Cluster API or this function generated it; all others are a user's, and stay as they are."""
+    server: str = ""
+    expires: datetime | None = None
+    """When the client certificate or the token expires; None: never, or unknown."""
+    trusted: frozenset[bytes] = frozenset()
+    """The fingerprints of the CA certificates."""
+    fault: str = ""
+    """Why it cannot be used, as a sentence for the user; nothing else is known then."""
+    secret: Object = field(default_factory=dict, compare=False, repr=False)
+    """Identity and version of the Secret, without its data."""
+
+
+def inspect(secret: Object, cluster: Mapping[str, object]) -> Existing:
+    """Returns what the Secret holds."""
+    identity: Object = {name: secret[name] for name in ("apiVersion", "kind", "metadata") if name in secret}
+    try:
+        credentials = _credentials(secret)
+        certificate = _certificate(credentials)
+        trusted = _fingerprints(credentials.ca)
+    except (KubeconfigError, ValueError) as error:
+        return Existing(False, fault=f"Secret {key_of(secret).name} cannot be used: {error}; {_HINT}", secret=identity)
+    is_admin = certificate is not None and f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
+    generated = is_admin and owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
+    expires = certificate.not_valid_after_utc if certificate else _token_expiry(credentials.bearer())
+    return Existing(generated, credentials.host, expires, trusted, secret=identity)
+
+
+def _credentials(secret: Object) -> Credentials:
+    try:
+        content = base64.b64decode(dig(secret, "data.value") or "", validate=True)
+    except (binascii.Error, TypeError) as error:
+        raise ValueError('the key "value" is not base64') from error
+    if not content:
+        raise ValueError('missing key "value" in secret data')
+    return inline_credentials(content)
+
+
+def _certificate(credentials: Credentials) -> Certificate | None:
+    """Returns the client certificate, None if there is none. Raises `ValueError` if it cannot be used."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+
+    from shared.certificates import load_certificates
+
+    if not credentials.certificate:
+        return None
+    try:
+        certificate = load_certificates(credentials.certificate)[0]
+        key = serialization.load_pem_private_key(credentials.key, password=None)
+        fits = key.public_key() == certificate.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ValueError("the client certificate or its key is not PEM") from None
+    if not fits:
+        raise ValueError("the client certificate belongs to another key")
+    return certificate
+
+
+def _fingerprints(ca: bytes) -> frozenset[bytes]:
+    from shared.certificates import fingerprints
+
+    try:
+        return fingerprints(ca) if ca else frozenset()
+    except ValueError:
+        raise ValueError("the CA certificate is not PEM") from None
+
+
+def _token_expiry(token: str) -> datetime | None:
+    """Returns when a JWT expires, None for tokens that do not tell."""
+    _, _, rest = token.partition(".")
+    payload = rest.partition(".")[0]
+    try:
+        found = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))["exp"]
+        return datetime.fromtimestamp(int(found), UTC)
+    except (ValueError, TypeError, KeyError, OverflowError, OSError, RecursionError):
+        return None

@@ -1,0 +1,55 @@
+"""What the condition says about a kubeconfig, as a text that tells users and that the next decision can read.
+
+A Cluster's status has no other place for it: its CRD may be that of Cluster API. With this record the Cluster alone
+shows when the next renewal is due, and which server the kubeconfig is for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from shared.api.cluster import KUBECONFIG_AVAILABLE
+from shared.api.conditions import get_condition, rfc3339
+from shared.kube import dig
+
+from .existing import Existing
+
+GENERATED = "Generated"
+NOT_RENEWED = "NotRenewed"
+MANAGED_BY_CORE = "ManagedByClusterAPI"
+USER_PROVIDED = "UserProvided"
+EXPIRES = "Expires"
+EXPIRED = "Expired"
+INVALID = "InvalidKubeconfig"
+
+_OURS = (GENERATED, NOT_RENEWED, MANAGED_BY_CORE)
+_OF_USERS = (USER_PROVIDED, EXPIRES, EXPIRED)
+_OBSTACLE = "; not renewed: "
+_TEXT = re.compile(r"Valid (?:until (?P<expires>\S+Z)|without limit)(?: for (?P<server>https://[^\s;]+))?")
+
+
+def describe(existing: Existing, obstacle: str = "") -> str:
+    """Returns the validity of the kubeconfig, its server if it was generated, and why it is not renewed."""
+    text = f"Valid until {rfc3339(existing.expires)}" if existing.expires else "Valid without limit"
+    server = f" for {existing.server}" if existing.generated else ""
+    return text + server + (f"{_OBSTACLE}{obstacle}" if obstacle else "")
+
+
+def recorded(cluster: Mapping[str, Any]) -> tuple[Existing, str] | None:
+    """Returns the kubeconfig and the obstacle to its renewal as the condition records them; None without a record."""
+    condition = get_condition(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE) or {}
+    reason, message = condition.get("reason"), str(condition.get("message") or "")
+    if reason == INVALID:
+        return Existing(False, fault=message), ""
+    found = _TEXT.match(message)
+    if found is None or reason not in (*_OURS, *_OF_USERS):
+        return None
+    try:
+        expires = datetime.fromisoformat(found["expires"]).astimezone(UTC) if found["expires"] else None
+    except ValueError:
+        return None
+    obstacle = message.partition(_OBSTACLE)[2]
+    return Existing(reason in _OURS, found["server"] or "", expires), obstacle

@@ -1,0 +1,79 @@
+"""Decides whether a kubeconfig that was generated is to be generated anew, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from shared.api import cluster as cluster_api
+from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION
+from shared.kube import dig
+
+from .admin_kubeconfig import VALIDITY, server_url
+from .existing import Existing
+
+if TYPE_CHECKING:
+    from shared.certificates import CertificateAuthority
+
+RENEW_SETTING = "KUBECONFIG_RENEW_DAYS"
+DEFAULT_DAYS = 182
+"""Half of the validity, as Cluster API's own control-plane provider does it: half a year to notice what fails."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """How long before its expiry a kubeconfig is renewed."""
+
+    before: timedelta | None
+    """None: it is not renewed."""
+    is_set: bool = False
+    """Whether the annotation or the setting names it. Then it also holds beside Cluster API core."""
+    fault: str = ""
+    """Why the annotation or the setting is not used."""
+
+    @classmethod
+    def of(cls, cluster: Mapping[str, Any], setting: str) -> Threshold:
+        """Returns the threshold of the Cluster's annotation, else of the setting, else the default."""
+        annotated = (dig(cluster, "metadata.annotations") or {}).get(RENEW_ANNOTATION)
+        name, text = (RENEW_ANNOTATION, str(annotated)) if annotated is not None else (RENEW_SETTING, setting)
+        days, longest = text.strip(), VALIDITY.days - 1
+        if not days:
+            return cls(timedelta(days=DEFAULT_DAYS))
+        if not (days.isascii() and days.isdigit() and int(days) <= longest):
+            wanted = f"a number of days from 1 to {longest}, or 0 for no renewal"
+            return cls(timedelta(days=DEFAULT_DAYS), fault=f"{name} is not {wanted}: {DEFAULT_DAYS} days are used")
+        return cls(timedelta(days=int(days)) if int(days) else None, is_set=True)
+
+
+def is_requested(cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the Cluster's annotation asks for a new kubeconfig."""
+    return REGENERATE_ANNOTATION in (dig(cluster, "metadata.annotations") or {})
+
+
+def wanted_server(cluster: Mapping[str, Any]) -> str:
+    """Returns the URL of the Cluster's endpoint; empty without one."""
+    endpoint = cluster_api.endpoint(cluster)
+    return server_url(*endpoint) if endpoint else ""
+
+
+def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateAuthority | str | None) -> str:
+    """Returns why the kubeconfig is not the wanted one any more, empty if it is. `ca` is what was read of the CA."""
+    if is_requested(cluster):
+        return f"requested by the annotation {REGENERATE_ANNOTATION}"
+    if existing.server != wanted_server(cluster):
+        return f"the endpoint is {wanted_server(cluster)} now"
+    if ca is not None and not isinstance(ca, str) and existing.trusted != ca.fingerprints:
+        return "the CA has changed"
+    return ""
+
+
+def is_due(existing: Existing, before: timedelta | None, now: datetime) -> bool:
+    """Returns whether the kubeconfig expires in less than `before`."""
+    return existing.expires is not None and before is not None and existing.expires - now < before
+
+
+def expiry(ca: CertificateAuthority, now: datetime) -> datetime:
+    """Returns when a new kubeconfig expires: after its validity, and never later than its CA."""
+    return min((now + VALIDITY).replace(microsecond=0), ca.expires)

@@ -1,0 +1,196 @@
+"""Kubeconfigs on a real API server: generated, renewed for each reason, accepted by the server throughout."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+
+from functions import catalog
+from functions.kubeconfig.admin_kubeconfig import create_admin_kubeconfig
+from functions.sweep.function import not_reconciled
+from infra import local_control_plane
+from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, ca_secret_of, kubeconfig_secret_of
+from shared.api.resources import CLUSTER, SECRET
+from shared.applier.connection import ClusterConnection, connect_workload
+from shared.certificates import CertificateAuthority, fingerprints
+from shared.clients import Clients
+from shared.event import change_event
+from shared.kube import Conflict, Key, Object, Resource, connect, dig
+from shared.network import origin
+from tests.support import objects
+from tests.support.objects import EVENT
+
+YEAR = timedelta(days=365)
+
+
+class World:
+    """A Cluster whose workload cluster is the management cluster, so that its server judges the credentials."""
+
+    def __init__(self, clients: Clients, namespace: str, plane: Path) -> None:
+        self.clients, self.client, self.key = clients, clients.management, Key(namespace, "demo")
+        self.ca = local_control_plane.load_ca(plane)
+        [server] = connect.inline_credentials(local_control_plane.kubeconfig(plane).read_bytes()).host.split()
+        _, host, self.port = origin(server)
+        self.create(CLUSTER, spec={"controlPlaneEndpoint": {"host": host, "port": self.port}})
+        self.call("cluster", self.cluster)
+
+    def create(self, resource: Resource, **content: object) -> None:
+        self.client.create(resource, objects.manifest(resource, self.key.name, self.key.namespace, **content))
+
+    def write_ca(self, ca: CertificateAuthority) -> None:
+        secret = objects.secret("demo-ca", self.key.namespace, **{"tls.crt": ca.cert_pem, "tls.key": ca.key_pem})
+        secret["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": "demo"}
+        if self.client.find(SECRET, ca_secret_of(self.key)) is None:
+            self.client.create(SECRET, secret)
+        else:
+            self.client.patch(SECRET, ca_secret_of(self.key), {"data": secret["data"]})
+        self.call("kubeconfig", secret)
+
+    @property
+    def cluster(self) -> Object:
+        return self.client.get(CLUSTER, self.key)
+
+    @property
+    def secret(self) -> Object:
+        return self.client.get(SECRET, kubeconfig_secret_of(self.key))
+
+    @property
+    def document(self) -> bytes:
+        return base64.b64decode(self.secret["data"]["value"])
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(connect.inline_credentials(self.document).certificate)
+
+    @property
+    def trusted(self) -> frozenset[bytes]:
+        return fingerprints(connect.inline_credentials(self.document).ca)
+
+    def annotate(self, **annotations: str | None) -> None:
+        self.client.patch(CLUSTER, self.key, {"metadata": {"annotations": annotations}})
+
+    def call(self, name: str, about: Object, clients: Clients | None = None) -> None:
+        event = change_event(about, "update", source="/test", reference=about["kind"] == SECRET.kind)
+        answer = catalog.handler(name)(clients or self.clients, event)
+        assert answer.status == 204, answer
+
+    def sweep(self) -> bool:
+        """Calls `kubeconfig` if the sweep finds something to do, and returns whether it does."""
+        found = bool(list(not_reconciled([self.cluster], [catalog.triggers()["kubeconfig"]])))
+        if found:
+            self.call("kubeconfig", self.cluster)
+        return found
+
+    def condition(self) -> Object:
+        return objects.condition(self.cluster, "KubeconfigAvailable")
+
+    def check(self) -> None:
+        """Asserts that the server accepts the credentials, that the condition tells of them, and that all is done."""
+        assert isinstance(connect_workload(self.clients, self.key), ClusterConnection)
+        expiry = self.certificate.not_valid_after_utc.strftime("%Y-%m-%dT%H:%M:%SZ")
+        server = connect.inline_credentials(self.document).host
+        assert self.condition()["message"] == f"Valid until {expiry} for {server}"
+        assert not self.sweep()
+
+    def event_reasons(self) -> list[str]:
+        found = self.client.list(EVENT, self.key.namespace)
+        return sorted(one["reason"] for one in found if one["reason"].startswith("Kubeconfig"))
+
+
+@pytest.fixture
+def world(clients: Clients, namespace: str, plane: Path) -> World:
+    return World(clients, namespace, plane)
+
+
+def test_kubeconfig_is_renewed_for_each_reason_and_accepted_throughout(world: World) -> None:
+    world.write_ca(world.ca)
+    world.check()
+    now = datetime.now(UTC)
+    assert abs(world.certificate.not_valid_after_utc - now - YEAR) < timedelta(hours=1)
+
+    before = world.certificate
+    world.annotate(**{REGENERATE_ANNOTATION: ""})
+    assert world.sweep()
+    assert world.certificate.serial_number != before.serial_number
+    assert REGENERATE_ANNOTATION not in dig(world.cluster, "metadata.annotations", {})
+    world.check()
+
+    old = create_admin_kubeconfig("demo", f"https://127.0.0.1:{world.port}", world.ca, until=now + timedelta(days=9))
+    world.client.patch(SECRET, kubeconfig_secret_of(world.key), {"data": {"value": base64.b64encode(old).decode()}})
+    world.annotate(**{RENEW_ANNOTATION: "7"})
+    world.call("kubeconfig", world.secret)
+    assert world.document == old, "it is not due"
+    world.check()
+    world.annotate(**{RENEW_ANNOTATION: "10"})
+    assert world.sweep()
+    assert world.certificate.not_valid_after_utc > now + timedelta(days=300)
+    world.check()
+
+    world.client.patch(CLUSTER, world.key, {"spec": {"controlPlaneEndpoint": {"host": "localhost"}}})
+    world.call("cluster", world.cluster)
+    assert world.sweep()
+    assert connect.inline_credentials(world.document).host == f"https://localhost:{world.port}"
+    world.check()
+
+    newer = CertificateAuthority.generate("newer")
+    world.write_ca(CertificateAuthority(newer.cert_pem + world.ca.cert_pem, world.ca.key_pem))
+    assert world.trusted == newer.fingerprints | world.ca.fingerprints
+    world.check()
+    world.write_ca(newer)
+    assert world.trusted == newer.fingerprints
+    assert world.event_reasons() == ["KubeconfigGenerated", *["KubeconfigRenewed"] * 4], "both CAs count for one event"
+
+
+def test_kubeconfig_of_a_user_is_told_of_and_left_alone(world: World) -> None:
+    pair = world.ca.issue("someone", valid_for=timedelta(days=9))
+    document = yaml.safe_load(
+        create_admin_kubeconfig(
+            "x", f"https://127.0.0.1:{world.port}", world.ca, until=datetime.now(UTC) + timedelta(days=1)
+        )
+    )
+    credentials = {"client-certificate-data": pair.cert_pem, "client-key-data": pair.key_pem}
+    document["users"][0]["user"] = {name: base64.b64encode(value).decode() for name, value in credentials.items()}
+    mine = objects.secret("demo-kubeconfig", world.key.namespace, value=yaml.safe_dump(document))
+    world.client.create(SECRET, mine)
+    world.write_ca(world.ca)
+    assert world.condition()["reason"] == "Expires"
+    assert world.secret["data"] == mine["data"]
+    assert not world.sweep()
+    world.client.patch(SECRET, kubeconfig_secret_of(world.key), {"data": {"value": base64.b64encode(b"{}").decode()}})
+    world.call("kubeconfig", world.secret)
+    assert (world.condition()["status"], world.condition()["reason"]) == ("False", "InvalidKubeconfig")
+    assert not world.sweep()
+    world.client.delete(SECRET, kubeconfig_secret_of(world.key))
+    world.call("kubeconfig", mine)
+    world.check()
+
+
+def test_of_two_renewals_at_once_the_second_finds_it_done(
+    world: World, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write_ca(world.ca)
+    world.annotate(**{REGENERATE_ANNOTATION: ""})
+    client, refused = connect.from_kubeconfig(str(kubeconfig)), []
+    send, first = client.request, [True]
+
+    def request(method: str, path: str, **options: object) -> Object:
+        if method == "PATCH" and first:
+            first.clear()
+            world.call("kubeconfig", world.cluster)
+        try:
+            return send(method, path, **options)
+        except Conflict:
+            refused.append(path.rpartition("/")[2])
+            raise
+
+    monkeypatch.setattr(client, "request", request)
+    world.call("kubeconfig", world.cluster, Clients(client))
+    assert refused == ["demo-kubeconfig"]
+    assert world.event_reasons() == ["KubeconfigGenerated", "KubeconfigRenewed"]
+    world.check()
+    client.close()
