@@ -19,7 +19,7 @@ from shared.releases.source_resolution import resolve_source
 from shared.releases.usage import Users, users_by_release
 from shared.runtime import Request
 
-from .rendering import Rendered, render
+from .rendering import RenderedClass, render
 
 _UNREFERENCED = LookupResult("unreferenced")
 
@@ -44,7 +44,7 @@ class Observed:
     provider: LookupResult = _UNREFERENCED
     management: ClusterConnection | None = None
     """The cluster to which the objects are applied."""
-    rendered: Rendered | None = None
+    rendered: RenderedClass | None = None
     """The objects of the class chart; only with all prerequisites."""
     claimed: frozenset[Identity] = frozenset()
     """Objects that other releases contain as well: they are not pruned with this one."""

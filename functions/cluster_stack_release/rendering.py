@@ -13,7 +13,7 @@ from shared.releases.naming import ReleaseName
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedClass:
     """The objects of a class chart, or why there are none that may be applied."""
 
     objects: tuple[Object, ...] = ()
@@ -24,12 +24,12 @@ class Rendered:
 
 def render(
     chart: bytes, file: str, name: ReleaseName, connection: ClusterConnection, version: str, namespace: str
-) -> Rendered:
+) -> RenderedClass:
     """Renders the chart in `file` for a management cluster of this Kubernetes version."""
     try:
-        return Rendered(_objects(chart, file, name, connection, version, namespace))
+        return RenderedClass(_objects(chart, file, name, connection, version, namespace))
     except (charts.ChartError, UnknownKinds) as error:
-        return Rendered(problem=str(error), unknown_kinds=isinstance(error, UnknownKinds))
+        return RenderedClass(problem=str(error), unknown_kinds=isinstance(error, UnknownKinds))
 
 
 def _objects(

@@ -19,7 +19,7 @@ from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import APPLIED, FAILURE_RETRY, PARTIAL_RETRY, decide_failure, finalizer_effects
-from .rendering import Rendered
+from .rendering import RenderedClass
 
 POLICY = Policy(wait=False)
 """The rollout does not wait for readiness: only later Clusters use the objects of a class."""
@@ -27,7 +27,7 @@ POLICY = Policy(wait=False)
 
 def roll_out(
     builder: V1Beta1StatusBuilder,
-    rendered: Rendered,
+    rendered: RenderedClass,
     management: ClusterConnection,
     kubernetes: str,
     claimed: Collection[Identity],

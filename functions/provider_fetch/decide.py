@@ -128,7 +128,7 @@ def _check_contract(
         "version": version,
         "source": bundle.source,
         "digest": bundle.digest,
-        "asked": source_hash(provider, observed.inputs),
+        "sourceHash": source_hash(provider, observed.inputs),
         "contract": contract,
     }
     effects: tuple[Effect, ...] = ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from .connection import Management, management
+from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, failures
 from .options import (
     ClusterName,
@@ -89,7 +89,7 @@ def plan(
     from . import plan_text
 
     wanted = _one_name(name, cluster)
-    with failures(), helm_when_needed(), management(directory, kubeconfig, context) as target:
+    with failures(), helm_when_needed(), open_management_cluster(directory, kubeconfig, context) as target:
         os.environ |= target.settings
         plan = planning.plan(target.client, _cluster(target, namespace, wanted), release)
         if as_json or output is Format.json:
@@ -116,7 +116,7 @@ def describe_cluster(
     from .describe.document import document
     from .describe.tree import show
 
-    with failures(), management(directory, kubeconfig, context) as target:
+    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
         found = document(gather(target.client, _cluster(target, namespace, name)), datetime.now(UTC))
         if as_json or output is Format.json:
             typer.echo(json.dumps(found, indent=2))
@@ -141,7 +141,7 @@ def rollback(
     from . import rollback as back
 
     wanted = _one_name(name, cluster)
-    with failures(), management(directory, kubeconfig, context) as target:
+    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
         found = _cluster(target, namespace, wanted)
         addon = back.addon_of_cluster(target.client, found)
         timeline = Timeline()
@@ -167,7 +167,7 @@ def _one_name(name: str, option: str) -> str:
     return name or option
 
 
-def _cluster(target: Management, namespace: str | None, name: str) -> Object:
+def _cluster(target: ManagementCluster, namespace: str | None, name: str) -> Object:
     from shared.api.resources import CLUSTER
     from shared.kube import Key
 

@@ -15,15 +15,15 @@ from .failures import Failure
 from .options import DEFAULT_DIR
 from .runs import crashed, run_of, running, settings_of
 
-_WAYS = "start a run with `capi-functions up`, or name a cluster with --kubeconfig or $KUBECONFIG"
+_HINT = "start a run with `capi-functions up`, or name a cluster with --kubeconfig or $KUBECONFIG"
 
 
 @dataclass(frozen=True)
-class Management:
-    """The management cluster of a command.
+class ManagementCluster:
+    """A connection to the management cluster that a command works on.
 
     Attributes:
-        client: Connected to it.
+        client: The client of this cluster.
         kubeconfig: The loaded kubeconfig.
         run: The folder of the local run that the cluster belongs to, None for other clusters.
     """
@@ -46,18 +46,20 @@ class Management:
 
 
 @contextmanager
-def management(directory: Path | None, kubeconfig: Path | None, context: str = "") -> Iterator[Management]:
+def open_management_cluster(
+    directory: Path | None, kubeconfig: Path | None, context: str = ""
+) -> Iterator[ManagementCluster]:
     """Connects to the management cluster that the options name. Exceptions from the block get a note that names it.
 
     Raises `Failure` or `KubeconfigError`.
     """
     loaded = loading_rules.load(files(directory, kubeconfig, context), context)
     client = connect.from_loaded(loaded)
-    target = Management(client, loaded, run_of(loaded))
+    cluster = ManagementCluster(client, loaded, run_of(loaded))
     try:
-        yield target
+        yield cluster
     except Exception as error:
-        error.add_note(f"management cluster: {target}")
+        error.add_note(f"management cluster: {cluster}")
         raise
     finally:
         client.close()
@@ -97,7 +99,7 @@ def files(directory: Path | None, kubeconfig: Path | None, context: str = "") ->
             absent = f"$KUBECONFIG: {absent}"
         elif not context:
             absent = f"no run in {DEFAULT_DIR}, and {absent}"
-        raise Failure(f"{absent}; {_WAYS}")
+        raise Failure(f"{absent}; {_HINT}")
     return listed
 
 

@@ -18,7 +18,7 @@ class Failure(Exception):
 @contextmanager
 def failures(*expected: type[Exception]) -> Iterator[None]:
     """Turns failures of these types, and the usual ones, into one line on stderr and exit code 1."""
-    from infra.local.stack import StackError
+    from infra.local.local_run import LocalRunError
     from infra.local_control_plane import ControlPlaneError
     from infra.local_control_plane.binaries import BinaryNotFound
     from shared.kube import ApiError
@@ -27,7 +27,7 @@ def failures(*expected: type[Exception]) -> Iterator[None]:
     known: tuple[type[Exception], ...] = (
         Failure,
         WaitTimeout,
-        StackError,
+        LocalRunError,
         ControlPlaneError,
         BinaryNotFound,
         ApiError,

@@ -21,7 +21,7 @@ from .runs import detach as start_detached
 from .runs import end, refuse_second, until_signal, warn_of_other_cluster
 
 if TYPE_CHECKING:
-    from infra.local.stack import Stack
+    from infra.local.local_run import LocalRun
 
 
 def up(
@@ -38,22 +38,24 @@ def up(
         if detach:
             start_detached(directory, releases, profile)
             return
-        from infra.local.stack import Stack
+        from infra.local.local_run import LocalRun
 
         timeline = Timeline()
-        stack = Stack(directory, releases=releases or RELEASES, progress=timeline.say, profiles=profiles.parse(profile))
+        local_run = LocalRun(
+            directory, releases=releases or RELEASES, progress=timeline.say, profiles=profiles.parse(profile)
+        )
         try:
-            urls = stack.start()
+            urls = local_run.start()
             timeline.say("up", mark="✔", style="green")
-            for name, value in (("kubeconfig", stack.kubeconfig), *urls.__dict__.items()):
+            for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
-            out.print(f"  try           kubectl --kubeconfig {escape(str(stack.kubeconfig))} get clusters -A")
+            out.print(f"  try           kubectl --kubeconfig {escape(str(local_run.kubeconfig))} get clusters -A")
             warn_of_other_cluster(directory / "management.kubeconfig")
             out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")
             until_signal()
         finally:
             timeline.say("stopping")
-            stack.stop()
+            local_run.stop()
             timeline.say("stopped", mark="✔")
 
 
@@ -77,7 +79,7 @@ def demo(
     import tempfile
     from contextlib import ExitStack
 
-    from infra.local.stack import Stack
+    from infra.local.local_run import LocalRun
 
     from .demo.demo_objects import DemoError
     from .demo.steps import Demo
@@ -89,37 +91,37 @@ def demo(
             refuse_second(directory)
         timeline = Timeline()
         # No chart of the demo reads from the cluster.
-        stack = Stack(directory, releases=RELEASES, progress=timeline.say, get_helm=False)
-        cleanup.callback(stack.stop)
+        local_run = LocalRun(directory, releases=RELEASES, progress=timeline.say, get_helm=False)
+        cleanup.callback(local_run.stop)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         timeline.begin("start the management cluster")
-        stack.start()
+        local_run.start()
         timeline.done("management cluster up")
-        end_capture = _start_capture(stack, capture_to) if capture_to else lambda: None
+        end_capture = _start_capture(local_run, capture_to) if capture_to else lambda: None
         try:
-            Demo(stack, timeline).run(after_upgrade=end_capture)
+            Demo(local_run, timeline).run(after_upgrade=end_capture)
         except (DemoError, WaitTimeout):
             err.print(_tail(directory / "logs" / "functions.log"), markup=False)
             raise
         timeline.begin("stop")
-        stack.stop()
+        local_run.stop()
         timeline.done("all processes ended")
         timeline.summary()
         out.print("\n[green]The demo succeeded; every step was verified against the API servers.[/green]")
 
 
-def _start_capture(stack: Stack, folder: Path) -> Callable[[], None]:
+def _start_capture(local_run: LocalRun, folder: Path) -> Callable[[], None]:
     """Starts a recording, and returns the function that ends it."""
     from events.capture import Capture
     from functions import catalog
 
-    recording = Capture(folder, stack.client, catalog.triggers())
+    recording = Capture(folder, local_run.client, catalog.triggers())
     recording.start()
     recording.wait_synced(10)
 
     def end() -> None:
-        if stack.services.forwarder is not None:
-            stack.services.forwarder.drain(10, quiet=1.0)  # the last writes cause events too
+        if local_run.services.forwarder is not None:
+            local_run.services.forwarder.drain(10, quiet=1.0)  # the last writes cause events too
         recording.stop()
 
     return end

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from .connection import management
+from .connection import open_management_cluster
 from .failures import Failure, failures
 from .options import Context, Kubeconfig, RunDir
 from .output import out
@@ -38,7 +38,7 @@ def capture(
     from events.capture import Capture
     from functions import catalog
 
-    with failures(OSError), management(directory, kubeconfig, context) as target:
+    with failures(OSError), open_management_cluster(directory, kubeconfig, context) as target:
         recording = Capture(folder, target.client, catalog.triggers())
         recording.start()
         recording.wait_synced(_FIRST_LISTS)
@@ -76,7 +76,7 @@ def replay(
         out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
         with ExitStack() as stack:
             if inputs or to is None:
-                target = stack.enter_context(management(directory, kubeconfig, context))
+                target = stack.enter_context(open_management_cluster(directory, kubeconfig, context))
                 out.print(f"management cluster: {escape(str(target))}")
                 if inputs:
                     player.apply_inputs(target.client, recording.inputs)

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from shared import profiles
 
-from .connection import Management, management
+from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, failures
 from .options import DEFAULT_DIR, Context, Kubeconfig, Profile
 from .output import Timeline, out
@@ -69,7 +69,7 @@ def run(
     timeline = Timeline()
     with (
         failures(ApiError, HelmMissing),
-        management(None, kubeconfig, context) as target,
+        open_management_cluster(None, kubeconfig, context) as target,
         tempfile.TemporaryDirectory() as private,
     ):
         timeline.say(f"management cluster: {target}")
@@ -127,7 +127,7 @@ def _release_source(releases: str) -> dict[str, str]:
     return {"RELEASE_SOURCE": folder.absolute().as_uri() if folder.is_dir() else releases}
 
 
-def _write(target: Management, folder: Path) -> Path:
+def _write(target: ManagementCluster, folder: Path) -> Path:
     """Writes the kubeconfig of the command's context for the functions, which read a file; the folder is private."""
     file = folder / "kubeconfig"
     file.write_text(json.dumps({**target.kubeconfig.document, "current-context": target.kubeconfig.context}))
@@ -135,7 +135,7 @@ def _write(target: Management, folder: Path) -> Path:
 
 
 def _prepare(
-    target: Management, services: Services, timeline: Timeline, *, namespace: str, install: bool, yes: bool
+    target: ManagementCluster, services: Services, timeline: Timeline, *, namespace: str, install: bool, yes: bool
 ) -> None:
     """Installs missing definitions if asked to, and says which kinds may not be watched. Raises `Failure`."""
     from infra.local import cluster_checks, crds

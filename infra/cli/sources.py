@@ -15,7 +15,7 @@ import typer
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.triggers import Triggers, Watch
 
-from .connection import management
+from .connection import open_management_cluster
 from .failures import Failure, failures
 from .options import Context, Kubeconfig, Profile, RunDir
 from .output import err, out
@@ -51,7 +51,7 @@ def sources(
 
     from .manifests import dump
 
-    with failures(), management(directory, kubeconfig, context) as target:
+    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
         chosen = profiles.parse(profile or _installed_profiles(target.client))
         declared = knative.in_a_cluster(catalog.triggers(profiles=chosen))
         watches = list(served_watches(declared, Discovery(target.client), _definitions(target.client, declared)))

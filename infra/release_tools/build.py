@@ -46,7 +46,7 @@ class BuildError(Exception):
 
 
 @dataclass(frozen=True)
-class Stack:
+class StackSources:
     """The sources of a cluster stack: files by path, and fields of csctl.yaml; `kubernetes` as "v1.27.3"."""
 
     provider: str
@@ -69,7 +69,7 @@ class Versions:
     node_image: StackVersion
 
 
-def load_stack(folder: Path) -> Stack:
+def load_stack(folder: Path) -> StackSources:
     """Reads the sources in a folder. Raises `BuildError` or `OSError`."""
     return parse_stack(read_folder(folder), folder)
 
@@ -85,7 +85,7 @@ def read_folder(folder: Path) -> Files:
     return files
 
 
-def parse_stack(files: Files, folder: Path) -> Stack:
+def parse_stack(files: Files, folder: Path) -> StackSources:
     """Returns the sources that the files make; `folder` is for messages. Raises `BuildError`."""
     where = folder / CONFIG
     try:
@@ -100,7 +100,7 @@ def parse_stack(files: Files, folder: Path) -> Stack:
         raise BuildError(
             f"{where}: config.kubernetesVersion: must be a full version such as v1.27.3, found {kubernetes}"
         )
-    stack = Stack(provider, name, f"v{kubernetes.removeprefix('v')}", files)
+    stack = StackSources(provider, name, f"v{kubernetes.removeprefix('v')}", files)
     try:
         stack.release(StackVersion(0))
     except InvalidName as error:
@@ -128,13 +128,13 @@ def custom_versions(stack: str, addon: str = "", node_image: str = "") -> Versio
     )
 
 
-def hash_versions(stack: Stack) -> Versions:
+def hash_versions(stack: StackSources) -> Versions:
     """Returns one version for all parts, from the hash of the sources."""
     version = StackVersion(0, "sha", hashes(stack.files)["clusterStack"][:7])
     return Versions(version, version, version)
 
 
-def next_versions(stack: Stack, source: Source) -> Versions:
+def next_versions(stack: StackSources, source: Source) -> Versions:
     """Returns the versions after the newest stable release in `source`; unchanged parts keep their version.
 
     Raises:
@@ -192,7 +192,7 @@ def _hashes_of(files: Files) -> Mapping[str, Any]:
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def build(stack: Stack, versions: Versions) -> tuple[Release, Files]:
+def build(stack: StackSources, versions: Versions) -> tuple[Release, Files]:
     """Returns the release and its files. Raises `BuildError` or `InvalidRelease`."""
     name = stack.release(versions.stack)
     files = {path: _filled(path, data, versions) for path, data in stack.files.items()}
@@ -243,7 +243,7 @@ def _chart(name: str, files: Files, version: StackVersion, source: str) -> dict[
     return {f"{name}/{path}": data for path, data in (dict(files) | {"Chart.yaml": text}).items()}
 
 
-def _metadata(stack: Stack, versions: Versions) -> bytes:
+def _metadata(stack: StackSources, versions: Versions) -> bytes:
     parts = {"clusterAddon": versions.addon.dotted, "nodeImage": versions.node_image.dotted}
     listed = {"clusterStack": versions.stack.dotted, "kubernetes": stack.kubernetes, "components": parts}
     return yaml.safe_dump({"apiVersion": API_VERSION, "versions": listed}, sort_keys=False).encode()

@@ -28,7 +28,7 @@ RELEASE_NAME: Final = "cluster-addon"
 NAMESPACE: Final = "kube-system"
 LIMITS: Final = Limits(cpu=20, wall=60.0, memory=384)
 """The limits of one run of the helm program: seconds of CPU, seconds, MiB."""
-MOST_BYTES: Final = 32 * 2**20
+MAX_BYTES: Final = 32 * 2**20
 """The size of all files that the helm program writes."""
 
 
@@ -127,13 +127,13 @@ def _by_program(
 
 def _written(output: Path, name: str) -> Iterator[Manifest]:
     """Yields the manifests in the files that helm has written."""
-    left = MOST_BYTES
+    left = MAX_BYTES
     for path in output.rglob("*") if output.is_dir() else ():
         if path.is_symlink() or not path.is_file():
             continue
         left -= path.stat().st_size
         if left < 0:
-            raise RenderError(f"{name}: renders to more than {MOST_BYTES} bytes")
+            raise RenderError(f"{name}: renders to more than {MAX_BYTES} bytes")
         source = path.relative_to(output).as_posix()
         text = path.read_text("utf-8", errors="replace").removeprefix(f"---\n# Source: {source}\n")
         if text.strip():

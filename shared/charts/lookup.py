@@ -25,10 +25,10 @@ from ..kube.errors import ApiError, NotFound, NotServed, TooLarge, Unauthorized,
 from ..kube.resources import Object, Resource
 from .live import LiveCluster
 
-MOST_LOOKUPS: Final = 500
+MAX_LOOKUPS: Final = 500
 """Lookups of one rendering."""
 
-MOST_SECONDS: Final = 20.0
+MAX_SECONDS: Final = 20.0
 """Seconds for all lookups of one rendering: a slow cluster must not delay charts of other clusters."""
 
 _VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
@@ -43,7 +43,7 @@ class LookupServer:
         self._paths = _paths(live.served.values())
         self._secret = secrets.token_urlsafe(32)
         self._lock = Lock()
-        self._client = live.client.within(MOST_SECONDS)
+        self._client = live.client.within(MAX_SECONDS)
         self._answers: dict[str, tuple[int, Object]] = {}
         self.failure: ApiError | None = None
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -115,8 +115,8 @@ class LookupServer:
             return _status(404, "NotFound", error.detail)
         with self._lock:  # equal lookups have equal answers within one rendering
             if path not in self._answers:
-                if len(self._answers) == MOST_LOOKUPS:
-                    return _status(400, "BadRequest", f"the chart looks up more than {MOST_LOOKUPS} objects")
+                if len(self._answers) == MAX_LOOKUPS:
+                    return _status(400, "BadRequest", f"the chart looks up more than {MAX_LOOKUPS} objects")
                 self._answers[path] = self._read(path, f"{resource.kind} {'/'.join(filter(None, (namespace, name)))}")
             return self._answers[path]
 

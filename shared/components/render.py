@@ -19,7 +19,7 @@ IMAGES = "images"
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedComponents:
     """`objects` in the order of installation; `variables` with their defaults, None without a default."""
 
     objects: list[Object]
@@ -45,7 +45,7 @@ def generate_components(components: str, values: Mapping[str, str], *, namespace
     return sort_for_install(add_labels(objects, label))
 
 
-def render(components: str, *, provider: Object, values: Mapping[str, str], additional: str = "") -> Rendered:
+def render(components: str, *, provider: Object, values: Mapping[str, str], additional: str = "") -> RenderedComponents:
     """Returns the objects to apply for a provider, without its Namespace, which exists already.
 
     Args:
@@ -66,7 +66,7 @@ def render(components: str, *, provider: Object, values: Mapping[str, str], addi
     objects = images.override_images(
         objects, images.validate_overrides(catalog.image_overrides(), "images of the configuration"), label
     )
-    return Rendered(objects, variables(text))
+    return RenderedComponents(objects, variables(text))
 
 
 def _with_namespace(objects: list[Object], namespace: str) -> list[Object]:

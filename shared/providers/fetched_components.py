@@ -29,7 +29,7 @@ def load_components(clients: Clients, provider: Object, inputs: Inputs) -> Fetch
         StorageError: Storage cannot be read.
     """
     target = dig(provider, "status.target", {})
-    if not target.get("digest") or target.get("asked") != source_hash(provider, inputs):
+    if not target.get("digest") or target.get("sourceHash") != source_hash(provider, inputs):
         return None
     bundle = clients.components.load(target["digest"])
     return FetchedComponents(bundle, target.get("contract", "")) if bundle else None

@@ -16,7 +16,7 @@ import yaml
 from shared import charts
 from shared.api.resources import CLUSTER, SECRET
 from shared.charts import LiveCluster, RenderError, lookup
-from shared.charts.lookup import MOST_LOOKUPS
+from shared.charts.lookup import MAX_LOOKUPS
 from shared.kube import Client, Key, Unavailable, dig
 from shared.kube.credentials import Credentials
 from shared.kube.discovery import Discovery
@@ -154,14 +154,14 @@ def test_cluster_that_stops_answering_during_a_lookup_is_not_a_chart_error(manag
 
 
 def test_lookup_in_a_slow_cluster_times_out(management: Client, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(lookup, "MAX_SECONDS", 0.0)
     with pytest.raises(Unavailable, match="used up the time limit"):
         shown('lookup "v1" "Secret" "x" "y"', live(management), helm)
 
 
 def test_number_of_lookups_is_limited(management: Client, helm: Path) -> None:
-    many = f'{{{{ range until {MOST_LOOKUPS + 1} }}}}{{{{ $_ := lookup "v1" "Secret" "x" (toString .) }}}}{{{{ end }}}}'
-    with pytest.raises(RenderError, match=f"looks up more than {MOST_LOOKUPS} objects"):
+    many = f'{{{{ range until {MAX_LOOKUPS + 1} }}}}{{{{ $_ := lookup "v1" "Secret" "x" (toString .) }}}}{{{{ end }}}}'
+    with pytest.raises(RenderError, match=f"looks up more than {MAX_LOOKUPS} objects"):
         rendered({"templates/a.yaml": many}, live(management), helm)
 
 

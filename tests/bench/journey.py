@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from infra.cli.demo import FOLDER, RELEASES, STACK
-from infra.local.stack import Stack
+from infra.local.local_run import LocalRun
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Client, Key, dig
 
@@ -29,15 +29,15 @@ def run() -> None:
 def _round() -> dict[str, float]:
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        stack = Stack(Path(folder), releases=RELEASES)
+        local_run = LocalRun(Path(folder), releases=RELEASES)
         started = time.perf_counter()
-        stack.start()
+        local_run.start()
         figures["everything up, s"] = since(started)
-        assert stack.client is not None
-        assert stack.services.functions is not None
-        assert stack.services.functions.process is not None
+        assert local_run.client is not None
+        assert local_run.services.functions is not None
+        assert local_run.services.functions.process is not None
         try:
-            client = stack.client
+            client = local_run.client
             started = time.perf_counter()
             resources = {CLUSTER.kind: CLUSTER, KIND_CLUSTER.kind: KIND_CLUSTER}
             for document in yaml.safe_load_all((FOLDER / "cluster.yaml").read_text()):
@@ -48,7 +48,7 @@ def _round() -> dict[str, float]:
             client.patch(CLUSTER, KEY, {"spec": {"topology": {"classRef": {"name": f"{STACK}-v2"}}}})
             _applied(client, "v2")
             figures["upgrade (14 objects, release not fetched), s"] = since(started)
-            pid = stack.services.functions.process.pid
+            pid = local_run.services.functions.process.pid
             figures["all functions in one process: Pss MiB"] = rss_mib(pid)
             figures["all functions in one process: CPU s"] = cpu_seconds(pid)
             started = time.perf_counter()
@@ -58,7 +58,7 @@ def _round() -> dict[str, float]:
             figures["Cluster deleted to gone, s"] = since(started)
         finally:
             started = time.perf_counter()
-            stack.stop()
+            local_run.stop()
             figures["everything stopped, s"] = since(started)
     return figures
 

@@ -11,7 +11,7 @@ import pytest
 from functions.cluster_stack_release.decide import decide
 from functions.cluster_stack_release.observe import Assets, Observed, provider_is_ready
 from functions.cluster_stack_release.reconciled import is_reconciled
-from functions.cluster_stack_release.rendering import Rendered, render
+from functions.cluster_stack_release.rendering import RenderedClass, render
 from functions.cluster_stack_release.report import report, report_failure
 from functions.cluster_stack_release.triggers import TRIGGERS, requester
 from shared.api.conditions import get_condition
@@ -52,7 +52,7 @@ def release(*conditions: Object, resources: Any = (), ready: bool = False, **met
 ASSETS = Assets("class.tgz", b"", "v1.27.3")
 
 
-def rendered(template: str = TEMPLATE) -> Rendered:
+def rendered(template: str = TEMPLATE) -> RenderedClass:
     return render(chart("class", {"class.yaml": template}), "class.tgz", NAME, HERE, "v1.36.3", "ns")
 
 

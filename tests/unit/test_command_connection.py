@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from infra.cli.connection import files, management
+from infra.cli.connection import files, open_management_cluster
 from infra.cli.failures import Failure
 from infra.cli.main import app
 from infra.local_control_plane.processes import Process
@@ -98,26 +98,26 @@ def test_settings_of_a_run_apply_however_its_cluster_is_chosen(
 ) -> None:
     own = kubeconfig(tmp_path / "home" / ".kube" / "config", server="https://127.0.0.1:2")
     of_run = run(place / ".capi-functions")
-    with management(None, None) as target:
+    with open_management_cluster(None, None) as target:
         assert target.run == Path(".capi-functions")
         assert target.settings == {"OF_RUN": "yes"}
-    with management(None, of_run) as target:
+    with open_management_cluster(None, of_run) as target:
         assert target.settings == {"OF_RUN": "yes"}
     monkeypatch.setenv("KUBECONFIG", f"{own}:{of_run}")
-    with management(None, None) as target:
+    with open_management_cluster(None, None) as target:
         assert (target.client.host, target.run, target.settings) == ("https://127.0.0.1:2", None, {})
-    with management(None, None, "run") as target:
+    with open_management_cluster(None, None, "run") as target:
         assert (target.client.host, target.settings) == (UNREACHABLE, {"OF_RUN": "yes"})
     run(place / ".capi-functions", lives=False)
-    with management(None, of_run) as target:
+    with open_management_cluster(None, of_run) as target:
         assert target.run is None
 
 
 def test_default_namespace_is_that_of_the_context(tmp_path: Path) -> None:
-    with management(None, kubeconfig(tmp_path / "k", namespace="team")) as target:
+    with open_management_cluster(None, kubeconfig(tmp_path / "k", namespace="team")) as target:
         assert target.namespace(None) == "team"
         assert target.namespace("given") == "given"
-    with management(None, kubeconfig(tmp_path / "k")) as target:
+    with open_management_cluster(None, kubeconfig(tmp_path / "k")) as target:
         assert target.namespace(None) == "default"
 
 
@@ -125,7 +125,7 @@ def test_unknown_context_lists_the_known_ones(tmp_path: Path) -> None:
     file = kubeconfig(tmp_path / "k")
     with (
         pytest.raises(KubeconfigError, match=f"{file}: there is no context 'away'; the contexts are there"),
-        management(None, file, "away"),
+        open_management_cluster(None, file, "away"),
     ):
         pass
 

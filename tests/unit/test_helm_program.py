@@ -19,7 +19,7 @@ import infra
 from infra.cli.main import app
 from infra.local import helm
 from infra.local.helm import HelmInBackground
-from infra.local.stack import Stack, StackError
+from infra.local.local_run import LocalRun, LocalRunError
 from infra.local_control_plane import binaries, modules
 from shared.charts import HelmMissing, find_helm, provide_helm
 
@@ -160,19 +160,19 @@ def test_background_build_ends_with_its_run(tmp_path: Path, empty_cache: Path, s
 def test_functions_of_a_local_run_get_the_path_of_helm(
     tmp_path: Path, helm: Path, slow_go: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Stack(tmp_path / "run").helm_program() == {"HELM": str(helm)}
+    assert LocalRun(tmp_path / "run").helm_program() == {"HELM": str(helm)}
     monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "empty"))
-    assert Stack(tmp_path / "demo", get_helm=False).helm_program() == {}
-    stack = Stack(tmp_path / "run")
+    assert LocalRun(tmp_path / "demo", get_helm=False).helm_program() == {}
+    local_run = LocalRun(tmp_path / "run")
     try:
-        assert stack.helm_program() == {"HELM": str(tmp_path / "run" / "bin" / "helm")}
+        assert local_run.helm_program() == {"HELM": str(tmp_path / "run" / "bin" / "helm")}
         until(lambda: slow_go.exists() and slow_go.read_text().strip())
     finally:
-        stack.stop()
+        local_run.stop()
     until(lambda: ended(int(slow_go.read_text())))
     monkeypatch.setenv("HELM", "/nowhere/helm")
-    with pytest.raises(StackError, match=r"\$HELM is /nowhere/helm"):
-        Stack(tmp_path / "run").helm_program()
+    with pytest.raises(LocalRunError, match=r"\$HELM is /nowhere/helm"):
+        LocalRun(tmp_path / "run").helm_program()
 
 
 def test_background_build_ends_with_a_killed_run(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:

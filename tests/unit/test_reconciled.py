@@ -30,7 +30,7 @@ from functions.cluster_stack.writes import Attempt
 from functions.cluster_stack_release import decide as cluster_stack_release_decide
 from functions.cluster_stack_release.observe import Assets
 from functions.cluster_stack_release.observe import Observed as ObservedRelease
-from functions.cluster_stack_release.rendering import Rendered
+from functions.cluster_stack_release.rendering import RenderedClass
 from functions.cluster_stack_release.report import report
 from functions.kind_cluster import decide as kind_cluster_decide
 from functions.kind_cluster.observe import Observed as ObservedKindCluster
@@ -359,7 +359,7 @@ def cluster_stack_cases() -> Iterator[Case]:
 # -- cluster_stack_release -----------------------------------------------------------------------------------------
 
 
-def release_decision(release: Object, rendered: Rendered) -> Decision:
+def release_decision(release: Object, rendered: RenderedClass) -> Decision:
     """Returns what is reported after the decision, without a rollout that finds its objects as they are recorded."""
     served = {("v1", "ConfigMap"): Resource("", "v1", "ConfigMap", "configmaps")}
     assets, here = Assets("class.tgz", b"", "v1.27.3"), ClusterConnection(cast(ClusterClients, None), served)
@@ -378,10 +378,10 @@ def release_decision(release: Object, rendered: Rendered) -> Decision:
 
 
 def cluster_stack_release_cases() -> Iterator[Case]:
-    usable = Rendered((config_map("c", namespace="ns"),))
+    usable = RenderedClass((config_map("c", namespace="ns"),))
     fresh = referenced(CLUSTER_STACK_RELEASE, "", {}, finalizers=[RELEASE_FINALIZER]).object or {}
     fresh = merged(fresh, {"metadata": {"name": TAG}})
-    for rendered in (usable, Rendered(problem="no objects"), Rendered(problem="Nothing", unknown_kinds=True)):
+    for rendered in (usable, RenderedClass(problem="no objects"), RenderedClass(problem="Nothing", unknown_kinds=True)):
         settled = merged(fresh, {"status": release_decision(fresh, rendered).status})
         for found in (*changed(settled), fresh):
             for obj in (found, merged(found, {"status": release_decision(found, rendered).status})):

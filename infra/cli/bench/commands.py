@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..connection import Management, management
+from ..connection import ManagementCluster, open_management_cluster
 from ..failures import Failure, failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline, WaitTimeout, err, out
@@ -74,7 +74,7 @@ def fleet(
     as_json = as_json or output is Format.json
     timeline = Timeline(err if as_json else out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes as Ctrl-C does
-    with failures(), management(directory, kubeconfig, context) as target:
+    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
         class_namespace, _, class_name = release.rpartition("/")
         load = Load(clusters, namespace, class_name, class_namespace)
         if clean_up:
@@ -99,7 +99,7 @@ def fleet(
             typer.echo(json.dumps({"clusters": clusters, **found}, indent=2))
 
 
-def _intentions(load: Load, target: Management, workload: WorkloadCluster) -> list[str]:
+def _intentions(load: Load, target: ManagementCluster, workload: WorkloadCluster) -> list[str]:
     content = f"{load.clusters} Clusters of class {load.class_name} and their Secrets"
     return [
         f"management cluster: {target}",
@@ -122,7 +122,7 @@ def _ask(yes: bool, timeline: Timeline, lines: list[str]) -> None:
 
 
 def _measure(
-    load: Load, target: Management, workload: WorkloadCluster, timeline: Timeline, timeout: float
+    load: Load, target: ManagementCluster, workload: WorkloadCluster, timeline: Timeline, timeout: float
 ) -> dict[str, float]:
     from .load import create_clusters, create_namespaces, create_secrets
     from .readiness import Readiness, figures
@@ -141,7 +141,7 @@ def _measure(
 
 
 @contextmanager
-def _deleted_after(load: Load, target: Management, timeline: Timeline, timeout: float) -> Iterator[None]:
+def _deleted_after(load: Load, target: ManagementCluster, timeline: Timeline, timeout: float) -> Iterator[None]:
     """Deletes the load after the block. A failure of the block is the one that is raised."""
     from shared.kube import ApiError
 

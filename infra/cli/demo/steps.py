@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import yaml
 
-from infra.local.stack import Stack
+from infra.local.local_run import LocalRun
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load
 from shared.kube import ApiError, Object, dig
@@ -20,13 +20,13 @@ from .reasons import Reasons
 
 
 class Demo:
-    """The steps of the demo, on a running stack."""
+    """The steps of the demo, in a local run."""
 
-    def __init__(self, stack: Stack, timeline: Timeline) -> None:
-        if stack.client is None:
-            raise DemoError("the stack does not run")
-        self._stack = stack
-        self._objects = DemoObjects(stack.client)
+    def __init__(self, local_run: LocalRun, timeline: Timeline) -> None:
+        if local_run.client is None:
+            raise DemoError("the local run is not started")
+        self._local_run = local_run
+        self._objects = DemoObjects(local_run.client)
         self._timeline = timeline
 
     def run(self, *, after_upgrade: Callable[[], object] = lambda: None) -> None:
@@ -94,7 +94,7 @@ class Demo:
 
     def _interrupted_upgrade(self, release: str) -> tuple[set[str], bool]:
         """Returns the reasons of the addon's conditions, and whether the rollout was really interrupted."""
-        functions = self._stack.services.functions
+        functions = self._local_run.services.functions
         if functions is None:
             raise DemoError("the functions do not run")
         watch = Reasons(self._objects.client)
@@ -109,7 +109,7 @@ class Demo:
             self._objects.set_class(release)
             if not began.wait(30):
                 raise DemoError("the upgrade did not start")
-            self._stack.services.wipe_object_store()
+            self._local_run.services.wipe_object_store()
             addon = self._objects.addon() or {}
             cut_off = dig(addon, "status.ready") is not True
             pending = sum(entry.status != "synced" for entry in load(dig(addon, "status.resources")))

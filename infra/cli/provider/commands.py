@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..connection import management
+from ..connection import open_management_cluster
 from ..failures import Failure, failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import out
@@ -81,7 +81,7 @@ def init(
         if dry_run:
             report.manifests(manifests(wanted, given))
             return
-        with management(directory, kubeconfig, context) as connection:
+        with open_management_cluster(directory, kubeconfig, context) as connection:
             report.timeline.say(f"management cluster: {connection}")
             given, notes = annotate_for_no_pods(given, local=connection.run is not None)
             report.add_notes(notes)
@@ -121,7 +121,7 @@ def list_(
     """List the providers of a cluster: installed and wanted version, and why one is not ready."""
     from .status import format_table, list_providers, status_of
 
-    with failures(), management(directory, kubeconfig, context) as connection:
+    with failures(), open_management_cluster(directory, kubeconfig, context) as connection:
         found = [status_of(provider) for provider in list_providers(connection.client)]
     if as_json or output is Format.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
@@ -163,7 +163,7 @@ def plan(
                 "--version applies to one provider: name it, as in `plan infrastructure docker --version v1.2.3`"
             )
         _check_version(version)
-    with failures(ComponentsError), management(directory, kubeconfig, context) as connection:
+    with failures(ComponentsError), open_management_cluster(directory, kubeconfig, context) as connection:
         as_json = as_json or output is Format.json
         os.environ |= connection.settings
         plans = []

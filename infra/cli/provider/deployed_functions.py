@@ -12,7 +12,7 @@ from shared.applier.policy import PREFIX
 from shared.kube import ApiError, dig, key_of
 from shared.providers.annotations import WEBHOOKS
 
-from ..connection import Management
+from ..connection import ManagementCluster
 from .requests import ProviderSettings
 
 NEEDED = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report"))
@@ -21,7 +21,7 @@ WITHOUT_PODS = {WAIT: "false", WEBHOOKS: "none"}
 _FORBIDDEN = 403
 
 
-def why_not_reconciled(connection: Management) -> str:
+def why_not_reconciled(connection: ManagementCluster) -> str:
     """Returns why no function reconciles providers; empty if functions do, or if the Deployments may not be read."""
     if connection.run:
         return ""

@@ -19,7 +19,7 @@ _HEADINGS = ("KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "RE
 
 
 @dataclass(frozen=True)
-class ProviderStatus:
+class ProviderSummary:
     """The status of one provider; `wanted` is empty for the newest version, `ready` is True, False or Unknown."""
 
     kind: str
@@ -58,7 +58,7 @@ def list_providers(client: Client) -> list[Object]:
     return found
 
 
-def status_of(provider: Mapping[str, Any]) -> ProviderStatus:
+def status_of(provider: Mapping[str, Any]) -> ProviderSummary:
     """Returns the status of a provider object."""
     condition = get_condition(dig(provider, "status.conditions"), READY) or {}
     ready, reason = condition.get("status", "Unknown"), condition.get("reason", "NotLookedAt")
@@ -71,7 +71,7 @@ def status_of(provider: Mapping[str, Any]) -> ProviderStatus:
         why = get_condition(dig(provider, "status.conditions"), "Deleting") or {}
         ready, reason, message = "False", why.get("reason") or "Deleting", why.get("message") or ""
     key = key_of(provider)
-    return ProviderStatus(
+    return ProviderSummary(
         provider["kind"],
         key.name,
         key.namespace,
@@ -84,7 +84,7 @@ def status_of(provider: Mapping[str, Any]) -> ProviderStatus:
     )
 
 
-def format_table(found: Iterable[ProviderStatus]) -> list[str]:
+def format_table(found: Iterable[ProviderSummary]) -> list[str]:
     """Returns the lines of a table; the last column, the reason, is not padded."""
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for one in found:

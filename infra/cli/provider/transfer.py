@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ..connection import management
+from ..connection import open_management_cluster
 from ..failures import Failure, failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline
@@ -65,7 +65,7 @@ def adopt(
         if every is bool(kind and name):
             raise Failure("give either KIND and NAME, or --all; `--all --dry-run` lists the providers found")
         settings = parse_settings(config_secret, annotate, "")
-        with management(directory, kubeconfig, context) as connection:
+        with open_management_cluster(directory, kubeconfig, context) as connection:
             client = connection.client
             report = Report(as_json=as_json or output is Format.json)
             found = adopting.find(client)
@@ -144,7 +144,7 @@ def export(
             raise Failure("give either --all for the cluster's providers, or some, such as `--infrastructure docker`")
         target, timeline = exporting.parse_target(to), Timeline()
         if every:
-            with management(directory, kubeconfig, context) as connection:
+            with open_management_cluster(directory, kubeconfig, context) as connection:
                 os.environ |= connection.settings
                 exported = [
                     exporting.from_cluster(connection.client, provider)

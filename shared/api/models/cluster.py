@@ -27,7 +27,7 @@ from .custom_resource import (
 )
 
 
-class Endpoint(OpenModel):
+class ControlPlaneEndpoint(OpenModel):
     """The address of an API server."""
 
     host: str | None = Field(None, max_length=512)
@@ -52,7 +52,7 @@ class ClusterSpec(OpenModel):
 
     paused: bool | None = None
     """While true, the Cluster is not reconciled; this includes its deletion."""
-    control_plane_endpoint: Endpoint | None = None
+    control_plane_endpoint: ControlPlaneEndpoint | None = None
     """The address of the API server; copied from the infrastructure or control-plane object unless set."""
 
 

@@ -62,7 +62,7 @@ class AppliedResource(Model):
     the live object has this hash, nobody else has changed it."""
 
 
-class Stage(Model):
+class StageStatus(Model):
     """The progress of one stage of an addon release. Stages are listed in the order in which they are carried out."""
 
     name: str | None = None
@@ -83,7 +83,7 @@ class Applied(Model):
     digest: str
 
 
-class Condition(Model):
+class V1Beta1Condition(Model):
     """A condition in the shape of Cluster API's v1beta1: with a severity if the status is False."""
 
     type: str
@@ -99,9 +99,9 @@ class ClusterAddonStatus(Model):
     """The observed state of the addons."""
 
     resources: list[AppliedResource] | None = None
-    stages: list[Stage] | None = None
+    stages: list[StageStatus] | None = None
     ready: bool = False
-    conditions: list[Condition] | None = None
+    conditions: list[V1Beta1Condition] | None = None
     """`Ready` summarizes all others."""
     release: str | None = None
     """The cluster stack that the conditions and `ready` are about: the Cluster's class at the last reconciliation."""

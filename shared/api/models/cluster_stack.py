@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from shared.api import resources
 
-from .cluster_addon import Condition, ObjectReference
+from .cluster_addon import ObjectReference, V1Beta1Condition
 from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp
 
 _WORD = r"^[a-z0-9]{1,63}$"
@@ -99,7 +99,7 @@ class ClusterStackStatus(Model):
     summary: list[ReleaseSummary] | None = None
     usable_versions: str | None = None
     held: HeldSources | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[V1Beta1Condition] | None = None
     """`Ready` summarizes all others."""
 
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from shared.api import resources
 
-from .cluster_addon import AppliedResource, Condition, ObjectReference
+from .cluster_addon import AppliedResource, ObjectReference, V1Beta1Condition
 from .custom_resource import AGE, Column, CustomResource, Model
 
 
@@ -24,7 +24,7 @@ class ClusterStackReleaseStatus(Model):
     kubernetes_version: str | None = None
     """The full version that the release is made for, such as v1.27.3."""
     ready: bool = False
-    conditions: list[Condition] | None = None
+    conditions: list[V1Beta1Condition] | None = None
     """`Ready` summarizes all others."""
 
 

@@ -11,7 +11,7 @@ from shared.api import resources
 from .custom_resource import Column, CustomResource, Int32, Model, Timestamp
 
 
-class Endpoint(Model):
+class APIEndpoint(Model):
     """The address of an API server."""
 
     host: str = Field(max_length=512)
@@ -27,7 +27,7 @@ class KINDClusterSpec(Model):
     """The requested minor version, 1.14 or later. The runtime `local` has a single version and runs that one."""
     runtime: Literal["local"] | None = None
     """`local`, the only runtime: a control plane of processes on the machine that runs the functions."""
-    control_plane_endpoint: Endpoint | None = None
+    control_plane_endpoint: APIEndpoint | None = None
     """The address of the API server; set once it is known."""
 
 
@@ -44,7 +44,7 @@ class HistoryEntry(Model):
     reason: str | None = None
 
 
-class Initialization(Model):
+class KINDClusterInitialization(Model):
     """Facts about the first provisioning, as Cluster API's contract defines them."""
 
     provisioned: bool | None = None
@@ -58,7 +58,7 @@ class KINDClusterStatus(Model):
     failure_message: str | None = None
     conditions: list[HistoryEntry] | None = Field(None, max_length=32)
     """The latest events, the oldest first."""
-    initialization: Initialization | None = None
+    initialization: KINDClusterInitialization | None = None
     phase: str | None = None
 
 

@@ -90,7 +90,7 @@ class PatchTarget(Model):
     """A label selector in kubectl's syntax: a=b,c in (d,e),!f"""
 
 
-class Patch(Model):
+class ComponentPatch(Model):
     """A patch of the components."""
 
     patch: str = Field(min_length=1)
@@ -123,13 +123,13 @@ class ProviderSpec(Model):
     """The ConfigMap whose entry `manifests` is added to the components."""
     manifest_patches: list[Annotated[str, Field(min_length=1)]] | None = None
     """Merge patches (RFC 7396) in YAML, each for the objects of its own kind, apiVersion, name and namespace."""
-    patches: list[Patch] | None = None
+    patches: list[ComponentPatch] | None = None
     """Patches, applied in this order."""
     additional_deployments: dict[str, Customization] | None = None
     """Customisations of Deployments other than the provider's main one, by name."""
 
 
-class Condition(Model):
+class MetaV1Condition(Model):
     """metav1.Condition"""
 
     type: str = Field(min_length=1, max_length=316)
@@ -148,14 +148,15 @@ class ProviderTarget(Model):
     """The source of the release, without credentials."""
     digest: str | None = None
     """The digest of the files of the release."""
-    asked: str | None = None
-    """The hash of the version and the source that were requested when the release was fetched."""
+    source_hash: str | None = None
+    """The hash of the spec's version and source (fetchConfig) at the time of the fetch. If it differs from that of the
+    present spec, the release is fetched again."""
     contract: str | None = None
     """The Cluster API contract of this version."""
     inputs: str | None = None
     """The hash of all inputs of the objects of the latest rollout."""
     object: str | None = None
-    """The hash of what the provider itself asked for when the latest installation completed."""
+    """The hash of the provider's spec and annotations when the latest installation completed."""
     begun: Timestamp | None = None
     """The start of that rollout."""
     renew_at: Timestamp | None = None
@@ -169,7 +170,7 @@ class ProviderStatus(Model):
     """The Cluster API contract of the installed version."""
     installed_version: str | None = None
     observed_generation: Int64 | None = None
-    conditions: list[Condition] | None = Field(None, json_schema_extra=KEYED_BY_TYPE)
+    conditions: list[MetaV1Condition] | None = Field(None, json_schema_extra=KEYED_BY_TYPE)
     """`Ready` summarizes all others."""
     resources: list[AppliedResource] | None = None
     """The inventory: the applied objects, which are pruned when obsolete and deleted with the provider."""

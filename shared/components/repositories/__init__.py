@@ -2,13 +2,13 @@
 
 To add a type, put a module into this folder that defines `REPOSITORY_TYPE`, a `RepositoryType` with
 
-- a predicate: does this `spec.fetchConfig` (a `FetchConfig`) name such a repository, by its URL for example;
+- a predicate: does this `spec.fetchConfig` (a `RepositoryConfig`) name such a repository, by its URL for example;
 - a factory that makes a `Repository` (see `port`) of it.
 
 Nothing else refers to the module: `open_repository` tries each type of this folder in turn.
 """
 
 from .choice import open_repository
-from .port import FetchConfig, Files, Repository, RepositoryType
+from .port import Files, Repository, RepositoryConfig, RepositoryType
 
-__all__ = ["FetchConfig", "Files", "Repository", "RepositoryType", "open_repository"]
+__all__ = ["Files", "Repository", "RepositoryConfig", "RepositoryType", "open_repository"]

@@ -11,7 +11,7 @@ from shared.registration import registered
 
 from .. import catalog
 from .addresses import scheme_of
-from .port import FetchConfig, Repository, RepositoryType
+from .port import Repository, RepositoryConfig, RepositoryType
 
 
 def open_repository(
@@ -46,14 +46,14 @@ def _config(
     config_maps: Sequence[Mapping[str, Any]],
     selector: str,
     local: bool,
-) -> FetchConfig:
+) -> RepositoryConfig:
     name, kind = key_of(provider).name, provider_api.kind_of(provider)
     config = dig(provider, "spec.fetchConfig", {})
     if config.get("selector") is not None:
-        return FetchConfig(kind.type_name, name, selector=selector, config_maps=config_maps)
+        return RepositoryConfig(kind.type_name, name, selector=selector, config_maps=config_maps)
     if oci := config.get("oci"):
-        return FetchConfig(kind.type_name, name, oci=oci, variables=variables)
+        return RepositoryConfig(kind.type_name, name, oci=oci, variables=variables)
     url = config.get("url") or catalog.lookup(kind, name)
     if scheme_of(url) == "http" and not config.get("url"):
         variables = {}  # only the provider itself may choose to send credentials without TLS
-    return FetchConfig(kind.type_name, name, url=url, variables=variables, local=local)
+    return RepositoryConfig(kind.type_name, name, url=url, variables=variables, local=local)

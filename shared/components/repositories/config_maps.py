@@ -20,7 +20,7 @@ from shared.kube.resources import Object, dig, key_of, owner_reference
 
 from .. import versions
 from ..errors import ComponentsError, IncompatibleVersion
-from .port import MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
+from .port import MAX_COMPONENTS, MAX_METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 VERSION = f"{provider_api.FINALIZER}/version"
 COMPRESSED = f"{provider_api.FINALIZER}/compressed"
@@ -95,23 +95,23 @@ def read(config_map: Mapping[str, Any]) -> Files:
         packed = dig(config_map, "binaryData.components")
         if not packed:
             raise ComponentsError(f"ConfigMap {key} Data has no components (in binaryData, since it is compressed)")
-        components = text(unpacked(packed, f"ConfigMap {key}"), f"ConfigMap {key}")
+        components = decode_file(unpacked(packed, f"ConfigMap {key}"), f"ConfigMap {key}")
     else:
         components = dig(config_map, "data.components")
         if not isinstance(components, str) or not components:
             raise ComponentsError(f"ConfigMap {key} Data has no components")
-    return Files(text(metadata.encode(), f"ConfigMap {key}: metadata", MOST_METADATA), components)
+    return Files(decode_file(metadata.encode(), f"ConfigMap {key}: metadata", MAX_METADATA), components)
 
 
 def unpacked(packed: str, what: str) -> bytes:
     """Decodes base64 and decompresses gzip. Raises `ComponentsError`, also if the content is too large."""
     unpacker = zlib.decompressobj(wbits=31)
     try:
-        data = unpacker.decompress(base64.b64decode(packed, validate=True), MOST_COMPONENTS + 1)
+        data = unpacker.decompress(base64.b64decode(packed, validate=True), MAX_COMPONENTS + 1)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise ComponentsError(f"{what}: cannot open gzip reader: {error}") from None
-    if len(data) > MOST_COMPONENTS:
-        raise ComponentsError(f"{what}: its components are larger than {MOST_COMPONENTS} bytes")
+    if len(data) > MAX_COMPONENTS:
+        raise ComponentsError(f"{what}: its components are larger than {MAX_COMPONENTS} bytes")
     if not unpacker.eof:
         raise ComponentsError(f"{what}: its components end too early")
     return data
@@ -155,11 +155,11 @@ def packed(components: str) -> str:
     return base64.b64encode(gzip.compress(components.encode(), 9, mtime=0)).decode()
 
 
-def _serves(config: FetchConfig) -> bool:
+def _serves(config: RepositoryConfig) -> bool:
     return config.selector is not None
 
 
-def _open(config: FetchConfig) -> ConfigMapRepository:
+def _open(config: RepositoryConfig) -> ConfigMapRepository:
     return ConfigMapRepository(config.config_maps, config.selector or "")
 
 

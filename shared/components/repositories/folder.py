@@ -14,7 +14,7 @@ from shared.download import SourceError
 from .. import versions
 from ..errors import ComponentsError
 from .addresses import split, version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
+from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 LATEST = "latest"
 
@@ -58,8 +58,8 @@ class FolderRepository:
         """See `Repository.fetch`."""
         folder = self._path.parent.parent / version_in(self.url, version)
         return Files(
-            text(_read(folder / METADATA, MOST_METADATA), METADATA),
-            text(_read(folder / self._path.name, MOST_COMPONENTS), self._path.name),
+            decode_file(_read(folder / METADATA, MAX_METADATA), METADATA),
+            decode_file(_read(folder / self._path.name, MAX_COMPONENTS), self._path.name),
         )
 
     @property
@@ -67,22 +67,22 @@ class FolderRepository:
         return Path(unquote(split(self.url, "file").path))
 
 
-def _read(path: Path, most: int) -> bytes:
+def _read(path: Path, limit: int) -> bytes:
     try:
         with path.open("rb") as stream:
-            data = stream.read(most + 1)
+            data = stream.read(limit + 1)
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}", transient=False) from None
-    if len(data) > most:
-        raise ComponentsError(f"{path} is larger than {most} bytes")
+    if len(data) > limit:
+        raise ComponentsError(f"{path} is larger than {limit} bytes")
     return data
 
 
-def _serves(config: FetchConfig) -> bool:
+def _serves(config: RepositoryConfig) -> bool:
     return config.local and config.url.startswith("file:")
 
 
-def _open(config: FetchConfig) -> FolderRepository:
+def _open(config: RepositoryConfig) -> FolderRepository:
     return FolderRepository(config.url)
 
 

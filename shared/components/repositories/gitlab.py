@@ -11,7 +11,7 @@ from shared.redaction import redact_url
 
 from ..errors import ComponentsError
 from .addresses import split, version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
+from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 _HINT = "give a token that may read it as gitlab-access-token in the Secret of spec.configSecret"
 
@@ -53,8 +53,8 @@ class GitLabRepository:
         """See `Repository.fetch`."""
         with HttpSession(self.ca) as session:
             return Files(
-                text(self._download(session, version, METADATA, MOST_METADATA), METADATA),
-                text(self._download(session, version, self._path[8], MOST_COMPONENTS), self._path[8]),
+                decode_file(self._download(session, version, METADATA, MAX_METADATA), METADATA),
+                decode_file(self._download(session, version, self._path[8], MAX_COMPONENTS), self._path[8]),
             )
 
     @property
@@ -69,7 +69,7 @@ class GitLabRepository:
     def _base(self) -> str:
         return f"{self._parts.scheme}://{self._parts.netloc}/{'/'.join(self._path[:7])}"
 
-    def _download(self, session: HttpSession, version: str, file: str, most: int) -> bytes:
+    def _download(self, session: HttpSession, version: str, file: str, limit: int) -> bytes:
         url = f"{self._base}/{quote(version, safe='')}/{file}"
         reply = session.get(url, f"Bearer {self.token}" if self.token else "")
         if reply.status == 404:
@@ -77,10 +77,10 @@ class GitLabRepository:
             raise SourceError(f"{redact_url(url)} does not exist: no version {version} with {file}", transient=False)
         if reply.status != 200:
             raise reply.error(_HINT)
-        return reply.read(most)
+        return reply.read(limit)
 
 
-def _serves(config: FetchConfig) -> bool:
+def _serves(config: RepositoryConfig) -> bool:
     try:
         parts = urlsplit(config.url)
     except ValueError:
@@ -88,7 +88,7 @@ def _serves(config: FetchConfig) -> bool:
     return "/api/v4/projects/" in parts.path or (parts.hostname or "").startswith(("gitlab.", "gitlab-"))
 
 
-def _open(config: FetchConfig) -> GitLabRepository:
+def _open(config: RepositoryConfig) -> GitLabRepository:
     variables = config.variables
     return GitLabRepository(config.url, variables.get("gitlab-access-token", ""), variables.get("ca.crt", ""))
 

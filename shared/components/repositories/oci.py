@@ -16,7 +16,7 @@ from shared.download.registry import ImageManifest, Layer, NotInRegistry, Regist
 
 from ..errors import ComponentsError
 from .addresses import version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
+from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 _REFERENCE = re.compile(
     r"(?P<plain>http://|https://|oci://)?(?P<host>[A-Za-z0-9.:\[\]-]+?)(?P<path>(?:/[A-Za-z0-9._-]+)*)"
@@ -92,18 +92,18 @@ class OciRepository:
             except NotInRegistry as error:
                 raise SourceError(f"OCI artifact {self.url} of version {version}: {error}", transient=False) from None
             return Files(
-                self._file(registry, manifest, metadata_names(self.type_name, self.name, version), MOST_METADATA),
-                self._file(registry, manifest, components_names(self.type_name, self.name, version), MOST_COMPONENTS),
+                self._file(registry, manifest, metadata_names(self.type_name, self.name, version), MAX_METADATA),
+                self._file(registry, manifest, components_names(self.type_name, self.name, version), MAX_COMPONENTS),
             )
 
-    def _file(self, registry: Registry, manifest: ImageManifest, names: Sequence[str], most: int) -> str:
+    def _file(self, registry: Registry, manifest: ImageManifest, names: Sequence[str], limit: int) -> str:
         layers = {layer.name: layer for layer in manifest.layers}
         found = next((layers[name] for name in names if name in layers), None)
         if found is None:
             raise ComponentsError(f"OCI artifact {self.url} has none of the files {', '.join(names)}")
         file = File(found.name, registry.blob(found), found.size, found.digest.removeprefix("sha256:"))
-        [received] = ingest([file], IngestLimits(file=most, release=most))
-        return text(received.data, found.name)
+        [received] = ingest([file], IngestLimits(file=limit, release=limit))
+        return decode_file(received.data, found.name)
 
 
 def layers_of(type_name: str, name: str, version: str, files: Files) -> tuple[Layer, Layer]:
@@ -124,11 +124,11 @@ def components_names(type_name: str, name: str, version: str) -> tuple[str, ...]
     return f"{type_name}-{name}-{version}-components.yaml", f"{type_name}-components.yaml", "components.yaml"
 
 
-def _serves(config: FetchConfig) -> bool:
+def _serves(config: RepositoryConfig) -> bool:
     return bool(config.oci)
 
 
-def _open(config: FetchConfig) -> OciRepository:
+def _open(config: RepositoryConfig) -> OciRepository:
     variables = config.variables
     access = Access(  # the keys of Cluster API Operator
         username=variables.get("OCI_USERNAME", ""),

@@ -1,4 +1,4 @@
-"""The interface of repositories of components, and what a type of repository declares about itself."""
+"""The interface of repositories of components, and the declaration of a type of repository."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from ..errors import ComponentsError
 
 METADATA = "metadata.yaml"
-MOST_METADATA = 1_000_000
-MOST_COMPONENTS = 10 * 2**20
-"""Bytes, unpacked."""
+MAX_METADATA = 1_000_000
+MAX_COMPONENTS = 10 * 2**20
+"""The largest files, in bytes after decompression."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class Files:
 class Repository(Protocol):
     """The published versions of one provider.
 
-    All methods raise `SourceError` if the place does not answer, and `ComponentsError` if its content is unusable.
+    All methods raise `SourceError` if the repository does not answer, and `ComponentsError` if its content is unusable.
     """
 
     @property
     def place(self) -> str:
-        """The address for messages: without secrets, and without the version."""
+        """The address of the repository for messages, without secrets and without a version."""
         ...
 
     @property
     def identity(self) -> str:
-        """A text that identifies the repository: in most cases its place."""
+        """A text that differs between any two repositories: their `place`, or a hash of the content."""
         ...
 
     @property
     def private(self) -> bool:
-        """Whether the repository is opened with credentials, so that its content is for one namespace alone."""
+        """Whether only the provider's namespace may use the content, such as that read with credentials."""
         ...
 
     def default_version(self) -> str:
@@ -53,13 +53,14 @@ class Repository(Protocol):
 
 
 @dataclass(frozen=True)
-class FetchConfig:
-    """`spec.fetchConfig` of a provider, with defaults: exactly one of `selector`, `oci` and `url` is not empty.
+class RepositoryConfig:
+    """Where a provider's versions are published: `spec.fetchConfig` of the provider, else its entry in the catalog.
 
-    `type_name` and `name` are the provider's type (`infrastructure`) and name. `selector` is the text form of the label
-    selector, `config_maps` are the ConfigMaps that it selects. `url` is the provider's own, or that of the catalog.
-    `variables` are the keys of the Secret of `spec.configSecret`; empty if the catalog has an HTTP URL without TLS.
-    `local` allows URLs of folders: for users on their own machine.
+    Exactly one of `selector`, `oci` and `url` is not empty. `type_name` and `name` are the provider's type
+    (`infrastructure`) and name. `selector` is the text form of the label selector, and `config_maps` are the ConfigMaps
+    that it selects. `variables` are the decoded keys of the Secret in `spec.configSecret`; they are empty if the URL of
+    the catalog has no TLS, so that no credentials are sent to it. `local` allows URLs of folders: for commands on the
+    user's machine.
     """
 
     type_name: str
@@ -74,21 +75,22 @@ class FetchConfig:
 
 @dataclass(frozen=True)
 class RepositoryType:
-    """What a module of this folder declares.
+    """The declaration of one type of repository, as `REPOSITORY_TYPE` of a module in this folder.
 
-    `serves` says whether a `FetchConfig` names such a repository. The first type that serves it opens it; `fallback`
-    types come last. `open` makes the repository, without a request; it may raise `ComponentsError`.
+    `serves` returns whether a `RepositoryConfig` names a repository of this type. The first type whose `serves` returns
+    True opens the repository; types with `fallback` are tried last. `open` creates the repository without a request; it
+    may raise `ComponentsError`.
     """
 
-    serves: Callable[[FetchConfig], bool]
-    open: Callable[[FetchConfig], Repository]
+    serves: Callable[[RepositoryConfig], bool]
+    open: Callable[[RepositoryConfig], Repository]
     fallback: bool = False
 
 
-def text(data: bytes, what: str, most: int = MOST_COMPONENTS) -> str:
-    """Returns the text of a file. Raises `ComponentsError` if it is not UTF-8, or larger than `most` bytes."""
-    if len(data) > most:
-        raise ComponentsError(f"{what} is larger than {most} bytes")
+def decode_file(data: bytes, what: str, limit: int = MAX_COMPONENTS) -> str:
+    """Returns the text of a file. Raises `ComponentsError` if it is not UTF-8, or larger than `limit` bytes."""
+    if len(data) > limit:
+        raise ComponentsError(f"{what} is larger than {limit} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError:

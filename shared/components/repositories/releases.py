@@ -24,7 +24,7 @@ from shared.settings import SETTINGS
 from .. import catalog, metadata, versions
 from ..errors import ComponentsError, IncompatibleVersion
 from .addresses import split, version_in
-from .port import METADATA, MOST_COMPONENTS, MOST_METADATA, FetchConfig, Files, RepositoryType, text
+from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 LATEST = "latest"
 GITHUB_API = "https://api.github.com"
@@ -81,8 +81,8 @@ class ReleaseRepository:
         """See `Repository.fetch`."""
         with HttpSession(self.ca) as session:
             return Files(
-                text(self._require_file(session, version, METADATA, MOST_METADATA), METADATA),
-                text(self._require_file(session, version, self._file, MOST_COMPONENTS), self._file),
+                decode_file(self._require_file(session, version, METADATA, MAX_METADATA), METADATA),
+                decode_file(self._require_file(session, version, self._file, MAX_COMPONENTS), self._file),
             )
 
     # -- parts of the URL ------------------------------------------------------------------------------------------
@@ -119,39 +119,39 @@ class ReleaseRepository:
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def _require_file(self, session: HttpSession, version: str, file: str, most: int) -> bytes:
+    def _require_file(self, session: HttpSession, version: str, file: str, limit: int) -> bytes:
         """Returns the content of a file. Raises `SourceError` if it is not published."""
-        data = self._find(session, version, file, most)
+        data = self._find(session, version, file, limit)
         if data is None:
             hint = "" if self.token else "; for a private repository, " + _HINT
             where = f"{self._base}/download/{version}/{file}"
             raise SourceError(f"{where} does not exist: no version {version} with {file}{hint}", transient=False)
         return data
 
-    def _find(self, session: HttpSession, version: str, file: str, most: int) -> bytes | None:
+    def _find(self, session: HttpSession, version: str, file: str, limit: int) -> bytes | None:
         """Returns the content of a published file; None if it is not published."""
         tag = quote(version, safe="")
         for place in (f"{self._base}/download/{tag}", f"{self._base}/{tag}"):
             reply = session.get(f"{place}/{file}", f"Bearer {self.token}" if self.token else "")
             if reply.status == 200:
-                return reply.read(most)
+                return reply.read(limit)
             if reply.status != 404:
                 raise reply.error(_HINT)
             reply.close()
-        return self._asset(version, file, most) if self.token else None
+        return self._asset(version, file, limit) if self.token else None
 
-    def _asset(self, version: str, file: str, most: int) -> bytes | None:
+    def _asset(self, version: str, file: str, limit: int) -> bytes | None:
         """Returns an asset through the API: the URLs of private repositories answer 404 even with a token."""
         assets = (asset for asset in self._host.fetch(version) if asset.name == file)
         try:
-            found = next(ingest(assets, IngestLimits(file=most, release=most)), None)
+            found = next(ingest(assets, IngestLimits(file=limit, release=limit)), None)
         except ReleaseNotFound:
             return None
         return found.data if found else None
 
     def _metadata(self, session: HttpSession, version: str) -> metadata.ProviderMetadata | None:
         """Returns the metadata of a version; None if it is not published, and empty metadata if it is invalid."""
-        data = self._find(session, version, METADATA, MOST_METADATA)
+        data = self._find(session, version, METADATA, MAX_METADATA)
         try:
             return None if data is None else metadata.parse(data, version)
         except IncompatibleVersion:
@@ -165,11 +165,11 @@ class ReleaseRepository:
             raise SourceError(message, transient=error.transient, retry_after=error.retry_after) from None
 
 
-def _serves(config: FetchConfig) -> bool:
+def _serves(config: RepositoryConfig) -> bool:
     return bool(config.url)
 
 
-def _open(config: FetchConfig) -> ReleaseRepository:
+def _open(config: RepositoryConfig) -> ReleaseRepository:
     split(config.url, "https", "http")
     token = config.variables.get("github-token", "")
     if not token and origin(config.url) == _GITHUB:

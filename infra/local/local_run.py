@@ -1,4 +1,4 @@
-"""A management cluster on this machine: `Stack` starts its parts in order, and ends them in the opposite order.
+"""A management cluster on this machine: `LocalRun` starts its parts in order, and ends them in the opposite order.
 
 All parts end with the process that started them, even if that is killed: each watches its parent, or the kernel does.
 """
@@ -25,7 +25,7 @@ from .services import Services
 STATE = "up.json"
 
 
-class StackError(Exception):
+class LocalRunError(Exception):
     """A part could not be started; the message names the part and the reason."""
 
 
@@ -40,7 +40,7 @@ class Urls:
     object_store: str
 
 
-class Stack:
+class LocalRun:
     """The parts of a local run.
 
     Args:
@@ -75,7 +75,7 @@ class Stack:
         return self.directory / "management.kubeconfig"
 
     def start(self) -> Urls:
-        """Starts all parts. Raises `StackError` after ending the parts that were started."""
+        """Starts all parts. Raises `LocalRunError` after ending the parts that were started."""
         try:
             return self._start()
         except BaseException:
@@ -91,7 +91,7 @@ class Stack:
                 self.directory / "management", owner=os.getpid(), progress=self._progress, timeout=90
             )
         except local_control_plane.ControlPlaneError as error:
-            raise StackError(str(error)) from error
+            raise LocalRunError(str(error)) from error
         files.write(self.kubeconfig, local_control_plane.kubeconfig(self.directory / "management").read_bytes())
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
@@ -152,8 +152,8 @@ class Stack:
         }
 
     def helm_program(self) -> dict[str, str]:
-        """Returns the environment variable with the path of the helm program. Raises `StackError`."""
+        """Returns the environment variable with the path of the helm program. Raises `LocalRunError`."""
         try:
             return self._helm.setting(get=self._get_helm)
         except HelmMissing as error:
-            raise StackError(str(error)) from error
+            raise LocalRunError(str(error)) from error
