@@ -2,7 +2,8 @@
 
 Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, or
 if they are about different objects: from the newer event alone the function might conclude that there is nothing to do,
-although the replaced one requires work. An event that is delivered again becomes a resync, too.
+although the replaced one requires work. An event that is delivered again becomes a resync, too. If it only waited, a newer
+event about the object needs no resync: an object for which there is something to wait for is not reconciled.
 """
 
 from __future__ import annotations
@@ -61,8 +62,15 @@ class QueueItem:
     state: Literal["ready", "waiting", "in_flight"] = "ready"
     failures: int = 0
     wait: float = 0.0
+    only_waits: bool = False
+    """Whether the event is a resync for no other reason than that the function asked for it again."""
     newer: tuple[Event, float] | None = None
     """The event that arrived during the delivery, and its time of arrival."""
+
+    def replace_with(self, newer: Event) -> None:
+        """Makes `newer` the event to deliver, merged with the present one."""
+        owed = replace(self.event, resync=False) if self.only_waits else self.event
+        self.event, self.only_waits = merge(owed, newer), False
 
 
 @dataclass(frozen=True)
@@ -175,7 +183,7 @@ class WorkQueue:
                 item.newer = (event, item.newer[1] if item.newer else now)
                 return
             at_once = item.state == "waiting" and (item.failures == 0 or is_news(item.event, event))
-            item.event = merge(item.event, event)
+            item.replace_with(event)
             if at_once:
                 self._schedule(item, 0.0, now)
 
@@ -210,6 +218,7 @@ class WorkQueue:
                 self._changed.notify_all()
                 return
             if result.state != "done":  # a resync: the function must not skip the work because of the event's content
+                item.only_waits = result.state == "requeue" and (item.only_waits or not item.event.resync)
                 item.event = replace(item.event, resync=True)
             after = 0.0
             if result.state == "failed":
@@ -219,7 +228,10 @@ class WorkQueue:
             elif newer is None:
                 after = max(MIN_DELAY, result.after or 0.0)
             if newer is not None:
-                item.event = newer[0] if result.state == "done" else merge(item.event, newer[0])
+                if result.state == "done":
+                    item.event, item.only_waits = newer[0], False
+                else:
+                    item.replace_with(newer[0])
             self._schedule(item, after, now)
             if newer is not None and after == 0.0:
                 item.due_at = newer[1]

@@ -125,6 +125,42 @@ def test_requeued_item_is_due_after_its_wait_as_a_resync(queue: WorkQueue, clock
     assert take(queue).event.resync
 
 
+WAIT, FAILURE = DeliveryResult("requeue", 30), DeliveryResult("failed", 30)
+AGAIN = [
+    pytest.param(event(1), [WAIT], event(2), False, id="a wait"),
+    pytest.param(event(1), [WAIT, WAIT], event(2), False, id="two waits"),
+    pytest.param(RESYNC, [WAIT], event(2), True, id="a resync that waits"),
+    pytest.param(event(1), [FAILURE], event(2), True, id="a failure"),
+    pytest.param(event(1), [WAIT, FAILURE], event(2), True, id="a wait, then a failure"),
+    pytest.param(event(1), [FAILURE, WAIT], event(2), True, id="a failure, then a wait"),
+    pytest.param(event(1), [WAIT], event(2, kind="Secret"), True, id="an event about another object"),
+]
+
+
+@pytest.mark.parametrize(("first", "results", "newer", "full"), AGAIN)
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["after", "during"])
+def test_newer_event_after_a_plain_wait_is_no_resync(
+    queue: WorkQueue,
+    clock: Clock,
+    first: Event,
+    results: list[DeliveryResult],
+    newer: Event,
+    full: bool,
+    meanwhile: bool,
+) -> None:
+    queue.add("f", ONE, first)
+    for number, result in enumerate(results, 1):
+        item = take(queue)
+        if meanwhile and number == len(results):
+            queue.add("f", ONE, newer)
+        queue.finish(item, result)
+        if number < len(results) or meanwhile:
+            clock.now += 30
+    if not meanwhile:
+        queue.add("f", ONE, newer)
+    assert take(queue).event == replace(newer, resync=full)
+
+
 def test_event_ends_a_requeue_wait_and_cancels_its_time(queue: WorkQueue, clock: Clock) -> None:
     queue.add("f", ONE, event(1))
     queue.finish(take(queue), DeliveryResult("requeue", 30))
