@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator
 
-import botocore.session
 import pytest
 
 from infra.object_store import start, wait_ready
-from shared import storage
 from shared.storage import ObjectStore
 from tests.support.until import HANGS
 
@@ -23,11 +20,7 @@ def object_store_url() -> Iterator[str]:
     server = start()
     try:
         wait_ready(server.url, HANGS)
-        with pytest.MonkeyPatch.context() as patch:
-            # A client costs 0.1 s of a core, most of it for reading about S3: tests have buckets of their own instead.
-            patch.setattr(storage, "_client", functools.cache(storage._client))
-            patch.setattr(botocore.session, "create_loader", functools.cache(botocore.session.create_loader))
-            yield server.url
+        yield server.url
     finally:
         server.stop()
 

@@ -83,7 +83,7 @@ def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: py
         assert [asked.authorization for asked in site.requests] == [None]
     monkeypatch.setenv("S3_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-    with pytest.raises(SourceError, match=r"https://s3\.eu-x-1\.amazonaws\.com/bucket/ does not answer"):
+    with pytest.raises(SourceError, match=r"https://bucket\.s3\.eu-x-1\.amazonaws\.com/ does not answer"):
         _source("s3://bucket", Access(region="eu-x-1"), local=False).list()
 
 
@@ -96,11 +96,15 @@ def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: py
         (Response(body=b"<html>"), "does not answer as S3 does", True),
         (Response(body=b'<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'), "does not answer as S3 does", True),
         (
-            Response(body=b"<r><Contents><Key>t/../x</Key><Size>0</Size></Contents></r>"),
+            Response(body=b"<ListBucketResult><Contents><Key>t/../x</Key><Size>0</Size></Contents></ListBucketResult>"),
             "file name '../x' is refused",
             False,
         ),
-        (Response(body=b"<r><Contents><Key>other/x</Key></Contents></r>"), "file name 'other/x' is refused", False),
+        (
+            Response(body=b"<ListBucketResult><Contents><Key>other/x</Key></Contents></ListBucketResult>"),
+            "file name 'other/x' is refused",
+            False,
+        ),
     ],
 )
 def test_unusable_answer_is_an_error(response: Response, message: str, transient: bool) -> None:

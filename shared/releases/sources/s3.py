@@ -1,7 +1,6 @@
 """Releases in an S3 bucket, `s3://<bucket>/<prefix>`: files are `<prefix>/<tag>/<file>`.
 
-botocore only signs the requests, and `shared.download.web` sends them within its limits, since the endpoint may be a
-user's.
+`shared.download.web` sends the requests within its limits, since the endpoint may be a user's.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from itertools import islice
+from typing import TYPE_CHECKING
 
+from shared import s3
 from shared.download import File, ReleaseNotFound, SourceError
 from shared.download.access import Access
-from shared.settings import SETTINGS
 
 from .port import SourceType, SourceUrl, UnusableUrl
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _PAGES = 100
-_ENDPOINTS = ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ class S3Source:
             if not found:
                 raise ReleaseNotFound(tag, str(self))
             for entry in found:
-                name, size = _text(entry, "Key").removeprefix(folder), _text(entry, "Size")
+                name, size = s3.text(entry, "Key").removeprefix(folder), s3.text(entry, "Size")
                 if name:  # a folder made in a console is an object without a name
                     yield File(name, self._content(session, folder + name), int(size) if size.isdecimal() else None)
 
@@ -60,7 +58,7 @@ class S3Source:
         with self._session() as session:
             root = self._key()
             pages = self._pages(session, root)
-            folders = (_text(entry, "Prefix") for page in pages for entry in page.iterfind("{*}CommonPrefixes"))
+            folders = (s3.text(entry, "Prefix") for page in pages for entry in page.iterfind("{*}CommonPrefixes"))
             return sorted({folder.removeprefix(root).rstrip("/") for folder in folders} - {""})
 
     def __str__(self) -> str:
@@ -70,21 +68,20 @@ class S3Source:
         return "".join(f"{part}/" for part in (self.prefix, *parts) if part)
 
     def _content(self, session: HttpSession, key: str) -> Iterator[bytes]:
-        yield from self._ask(session, quote(key)).chunks()
+        yield from self._ask(session, key).chunks()
 
     def _pages(self, session: HttpSession, prefix: str) -> Iterator[Element]:
-        query = {"list-type": "2", "delimiter": "/", "prefix": prefix}
-        for _ in range(_PAGES):
-            page = _parse(self._ask(session, f"?{urlencode(query, quote_via=quote)}"))
-            yield page
-            if _text(page, "IsTruncated") != "true":
-                return
-            query["continuation-token"] = _text(page, "NextContinuationToken")
+        try:
+            found = s3.pages(prefix, lambda query: self._ask(session, query=query).read(), delimiter="/")
+            yield from islice(found, _PAGES)
+        except ValueError:
+            raise SourceError(f"{self}: the endpoint does not answer as S3 does", transient=True) from None
 
-    def _ask(self, session: HttpSession, path: str) -> HttpResponse:
-        """Sends a signed GET. Raises `SourceError` for any status but 200."""
-        url = f"{self._endpoint()}/{self.bucket}/{path}"
-        reply = session.request("GET", url, self._signature(url))
+    def _ask(self, session: HttpSession, key: str = "", query: Mapping[str, str] | None = None) -> HttpResponse:
+        """Sends a GET, signed if there are keys. Raises `SourceError` for any status but 200."""
+        keys, region = self._keys()
+        url = s3.Bucket(self.bucket, self._endpoint(), region).url(key, query)
+        reply = session.request("GET", url, s3.sign("GET", url, keys, region) if keys else {})
         if 300 <= reply.status < 400:
             reply.close()
             problem = f"bucket {self.bucket!r} is in another region or at another endpoint: set region or endpoint"
@@ -93,76 +90,34 @@ class S3Source:
             reply.close()
             raise SourceError(f"{self}: the bucket does not exist, or a file was deleted meanwhile", transient=True)
         if reply.status != 200:
-            raise reply.error("the keys are not accepted" if self._keys() else "keys are needed")
+            raise reply.error("the keys are not accepted" if keys else "keys are needed")
         return reply
 
-    def _signature(self, url: str) -> Mapping[str, str]:
-        """Returns the headers that sign a GET of `url`; none without credentials."""
-        keys = self._keys()
-        if keys is None:
-            return {}
-        from botocore.auth import S3SigV4Auth
-        from botocore.awsrequest import AWSRequest
-
-        request = AWSRequest("GET", url)
-        S3SigV4Auth(keys, "s3", self._region()).add_auth(request)
-        return dict(request.headers.items())
-
-    def _keys(self) -> Any:
-        """Returns credentials of botocore; None for an unsigned request."""
-        if self.access.access_key:
-            from botocore.credentials import Credentials
-
-            return Credentials(self.access.access_key, self.access.secret_key)
-        return _ambient_keys() if self.ambient else None
+    def _keys(self) -> tuple[s3.Keys | None, str]:
+        """Returns the keys, None for unsigned requests, and the region."""
+        region = self.access.region or (s3.region_in() if self.ambient else "")
+        if self.access.access_key or not self.ambient:
+            keys = s3.Keys(self.access.access_key, self.access.secret_key)
+            return keys if keys.access_key else None, region or s3.DEFAULT_REGION
+        try:
+            return s3.find(s3.Keys.in_settings(), region)
+        except s3.KeysError as error:
+            raise SourceError(f"{self}: {error}", transient=error.transient) from None
 
     def _endpoint(self) -> str:
         from shared.network import origin
         from shared.redaction import redact_url
 
-        env = [SETTINGS.get(name, "") for name in _ENDPOINTS] if self.ambient else []
-        endpoint = next(filter(None, (self.access.endpoint, *env)), f"https://s3.{self._region()}.amazonaws.com")
+        endpoint = self.access.endpoint or (s3.endpoint_in() if self.ambient else "")
         try:
-            origin(endpoint)
+            return redact_url(endpoint) if endpoint and origin(endpoint) else ""
         except ValueError:
             raise SourceError(f"the S3 endpoint of {self} is not an http(s) URL", transient=False) from None
-        return redact_url(endpoint).rstrip("/")
-
-    def _region(self) -> str:
-        env = [SETTINGS.get(name, "") for name in ("AWS_REGION", "AWS_DEFAULT_REGION")] if self.ambient else []
-        return next(filter(None, (self.access.region, *env)), "us-east-1")
 
     def _session(self) -> HttpSession:
         from shared.download.web import HttpSession
 
         return HttpSession(self.access.ca)
-
-
-def _ambient_keys() -> Any:
-    from botocore.credentials import Credentials
-    from botocore.session import Session
-
-    if key := SETTINGS.get("AWS_ACCESS_KEY_ID"):
-        secret, token = SETTINGS.get("AWS_SECRET_ACCESS_KEY", ""), SETTINGS.get("AWS_SESSION_TOKEN") or None
-        return Credentials(key, secret, token)
-    credentials = Session().get_credentials()
-    return credentials.get_frozen_credentials() if credentials else None
-
-
-def _parse(reply: HttpResponse) -> Element:
-    from xml.etree import ElementTree
-
-    data = reply.read()
-    try:
-        if b"<!" in data:
-            raise ValueError("declarations")
-        return ElementTree.fromstring(data)  # noqa: S314 - of bounded size, and entities cannot be declared
-    except (ElementTree.ParseError, ValueError):
-        raise SourceError(f"{reply.url.partition('?')[0]} does not answer as S3 does", transient=True) from None
-
-
-def _text(element: Element, tag: str) -> str:
-    return element.findtext(f"{{*}}{tag}") or ""
 
 
 def _open(url: SourceUrl, access: Access) -> S3Source:
