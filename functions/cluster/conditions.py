@@ -1,59 +1,143 @@
-"""Sets the conditions of a Cluster that mirror the objects it refers to."""
+"""Sets the conditions of a Cluster that mirror the objects it refers to, and `Available`, which summarizes others."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from shared.api import cluster as cluster_api
-from shared.api.cluster import TOPOLOGY_RECONCILED
+from shared.api.cluster import CONTROL_PLANE_INITIALIZED, TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
 from shared.clients import NOT_ALLOWED, LookupResult
 from shared.kube import Object, deleting, dig
 
+from .descendants import conditions, machines
+from .merge import Reasons, Weight, summarize, weigh
+from .observe import Observed
+from .probe import PROBED
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
 from .scope import Scope
 
 TOPOLOGY_TIMEOUT = timedelta(minutes=1)
 """The time that a topology controller has for its first reconciliation of a new Cluster."""
+WAITING_FOR_TOPOLOGY = "Waiting for cluster topology to be reconciled"
+WAITING_FOR_NODE = "Waiting for the first control plane machine to have status.nodeRef set"
+
+_AVAILABLE = ("Deleting", PROBED, INFRASTRUCTURE.condition, CONTROL_PLANE.condition, "WorkersAvailable")
+"""What `Available` summarizes, the most relevant first; the topology and the availability gates follow."""
+_TOPOLOGY_FAILED = ("ReconcileFailed", "ClusterClassNotReconciled")
+"""The reasons for which an unreconciled topology makes the Cluster unavailable. The others are about a rollout."""
 
 
-def mirror_condition(scope: Scope, role: Role, found: LookupResult) -> None:
-    """Sets the Cluster's condition for a referenced object: the object's own, or why the object cannot be read."""
-    being_deleted = deleting(scope.cluster)
-    if found.state == "unreferenced":
-        _set_unreferenced(scope, role)
+def set_infrastructure_ready(scope: Scope, observed: Observed) -> None:
+    """Sets `InfrastructureReady` to the condition `Ready` of the infrastructure object."""
+    if observed.infrastructure.state != "unreferenced":
+        _mirror(scope, INFRASTRUCTURE, observed.infrastructure)
+    elif _is_topology_awaited(scope.cluster):
+        _set_topology_awaited(scope, INFRASTRUCTURE)
+    else:
+        scope.set(INFRASTRUCTURE.condition, "True", "NotUsed", "The Cluster refers to no infrastructure object")
+
+
+def set_control_plane_available(scope: Scope, observed: Observed) -> None:
+    """Sets `ControlPlaneAvailable` to the condition `Available` of the control-plane object.
+
+    Without such an object the control plane is available once one of its Machines, if there are any, has a node.
+    """
+    type_ = CONTROL_PLANE.condition
+    if observed.control_plane.state != "unreferenced":
+        _mirror(scope, CONTROL_PLANE, observed.control_plane)
+    elif _is_topology_awaited(scope.cluster):
+        _set_topology_awaited(scope, CONTROL_PLANE)
+    elif observed.failure:
+        scope.set(type_, "Unknown", "InternalError", observed.failure)
+    elif observed.descendants is None:
+        scope.keep(type_)
+    elif not machines(observed.descendants, control_plane=True):
+        scope.set(type_, "True", "NotUsed", "The Cluster refers to no control-plane object")
+    elif scope.initialization.get(CONTROL_PLANE.fact):
+        scope.set(type_, "True", "Available")
+    else:
+        scope.set(type_, "False", "NotAvailable", WAITING_FOR_NODE)
+
+
+def set_control_plane_initialized(scope: Scope, observed: Observed) -> None:
+    """Sets `ControlPlaneInitialized`, which never becomes False again.
+
+    Without a control-plane object the control plane is initialized once one of its Machines has a node; without
+    Machines, once the API server answers.
+    """
+    type_, found = CONTROL_PLANE_INITIALIZED, observed.control_plane
+    if scope.initialization.get(CONTROL_PLANE.fact):
+        scope.set(type_, "True", "Initialized")
     elif found.state == "failed":
-        status = "False" if found.reason == NOT_ALLOWED else "Unknown"
-        scope.set(role.condition, status, found.reason or "InternalError", found.error, event_type="Warning")
-    elif found.object is None:
-        existed = scope.initialization.get(role.fact) is True
-        reason, message = "ObjectDoesNotExist", f"{found.kind} does not exist"
-        if existed:
-            still = "" if being_deleted else " while the cluster still exists"
-            reason, message = "ObjectDeleted", f"{found.kind} has been deleted{still}"
-        # An infrastructure object is often created a moment after its Cluster: no warning is recorded for that.
-        is_unexpected = not being_deleted and (existed or role is CONTROL_PLANE)
-        scope.set(role.condition, "False", reason, message, event_type="Warning" if is_unexpected else "")
+        scope.set(type_, "Unknown", found.reason or "InternalError", found.error)
+    elif found.state == "absent":
+        scope.set(type_, "Unknown", "ObjectDoesNotExist", f"{found.kind} does not exist")
+    elif found.object is not None:
+        scope.set(type_, "False", "NotInitialized", "Control plane not yet initialized")
+    elif _is_topology_awaited(scope.cluster):
+        message = "" if deleting(scope.cluster) else WAITING_FOR_TOPOLOGY
+        scope.set(type_, "Unknown", "ObjectDoesNotExist", message)
+    elif observed.failure:
+        scope.set(type_, "Unknown", "InternalError", observed.failure)
+    elif observed.descendants is None:
+        scope.keep(type_)
     else:
-        _mirror_object_condition(scope, role, found.kind, found.object)
+        own = machines(observed.descendants, control_plane=True)
+        answers = any(dig(machine, "status.nodeRef") for machine in own) if own else scope.is_true(PROBED)
+        if answers:
+            scope.initialization[CONTROL_PLANE.fact] = True
+            scope.set(type_, "True", "Initialized")
+        else:
+            message = WAITING_FOR_NODE if own else "Waiting for the API server of the cluster to answer"
+            scope.set(type_, "False", "NotInitialized", message)
 
 
-def _set_unreferenced(scope: Scope, role: Role) -> None:
-    # A topology controller sets both references at once: if one of them is set, the other will not follow.
-    filled_in = cluster_api.infrastructure_ref(scope.cluster) or cluster_api.control_plane_ref(scope.cluster)
-    if dig(scope.cluster, "spec.topology") is not None and not filled_in and not deleting(scope.cluster):
-        message, late = "Waiting for cluster topology to be reconciled", _topology_overdue(scope)
-        if late:
-            message += (
-                "; no topology controller has reconciled this Cluster yet: is Cluster API core running, with its "
-                "feature gate ClusterTopology? Without it, set spec.infrastructureRef and spec.controlPlaneRef yourself"
-            )
-        event_type = "Warning" if late and role is INFRASTRUCTURE else ""
-        scope.set(role.condition, "False", "ObjectDoesNotExist", message, event_type=event_type)
-    elif role is INFRASTRUCTURE:
-        scope.set(role.condition, "True", "NotUsed", "The Cluster refers to no infrastructure object")
-    else:
-        scope.remove(role.condition)
+def set_available(scope: Scope) -> None:
+    """Sets `Available`: the Cluster is available if all conditions are good that it summarizes."""
+    listed = dig(scope.cluster, "spec.availabilityGates", [])
+    gates = {gate["conditionType"]: gate.get("polarity") for gate in listed if gate.get("conditionType")}
+    negative = {"Deleting", *(type_ for type_, polarity in gates.items() if polarity == "Negative")}
+    gone = {INFRASTRUCTURE.condition, CONTROL_PLANE.condition} if deleting(scope.cluster) else set()
+
+    def weight(condition: Object) -> Weight:
+        type_, reason = condition["type"], condition.get("reason")
+        if type_ in gone and reason in ("ObjectDeleted", "ObjectDoesNotExist"):
+            return "info"
+        if type_ == TOPOLOGY_RECONCILED and condition["status"] == "False" and reason not in _TOPOLOGY_FAILED:
+            return "info"
+        return weigh(condition, negative=type_ in negative)
+
+    merged = summarize(
+        scope.conditions,
+        (*_AVAILABLE, TOPOLOGY_RECONCILED, *gates),
+        Reasons("Available", "NotAvailable", "AvailableUnknown"),
+        weight,
+        # References that a user sets instead of a topology controller need none.
+        optional=() if _is_topology_awaited(scope.cluster) else (TOPOLOGY_RECONCILED,),
+    )
+    scope.set("Available", *merged)
+
+
+def _is_topology_awaited(cluster: Object) -> bool:
+    """Returns whether a topology controller has to set the references.
+
+    It sets both at once: if one of them is set, the other will not follow.
+    """
+    filled_in = cluster_api.infrastructure_ref(cluster) or cluster_api.control_plane_ref(cluster)
+    return dig(cluster, "spec.topology") is not None and not filled_in
+
+
+def _set_topology_awaited(scope: Scope, role: Role) -> None:
+    message = "" if deleting(scope.cluster) else WAITING_FOR_TOPOLOGY
+    late = not deleting(scope.cluster) and _topology_overdue(scope)
+    if late:
+        message += (
+            "; no topology controller has reconciled this Cluster yet: is Cluster API core running, with its "
+            "feature gate ClusterTopology? Without it, set spec.infrastructureRef and spec.controlPlaneRef yourself"
+        )
+    event_type = "Warning" if late and role is INFRASTRUCTURE else ""
+    scope.set(role.condition, "False", "ObjectDoesNotExist", message, event_type=event_type)
 
 
 def _topology_overdue(scope: Scope) -> bool:
@@ -67,8 +151,27 @@ def _topology_overdue(scope: Scope) -> bool:
     return left <= 0
 
 
-def _mirror_object_condition(scope: Scope, role: Role, kind: str, obj: Object) -> None:
-    found = get_condition(dig(obj, "status.conditions", []), role.mirrored)
+def _mirror(scope: Scope, role: Role, found: LookupResult) -> None:
+    """Sets the Cluster's condition for a referenced object: the object's own, or why the object cannot be read."""
+    being_deleted = deleting(scope.cluster)
+    if found.state == "failed":
+        status = "False" if found.reason == NOT_ALLOWED else "Unknown"
+        scope.set(role.condition, status, found.reason or "InternalError", found.error, event_type="Warning")
+    elif found.object is None:
+        existed = scope.initialization.get(role.fact) is True
+        reason, message = "ObjectDoesNotExist", f"{found.kind} does not exist"
+        if existed:
+            still = "" if being_deleted else " while the cluster still exists"
+            reason, message = "ObjectDeleted", f"{found.kind} has been deleted{still}"
+        # An infrastructure object is often created a moment after its Cluster: no warning is recorded for that.
+        is_unexpected = not being_deleted and (existed or role is CONTROL_PLANE)
+        scope.set(role.condition, "False", reason, message, event_type="Warning" if is_unexpected else "")
+    else:
+        _mirror_object(scope, role, found.kind, found.object)
+
+
+def _mirror_object(scope: Scope, role: Role, kind: str, obj: Object) -> None:
+    found = get_condition(conditions(obj), role.mirrored)
     if found is not None and found.get("status") not in ("True", "False", "Unknown"):
         message = (
             f"failed to convert status.conditions from {kind} to []metav1.Condition: "
@@ -84,22 +187,3 @@ def _mirror_object_condition(scope: Scope, role: Role, kind: str, obj: Object) -
         detail = dig(obj, "status.failureMessage")
         message = f"{kind} {role.field} is false" + (f": {detail}" if detail else "")
         scope.set(role.condition, "False", f"Not{role.mirrored}", message)
-
-
-def set_control_plane_initialized(scope: Scope, found: LookupResult) -> None:
-    """Sets `ControlPlaneInitialized`, which never becomes False again.
-
-    Does nothing for a Cluster without a control-plane object: other controllers set the condition then.
-    """
-    if found.state == "unreferenced":
-        return
-    if scope.initialization.get(CONTROL_PLANE.fact):
-        scope.set("ControlPlaneInitialized", "True", "Initialized")
-    elif found.state == "failed":
-        reason = found.reason or "InternalError"
-        scope.set("ControlPlaneInitialized", "Unknown", reason, found.error)
-    elif found.object is None:
-        message = f"{found.kind} does not exist"
-        scope.set("ControlPlaneInitialized", "Unknown", "ObjectDoesNotExist", message)
-    else:
-        scope.set("ControlPlaneInitialized", "False", "NotInitialized", "Control plane not yet initialized")

@@ -12,13 +12,21 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.resources import CLUSTER
 from shared.effects import ensure_finalizer
-from shared.kube import deleting, dig
+from shared.kube import Object, deleting, dig
 from shared.runtime import Decision
 
-from .conditions import mirror_condition, set_control_plane_initialized
+from . import counters
+from .conditions import (
+    set_available,
+    set_control_plane_available,
+    set_control_plane_initialized,
+    set_infrastructure_ready,
+)
 from .deletion import DELETION_RETRY, reconcile_deletion, wait_for_core
+from .machines import AGGREGATES, set_aggregate, set_remediating
 from .observe import Observed
-from .references import CONTROL_PLANE, INFRASTRUCTURE, check_reference, reconcile_reference
+from .probe import set_remote_connection_probe
+from .references import CONTROL_PLANE, INFRASTRUCTURE, REFERENCE_RETRY, check_reference, reconcile_reference
 from .scope import FINALIZER, Scope, status_fields
 
 CORE_RETRY = 30.0
@@ -47,17 +55,42 @@ def decide(observed: Observed, now: datetime) -> Decision:
     observed = _check_references(observed)
     reconcile_reference(scope, INFRASTRUCTURE, observed.infrastructure)
     reconcile_reference(scope, CONTROL_PLANE, observed.control_plane)
-    mirror_condition(scope, INFRASTRUCTURE, observed.infrastructure)
-    mirror_condition(scope, CONTROL_PLANE, observed.control_plane)
-    set_control_plane_initialized(scope, observed.control_plane)
+    _set_conditions(scope, observed)
     if deleting(cluster):
         reconcile_deletion(scope, observed)
     else:
         scope.set("Deleting", "False", "NotDeleting")
-    fields = status_fields(scope)
+    set_available(scope)
+    fields = {**status_fields(scope), **_replicas(observed)}
     return scope.decision(
         *scope.effects, requeue_after=min(scope.waits, default=None), message="; ".join(scope.errors), **fields
     )
+
+
+def _set_conditions(scope: Scope, observed: Observed) -> None:
+    """Sets the conditions about the objects of the Cluster."""
+    if observed.failure and not deleting(scope.cluster):
+        scope.errors.append(observed.failure)
+        scope.waits.append(REFERENCE_RETRY)
+    set_remote_connection_probe(scope, observed.probe, recorded=observed.recorded)
+    set_infrastructure_ready(scope, observed)
+    set_control_plane_initialized(scope, observed)
+    set_control_plane_available(scope, observed)
+    for one in AGGREGATES:
+        set_aggregate(scope, observed, one)
+    set_remediating(scope, observed)
+
+
+def _replicas(observed: Observed) -> Object:
+    """Returns the counters of the status; those of objects that were not read stay as they are."""
+    if observed.recorded:
+        return {}
+    fields: Object = {}
+    if observed.control_plane.state != "failed":
+        fields["controlPlane"] = counters.of_control_plane(observed.control_plane, observed.descendants)
+    if observed.descendants is not None:
+        fields["workers"] = counters.of_workers(observed.cluster or {}, observed.descendants)
+    return fields
 
 
 def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from shared.api.conditions import rfc3339
 from shared.api.core import core_deadline
-from shared.api.resources import CLUSTER, MACHINE, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED
 from shared.effects import Delete, RemoveFinalizer
-from shared.kube import Object, Resource, deleting, dig, has_finalizer, owned_by
+from shared.kube import Object, Resource, deleting, has_finalizer, owned_by
 
-from .observe import DESCENDANTS, Observed
+from .descendants import DESCENDANTS, Descendants, machines, served_as
+from .observe import Observed
 from .references import adopt
 from .scope import FINALIZER, Scope
 
-CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 DELETION_RETRY = 5.0
 """Seconds until the next reconciliation."""
-
-_TITLES = {
-    "ClusterAddon": "ClusterAddons",
-    "MachinePool": "MachinePools",
-    "MachineDeployment": "MachineDeployments",
-    "MachineSet": "MachineSets",
-}
 
 
 def reconcile_deletion(scope: Scope, observed: Observed) -> None:
@@ -32,10 +25,14 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
     if observed.failure:
         _wait(scope, "InternalError", observed.failure)
         return
-    pending = _pending(observed)
+    if observed.descendants is None:
+        scope.waits.append(0.0)
+        return
+    pending = _pending(observed, observed.descendants)
     if pending:
         for resource, objects in pending.items():
-            scope.effects += [Delete(resource, o) for o in objects if owned_by(o, scope.cluster) and not deleting(o)]
+            own = [one for one in objects if owned_by(one, scope.cluster) and not deleting(one)]
+            scope.effects += [Delete(served_as(resource, one), one) for one in own]
         _wait(scope, "WaitingForWorkersDeletion", _format_pending(pending))
         return
     for found, reason in (
@@ -58,6 +55,7 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
             return
     scope.effects += [Delete(SECRET, secret) for secret in observed.secrets]
     scope.effects.append(RemoveFinalizer(CLUSTER, scope.cluster, FINALIZER))
+    scope.set("Deleting", "True", "DeletionCompleted", "Deletion completed")
 
 
 def wait_for_core(scope: Scope) -> str:
@@ -73,29 +71,29 @@ def _wait(scope: Scope, reason: str, message: str) -> None:
     scope.waits.append(DELETION_RETRY)
 
 
-def _pending(observed: Observed) -> dict[Resource, list[Object]]:
-    """Returns the objects to delete first; control-plane Machines only if there is no control-plane object."""
-    machines = list(observed.descendants.get(MACHINE, ()))
-    workers = [m for m in machines if CONTROL_PLANE_LABEL not in dig(m, "metadata.labels", {})]
+def _pending(observed: Observed, descendants: Descendants) -> dict[Resource, list[Object]]:
+    """Returns the objects to delete first. Machines of a control plane without an object of its own come last."""
+    pending = {resource: list(descendants.get(resource, ())) for resource in DESCENDANTS}
     standalone = observed.control_plane.state == "unreferenced"
-    pending = {resource: list(observed.descendants.get(resource, ())) for resource in DESCENDANTS}
-    pending[MACHINE] = machines if standalone else workers
+    first = machines(descendants, control_plane=True) if standalone else []
+    pending[MACHINE] = [*machines(descendants, control_plane=False), *first]
     return {resource: objects for resource, objects in pending.items() if objects}
 
 
 def _format_pending(pending: dict[Resource, list[Object]]) -> str:
+    left = {MACHINE: tuple(pending.get(MACHINE, ()))}
+    groups = {
+        "ClusterAddons": pending.get(CLUSTER_ADDON, []),
+        "Control plane Machines": machines(left, control_plane=True),
+        "MachineDeployments": pending.get(MACHINE_DEPLOYMENT, []),
+        "MachineSets": pending.get(MACHINE_SET, []),
+        "MachinePools": pending.get(MACHINE_POOL, []),
+        "Worker Machines": machines(left, control_plane=False),
+    }
     lines = []
-    for resource, objects in pending.items():
-        groups = {_TITLES.get(resource.kind, resource.kind): objects}
-        if resource == MACHINE:
-            control_plane = [m for m in objects if CONTROL_PLANE_LABEL in dig(m, "metadata.labels", {})]
-            groups = {
-                "Control plane Machines": control_plane,
-                "Worker Machines": [m for m in objects if m not in control_plane],
-            }
-        for title, members in groups.items():
-            names = sorted(obj["metadata"]["name"] for obj in members)
-            more = f", ... ({len(names) - 5} more)" if len(names) > 5 else ""
-            if names:
-                lines.append(f"* {title}: {', '.join(names[:5])}{more}")
+    for title, members in groups.items():
+        names = sorted(obj["metadata"]["name"] for obj in members)
+        more = f", ... ({len(names) - 5} more)" if len(names) > 5 else ""
+        if names:
+            lines.append(f"* {title}: {', '.join(names[:5])}{more}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from shared.effects import Results, latest
@@ -13,8 +14,8 @@ from .observe import Observed, observe
 from .triggers import TRIGGERS
 
 
-def report(observed: Observed, decision: Decision, results: Results, _now: datetime) -> Decision:
-    """Returns the decision to report; if the effects changed the spec, reconciles again first.
+def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+    """Returns the decision to report; if the effects changed the spec, one about the new spec.
 
     A change of the spec, such as a copied endpoint, increases the generation, but the status of this decision has the
     previous one. It would be written twice, and look outdated to other controllers in between.
@@ -23,7 +24,7 @@ def report(observed: Observed, decision: Decision, results: Results, _now: datet
         return decision
     newest = latest(observed.cluster, results)
     changed = dig(newest, "metadata.generation") != dig(observed.cluster, "metadata.generation")
-    return Decision(proceed=True) if changed else decision
+    return decide(replace(observed, cluster=dict(newest)), now) if changed else decision
 
 
 handle = Function(TRIGGERS, observe, decide, report).handle

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from shared.api import cluster as cluster_api
-from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, infrastructure_ref
+from shared.api.cluster import control_plane_ref, infrastructure_ref
 from shared.api.core import CoreState, core_state
-from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
+from shared.api.resources import SECRET
 from shared.clients import Clients, LookupResult
-from shared.kube import ApiError, Object, Resource, deleting, owned_by
-from shared.kube.crds import list_defined
+from shared.kube import ApiError, Object, deleting, owned_by
 from shared.runtime import Request
 
-DESCENDANTS = (CLUSTER_ADDON, MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
-"""The kinds of objects that belong to a Cluster, in the order of their deletion."""
+from . import descendants
+from .descendants import Descendants
+from .probe import Probe, due, probe
 
 _UNREFERENCED = LookupResult("unreferenced")
 
@@ -27,23 +27,27 @@ class Observed:
     cluster: Object | None
     infrastructure: LookupResult = _UNREFERENCED
     control_plane: LookupResult = _UNREFERENCED
-    descendants: dict[Resource, tuple[Object, ...]] = field(default_factory=dict)
-    """The objects of the kinds in `DESCENDANTS`; only read while the Cluster is being deleted."""
+    descendants: Descendants | None = field(default_factory=dict)
+    """The Machines of the Cluster and their owners, while it is being deleted all of its objects; None: not read."""
     secrets: tuple[Object, ...] = ()
     """The Secrets that the Cluster owns; only read while it is being deleted."""
     failure: str = ""
     """Why the descendants could not be listed."""
+    probe: Probe | None = None
+    """The outcome of an attempt to connect to the workload cluster; None: there was none."""
+    recorded: bool = False
+    """Whether nothing was read: the objects are as the Cluster's status records them."""
     core: CoreState = "none"
     """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
     the deletion."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the objects that the Cluster refers to; during its deletion also its descendants and Secrets."""
-    key, cluster = request.key, request.primary
+    """Reads the objects that the Cluster refers to and that belong to it, and probes its API server if that is due."""
+    key, cluster, now = request.key, request.primary, datetime.now(UTC)
     if cluster is None:
         return Observed(None)
-    manager = core_state(cluster, datetime.now(UTC))
+    manager = core_state(cluster, now)
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager)
     being_deleted = deleting(cluster)
@@ -52,20 +56,20 @@ def observe(clients: Clients, request: Request) -> Observed:
     )
     control_plane = clients.get_reference(control_plane_ref(cluster), key.namespace, undefined_is_absent=being_deleted)
     observed = Observed(cluster, infrastructure, control_plane, core=manager)
-    if not being_deleted:
-        return observed
     try:
-        descendants = {resource: _descendants(clients, resource, cluster) for resource in DESCENDANTS}
-        secrets = tuple(clients.management.list(SECRET, key.namespace, selector=f"{CLUSTER_NAME_LABEL}={key.name}"))
+        if being_deleted:
+            return replace(
+                observed, descendants=descendants.read_all(clients, cluster), secrets=_secrets(clients, cluster)
+            )
+        observed = replace(observed, descendants=descendants.read(clients, cluster, request.event))
     except ApiError as error:
-        return Observed(cluster, infrastructure, control_plane, failure=str(error), core=manager)
-    own = tuple(secret for secret in secrets if owned_by(secret, cluster))
-    return Observed(cluster, infrastructure, control_plane, descendants, own, core=manager)
+        observed = replace(observed, descendants=None, failure=str(error))
+    wanted = due(cluster, now, again=request.event.resync)
+    return replace(observed, probe=probe(clients, cluster)) if wanted == 0 else observed
 
 
-def _descendants(clients: Clients, resource: Resource, cluster: Object) -> tuple[Object, ...]:
-    """Returns the objects with the Cluster's label, or owned by it. Raises `ApiError`, also if a kind is not served."""
-    namespace, name = cluster["metadata"]["namespace"], cluster["metadata"]["name"]
-    selector = "" if resource == CLUSTER_ADDON else f"{CLUSTER_NAME_LABEL}={name}"
-    found = list_defined(clients.management, resource, namespace, selector=selector)
-    return tuple(obj for obj in found if selector or owned_by(obj, cluster))
+def _secrets(clients: Clients, cluster: Object) -> tuple[Object, ...]:
+    """Returns the Secrets that the Cluster owns."""
+    namespace = cluster["metadata"]["namespace"]
+    found = clients.management.list(SECRET, namespace, selector=descendants.selector(cluster))
+    return tuple(secret for secret in found if owned_by(secret, cluster))

@@ -17,7 +17,10 @@ from shared.event import Event
 from shared.kube import Object, Resource, dig, key_of, owner_reference
 from shared.kube.resources import conventional_plural, group_of, split_api_version
 
+from . import counters
 from .decide import decide
+from .descendants import MACHINES
+from .machines import AGGREGATES
 from .observe import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
 
@@ -28,18 +31,31 @@ _UNKNOWN = LookupResult("failed", error=_NOT_READ)
 
 def is_reconciled(cluster: Object, event: Event) -> bool:
     """Returns whether the event needs no reconciliation, as far as that shows without further reads."""
-    if event.object is None or event.change == "delete":
+    is_about_machines = any((event.group, event.kind) == (kind.group, kind.kind) for kind in MACHINES)
+    if event.object is None or event.change == "delete" or is_about_machines:
         return False
     now = datetime.now(UTC)
+    core, records_machines = core_state(cluster, now), _records_machines(cluster)
     infrastructure, control_plane = cluster_api.infrastructure_ref(cluster), cluster_api.control_plane_ref(cluster)
+    reporting = _shown(control_plane, event)
+    if reporting and core in ("none", "gone") and (records_machines or counters.of_control_plane(reporting, None)):
+        return False
     observed = Observed(
         cluster,
         _shown(infrastructure, event) or _recorded(cluster, INFRASTRUCTURE, infrastructure),
-        _shown(control_plane, event) or _recorded(cluster, CONTROL_PLANE, control_plane),
-        failure=_NOT_READ,
-        core=core_state(cluster, now),
+        reporting or _recorded(cluster, CONTROL_PLANE, control_plane),
+        descendants=None if records_machines else {},
+        recorded=True,
+        core=core,
     )
     return decide(observed, now).asks_for_nothing(cluster)
+
+
+def _records_machines(cluster: Object) -> bool:
+    """Returns whether the status is about any Machines or owners of Machines: then only reading them shows more."""
+    reasons = {entry.get("type"): entry.get("reason") for entry in dig(cluster, "status.conditions", [])}
+    replicas = dig(cluster, "status.workers") or dig(cluster, "status.controlPlane")
+    return bool(replicas) or any(reasons.get(one.type) not in (None, one.none) for one in AGGREGATES)
 
 
 def _shown(reference: Object | None, event: Event) -> LookupResult | None:

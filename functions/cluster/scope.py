@@ -6,11 +6,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.api import cluster as cluster_api
+from shared.api.conditions import get_condition
 from shared.effects import Effect
 from shared.kube import Object, deleting, dig
 from shared.runtime.status import StatusBuilder
 
 FINALIZER = "cluster.cluster.x-k8s.io"
+
+_ORDER = (
+    "Available",
+    "RemoteConnectionProbe",
+    "InfrastructureReady",
+    "ControlPlaneInitialized",
+    "ControlPlaneAvailable",
+    "WorkersAvailable",
+    "TopologyReconciled",
+    "RollingOut",
+    "Remediating",
+    "ScalingDown",
+    "ScalingUp",
+    "ControlPlaneMachinesReady",
+    "WorkerMachinesReady",
+    "ControlPlaneMachinesUpToDate",
+    "WorkerMachinesUpToDate",
+)
+_LAST = ("Paused", "Deleting")
+"""The order of the conditions: those of other types are between the first and the last ones, by name."""
 
 
 @dataclass
@@ -32,14 +53,35 @@ class Scope(StatusBuilder):
         self.initialization = dict(dig(self.cluster, "status.initialization", {}))
         if cluster_api.infrastructure_provisioned(self.cluster):
             self.initialization["infrastructureProvisioned"] = True
+        if cluster_api.control_plane_initialized(self.cluster):
+            self.initialization["controlPlaneInitialized"] = True
 
     @property
     def cluster(self) -> Object:
         return self.obj
 
+    def keep(self, type_: str) -> None:
+        """Leaves a condition as it is whose objects were not read; asks for a repetition unless it is up to date."""
+        before = get_condition(self.initial, type_) or {}
+        if before.get("observedGeneration") != self.generation:
+            self.waits.append(0.0)
+
+    def summarized(self) -> list[Object]:
+        """Returns the conditions, in order if there is a new one; otherwise each keeps its place."""
+        known = {entry.get("type") for entry in self.initial}
+        is_new = any(entry["type"] not in known for entry in self.conditions)
+        return sorted(self.conditions, key=_rank) if is_new else self.conditions
+
     @property
     def provisioned(self) -> bool:
         return self.initialization.get("infrastructureProvisioned") is True
+
+
+def _rank(condition: Object) -> tuple[int, str]:
+    type_ = condition["type"]
+    if type_ in _ORDER:
+        return _ORDER.index(type_), ""
+    return (len(_ORDER) + 1 + _LAST.index(type_), "") if type_ in _LAST else (len(_ORDER), type_)
 
 
 def status_fields(scope: Scope) -> Object:

@@ -1,4 +1,4 @@
-"""The triggers of `cluster`: the Cluster, the objects that it refers to, and the deletion of its ClusterAddon."""
+"""The triggers of `cluster`: the Cluster, what it refers to, its Machines, and the end of its ClusterAddon."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
-from shared.api.cluster import CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION, PAUSING
+from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE, OK_TO_DELETE_ANNOTATION, PAUSING
+from shared.api.conditions import get_condition
 from shared.api.contract import provider_kind
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
+from shared.settings import NETWORK
 from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
 
+from .descendants import MACHINES, conditions
 from .reconciled import is_reconciled
 
 
@@ -44,21 +47,40 @@ REFERENCED = Watch(
 )
 """The watch of an object that a Cluster refers to."""
 
+
+def cluster_of(obj: Mapping[str, Any]) -> Key | None:
+    """Returns the key of the Cluster of a Machine or an owner of Machines; None for a bare reference."""
+    name = dig(obj, "spec.clusterName") or (dig(obj, "metadata.labels") or {}).get(CLUSTER_NAME_LABEL)
+    return Key(key_of(obj).namespace, name) if name else None
+
+
+# Finalizers are left out: the event of adding ours is not needed. The sweep restores one that was removed.
+FIELDS = ("metadata.generation", "metadata.deletionTimestamp", *PAUSING, annotation(OK_TO_DELETE_ANNOTATION))
+
+
+def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
+    """Returns what an update must change: the spec, or what shows that there is an API server to connect to."""
+    kubeconfig = get_condition(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE) or {}
+    initialized = dig(cluster, "status.initialization.controlPlaneInitialized")
+    return [Watch(CLUSTER, fields=FIELDS).relevant(cluster), kubeconfig.get("status"), initialized]
+
+
+def relevant_in_machine(obj: Mapping[str, Any]) -> object:
+    """Returns what an update must change: what the Cluster's conditions and counters are made of."""
+    reported = [[one.get(name) for name in ("type", "status", "reason", "message")] for one in conditions(dict(obj))]
+    counters = {name: value for name, value in dig(obj, "status", {}).items() if name.lower().endswith("replicas")}
+    metadata = [dig(obj, f"metadata.{name}") for name in ("labels", "ownerReferences", "deletionTimestamp")]
+    status = [dig(obj, f"status.{name}") for name in ("nodeRef", "versions", "nodeInfo.kubeletVersion")]
+    return [metadata, dig(obj, "spec.replicas"), dig(obj, "spec.version"), reported, counters, status]
+
+
 TRIGGERS = Triggers(
     name="cluster",
     profiles=profiles.CLUSTERS,
     watches=(
-        # Finalizers are left out: the event of adding ours is not needed. The sweep restores one that was removed.
-        Watch(
-            CLUSTER,
-            fields=(
-                "metadata.generation",
-                "metadata.deletionTimestamp",
-                *PAUSING,
-                annotation(OK_TO_DELETE_ANNOTATION),
-            ),
-        ),
+        Watch(CLUSTER, fields=FIELDS, digest=relevant_in_cluster),
         REFERENCED,
+        *(Watch(kind, key=cluster_of, digest=relevant_in_machine, needs_primary=True) for kind in MACHINES),
         Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",), needs_primary=True),
     ),
     # Infrastructure and control-plane objects, by the names that Cluster API's contracts require of their kinds.
@@ -71,6 +93,7 @@ TRIGGERS = Triggers(
         definition=provider_kind,
     ),
     is_reconciled=is_reconciled,
+    settings=(NETWORK,),
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
         # A Cluster may refer to objects of any provider. One with another group has a ClusterRole with `role_label`.

@@ -19,12 +19,16 @@ PAUSING = ("spec.paused", f"metadata.annotations[{PAUSED_ANNOTATION}]")
 """The fields that pause an object, as `shared.triggers.Watch` names them."""
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 """The label of every object that belongs to a Cluster; Secrets without it are not watched."""
+CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
+"""The label of Machines of a control plane."""
 
 OK_TO_DELETE_ANNOTATION = "runtime.cluster.x-k8s.io/ok-to-delete"
 """Set by Cluster API core once all BeforeClusterDelete hooks allow the deletion."""
 
 KUBECONFIG_AVAILABLE = "KubeconfigAvailable"
 """The condition that records that a Cluster's kubeconfig Secret exists."""
+
+CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
 
 TOPOLOGY_RECONCILED = "TopologyReconciled"
 """The condition that only Cluster API's topology controller writes."""
@@ -108,7 +112,7 @@ def control_plane_initialized(obj: _Object) -> bool:
     return (
         _flag(obj, "status.initialization.controlPlaneInitialized")
         or _flag(obj, "status.initialized")
-        or is_true(dig(obj, "status.conditions"), "ControlPlaneInitialized")
+        or is_true(dig(obj, "status.conditions"), CONTROL_PLANE_INITIALIZED)
     )
 
 

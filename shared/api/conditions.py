@@ -24,7 +24,9 @@ _SEVERITIES = ("Error", "Warning", "Info")
 
 def get_condition(conditions: Conditions, type: str) -> Object | None:
     """Returns the condition of this type, or None. A value that is not a list has no conditions."""
-    return next((condition for condition in _listed(conditions) if condition.get("type") == type), None)
+    if not isinstance(conditions, list):
+        return None
+    return next((dict(one) for one in conditions if isinstance(one, dict) and one.get("type") == type), None)
 
 
 def is_true(conditions: Conditions, type: str) -> bool:
@@ -128,5 +130,5 @@ def _rank(condition: Mapping[str, Any]) -> int:
 
 
 def _listed(conditions: Any) -> list[Object]:
-    """Returns copies of the entries that are mappings, empty if `conditions` is not a list."""
-    return [dict(entry) for entry in conditions if isinstance(entry, Mapping)] if isinstance(conditions, list) else []
+    """Returns the entries that are mappings, empty if `conditions` is not a list."""
+    return [entry for entry in conditions if isinstance(entry, dict)] if isinstance(conditions, list) else []

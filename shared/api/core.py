@@ -1,7 +1,9 @@
-"""Determines from a Cluster's status whether Cluster API core manages the Cluster: only core writes some conditions.
+"""Determines from a Cluster's status whether Cluster API core manages the Cluster: it observes each generation.
 
-If core has not observed the current generation, it is late or no longer running. A timeout distinguishes these: it
-starts at the newest write to the spec or the status by another field manager, by the API server's clock.
+Core and the function `cluster` write the same conditions, so the field manager tells who wrote them last. Only core
+writes `TopologyReconciled`. If core has not observed the current generation, it is late or no longer running. A
+timeout distinguishes these: it starts at the newest write to the spec or the status by another field manager, by the
+API server's clock.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ CORE_TIMEOUT = timedelta(minutes=10)
 
 CoreState = Literal["none", "live", "late", "gone"]
 
-_CONDITIONS = ("Available", "WorkersAvailable", TOPOLOGY_RECONCILED)
-"""The conditions that only core writes, in each reconciliation and with the generation that core observed."""
+_CONDITIONS = ("Available", "WorkersAvailable")
+"""Conditions that are written in each reconciliation, with the generation that was observed."""
 _SHARED = "InfrastructureReady"
 """A condition that core writes together with `Available`. If its generation is newer, `cluster` has written it."""
 
@@ -33,7 +35,7 @@ def core_state(cluster: Object, now: datetime) -> CoreState:
     latest change. `gone`: core has missed that time. `none`: core never managed the Cluster, or the
     function `cluster` took over.
     """
-    observed = max((_generation(cluster, type_) for type_ in _CONDITIONS), default=0)
+    observed = max(_generation(cluster, type_) for type_ in (TOPOLOGY_RECONCILED, *_of_others(cluster)))
     if not observed:
         return "none"
     if observed >= dig(cluster, "metadata.generation", 0):
@@ -53,6 +55,16 @@ def core_deadline(cluster: Object) -> datetime | None:
 def _generation(cluster: Object, type_: str) -> int:
     found = (get_condition(dig(cluster, "status.conditions"), type_) or {}).get("observedGeneration")
     return found if isinstance(found, int) else 0
+
+
+def _of_others(cluster: Object) -> Iterator[str]:
+    """Yields those of `_CONDITIONS` whose generation another field manager wrote."""
+    for entry in dig(cluster, "metadata.managedFields", []):
+        if entry.get("manager") != MANAGER:
+            fields = dig(entry, ("fieldsV1", "f:status", "f:conditions"), {})
+            for type_ in _CONDITIONS:
+                if "f:observedGeneration" in fields.get(f'k:{{"type":"{type_}"}}', {}):
+                    yield type_
 
 
 def _writes(cluster: Object) -> Iterator[datetime]:

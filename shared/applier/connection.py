@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..api.names import kubeconfig_secret_of
 from ..api.resources import SECRET
@@ -33,8 +33,18 @@ class ClusterConnection:
     served: Mapping[tuple[str, str], Resource]
 
 
-def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | ConnectionFailed:
-    """Connects to the workload cluster of the Cluster `cluster`.
+@dataclass(frozen=True)
+class OpenedWorkload:
+    """The clients of a workload cluster that was not asked anything yet, and the kubeconfig that they are made from."""
+
+    clients: ClusterClients
+    kubeconfig: bytes = field(repr=False)
+    secret: str
+    """The name of the kubeconfig Secret."""
+
+
+def open_workload(clients: Clients, cluster: Key) -> OpenedWorkload | ConnectionFailed:
+    """Returns the clients of the workload cluster of the Cluster `cluster`, without a request to it.
 
     Raises:
         ApiError: The management cluster's API server failed.
@@ -47,16 +57,28 @@ def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | Conn
         kubeconfig = base64.b64decode(dig(secret, "data.value") or "", validate=True)
         if not kubeconfig:
             raise KubeconfigError('missing key "value" in secret data')
-        workload = clients.workload(kubeconfig).within(_DEADLINE_SECONDS)
+        return OpenedWorkload(clients.workload(kubeconfig), kubeconfig, key.name)
     except (KubeconfigError, ValueError) as error:
         return ConnectionFailed(f"Secret {key.name}: {error}", "Warning")
+
+
+def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | ConnectionFailed:
+    """Connects to the workload cluster of the Cluster `cluster`.
+
+    Raises:
+        ApiError: The management cluster's API server failed.
+    """
+    opened = open_workload(clients, cluster)
+    if isinstance(opened, ConnectionFailed):
+        return opened
+    workload = opened.clients.within(_DEADLINE_SECONDS)
     try:
         if workload.discovery.is_loaded:
             workload.client.text("/readyz")
         served = workload.discovery.served(probe=True)  # a discovery that is read shows that the server answers
     except Unauthorized as error:
-        clients.forget(kubeconfig)
-        return ConnectionFailed(f"the API server refuses the credentials in {key.name}: {error}", "Warning")
+        clients.forget(opened.kubeconfig)
+        return ConnectionFailed(f"the API server refuses the credentials in {opened.secret}: {error}", "Warning")
     except ApiError as error:
         return ConnectionFailed(f"the workload API server is not ready: {error}")
     return ClusterConnection(workload, served)

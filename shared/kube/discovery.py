@@ -85,6 +85,12 @@ class Discovery:
                 raise Unavailable(f"cannot determine whether {group} serves {kind}: its API server does not answer")
             return next(iter(served.values()), None)
 
+    def known(self, group: str, kind: str) -> Resource | None:
+        """Returns `kind` as it was served when all kinds were loaded; None does not prove that it is not served now."""
+        with self._locked():
+            self._load()
+            return next(iter(self._known.versions.get((group, kind), {}).values()), None)
+
     def in_any_version(self, api_version: str, kind: str) -> Resource | None:
         """Returns the resource of `kind` in `api_version`, or else in the preferred version of its group."""
         group, _ = split_api_version(api_version)

@@ -28,6 +28,12 @@ def secret(name: str, namespace: str, **values: str | bytes) -> Object:
     return manifest(SECRET, name, namespace, data=data)
 
 
+def written_by_core(type_: str = "Available", time: str = "2026-01-01T00:00:00Z") -> Object:
+    """Returns the entry of `managedFields` that shows that Cluster API core wrote a condition last."""
+    fields: Object = {f'k:{{"type":"{type_}"}}': {"f:observedGeneration": {}}}
+    return {"manager": "manager", "time": time, "fieldsV1": {"f:status": {"f:conditions": fields}}}
+
+
 def create_local_cluster(client: Client, name: str, namespace: str, *, kind_name: str = "", **spec: Any) -> None:
     """Returns a Cluster of the local runtime and its KINDCluster, which can have another `clusterName`."""
     client.create(KIND_CLUSTER, manifest(KIND_CLUSTER, name, namespace, spec={"clusterName": kind_name or name}))

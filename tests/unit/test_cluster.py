@@ -25,6 +25,7 @@ from shared.clients import NOT_ALLOWED, NOT_SERVED, LookupResult
 from shared.effects import Delete, Patch, RemoveFinalizer, would_change
 from shared.kube import Object, Resource
 from shared.runtime import Decision
+from tests.support.objects import written_by_core
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOPOLOGY = {"topology": {"classRef": {"name": "c"}}}
@@ -284,12 +285,6 @@ def test_control_plane_conditions_mirror_the_object(
     assert warned == ({available[1]} if found.object is None else set())
 
 
-def test_cluster_without_control_plane_object_has_no_conditions_about_it() -> None:
-    decision = decide(Observed(cluster(), infra()), NOW)
-    types = {entry["type"] for entry in (decision.status or {})["conditions"]}
-    assert not types & {"ControlPlaneAvailable", "ControlPlaneInitialized"}
-
-
 def test_kind_that_is_not_served_is_reported_and_blocks_the_deletion() -> None:
     found = LookupResult("failed", "FakeInfraCluster", error="FakeInfraCluster.g is not served", reason=NOT_SERVED)
     alive = decide(Observed(cluster(), found), NOW)
@@ -306,8 +301,8 @@ def test_kind_that_is_not_served_is_reported_and_blocks_the_deletion() -> None:
 @pytest.mark.parametrize(("spec", "waits"), [(TOPOLOGY, True), ({**TOPOLOGY, **NO_TOPOLOGY}, False)])
 def test_control_plane_object_is_not_expected_once_the_infrastructure_is_referenced(spec: Object, waits: bool) -> None:
     found = infra(status={"ready": True}) if not waits else UNUSED
-    types = {entry["type"] for entry in (decide(Observed(cluster(spec), found), NOW).status or {})["conditions"]}
-    assert ("ControlPlaneAvailable" in types) is waits
+    _, reason, _ = condition(decide(Observed(cluster(spec), found), NOW), "ControlPlaneAvailable")
+    assert reason == ("ObjectDoesNotExist" if waits else "NotUsed")
 
 
 @pytest.mark.parametrize(("seconds", "seen", "overdue"), [(30, False, False), (60, False, True), (3600, True, False)])
@@ -557,6 +552,20 @@ def test_second_reconciliation_changes_nothing() -> None:
 def of_core(generation: int, **metadata: Any) -> Object:
     entry = {"type": "TopologyReconciled", "status": "True", "observedGeneration": generation}
     return cluster({**NO_TOPOLOGY, **TOPOLOGY}, {"conditions": [entry]}, generation=2, **metadata)
+
+
+@pytest.mark.parametrize(
+    ("managers", "state"),
+    [
+        pytest.param([written_by_core()], "live", id="core wrote the condition last"),
+        pytest.param([{**written_by_core(), "manager": "capi-functions"}], "none", id="`cluster` did"),
+        pytest.param([written_by_core("InfrastructureReady")], "none", id="core wrote another condition"),
+        pytest.param([], "none", id="nobody knows"),
+    ],
+)
+def test_condition_that_both_write_belongs_to_its_last_field_manager(managers: list[Object], state: str) -> None:
+    entry = {"type": "Available", "status": "True", "observedGeneration": 1}
+    assert core_state(cluster(status={"conditions": [entry]}, managedFields=managers), NOW) == state
 
 
 def taken_over(generation: int, **metadata: Any) -> Object:

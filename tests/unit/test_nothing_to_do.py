@@ -27,12 +27,14 @@ from functions.kubeconfig.decide import decide as decide_kubeconfig
 from functions.kubeconfig.existing import Existing
 from functions.kubeconfig.observe import Observed as ObservedKubeconfig
 from functions.kubeconfig.triggers import TRIGGERS as KUBECONFIG
+from shared.api.conditions import remove_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, SECRET
 from shared.clients import LookupResult
 from shared.event import Change, Event, change_event, own_event
 from shared.kube import Object, Resource
 from shared.triggers import Triggers
+from tests.support import objects
 from tests.support.addon_cases import TAG
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -184,7 +186,10 @@ def provisioned(metadata: Object | None = None, *, core: int = 0, **spec: Any) -
     told = decide(Observed(found, infrastructure=lookup), NOW).status or {}
     found["status"] = {name: value for name, value in told.items() if value is not None}
     if core:
-        found["status"]["conditions"].append({"type": "Available", "status": "True", "observedGeneration": core})
+        others = remove_condition(found["status"]["conditions"], "Available")
+        entry = {"type": "Available", "status": "True", "observedGeneration": core}
+        found["status"]["conditions"] = [*others, entry]
+        found["metadata"]["managedFields"] = [objects.written_by_core()]
     return {**found, "metadata": {**found["metadata"], **(metadata or {})}, "spec": {**found["spec"], **spec}}
 
 

@@ -20,6 +20,7 @@ import pytest
 from functions import catalog
 from functions.cluster import decide as cluster_decide
 from functions.cluster.observe import Observed as ObservedCluster
+from functions.cluster.probe import Probe, due
 from functions.cluster_stack import decide as cluster_stack_decide
 from functions.cluster_stack.deletion import FINALIZER as STACK_FINALIZER
 from functions.cluster_stack.observe import Observed as ObservedStack
@@ -41,7 +42,7 @@ from functions.kubeconfig.decide import WriteKubeconfig
 from functions.kubeconfig.existing import Existing
 from functions.kubeconfig.observe import Observed as ObservedKubeconfig
 from shared.api.cluster import PAUSED_ANNOTATION
-from shared.api.conditions import rfc3339
+from shared.api.conditions import remove_condition, rfc3339
 from shared.api.core import core_state
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, SECRET
 from shared.applier.connection import ClusterConnection
@@ -56,6 +57,7 @@ from shared.kube import Object, Resource, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Decision
+from tests.support import objects
 from tests.support.releases import config_map
 from tests.support.results import results_of
 
@@ -186,7 +188,8 @@ def read_cluster(obj: Object, infrastructure: LookupResult, control_plane: Looku
     core = core_state(obj, NOW)
     if core in ("live", "late"):
         return ObservedCluster(obj, core=core)
-    return ObservedCluster(obj, infrastructure, control_plane, core=core)
+    attempt = Probe("succeeded") if due(obj, NOW) == 0 else None
+    return ObservedCluster(obj, infrastructure, control_plane, core=core, probe=attempt)
 
 
 def settled_cluster(obj: Object, infrastructure: LookupResult, control_plane: LookupResult) -> Object:
@@ -211,16 +214,19 @@ def settled_cluster(obj: Object, infrastructure: LookupResult, control_plane: Lo
 def of_core(obj: Object, generation: int, by: str) -> Object:
     """Returns the Cluster with a condition that Cluster API core wrote at a generation."""
     entry = {"type": "Available", "status": "True", "observedGeneration": generation}
-    found = merged(obj, {"status": {"conditions": [*dig(obj, "status.conditions", []), entry]}})
-    fields = [{"manager": "kubectl", "time": by, "fieldsV1": {"f:spec": {}}}]
+    others = remove_condition(dig(obj, "status.conditions"), "Available")
+    found = merged(obj, {"status": {"conditions": [*others, entry]}})
+    fields = [{"manager": "kubectl", "time": by, "fieldsV1": {"f:spec": {}}}, objects.written_by_core()]
     return dict(merged(found, {"metadata": {"managedFields": fields, "generation": 2}}))
 
 
 def cluster_cases() -> Iterator[Case]:
-    for obj, infrastructure, control_plane in clusters():
+    for number, (obj, infrastructure, control_plane) in enumerate(clusters()):
         settled = settled_cluster(obj, infrastructure, control_plane)
+        variants = list(changed(settled))
         for found in (
-            *changed(settled),
+            settled,
+            *variants[number % 5 :: 5],
             obj,
             of_core(settled, 2, LONG_AGO),
             of_core(settled, 1, LONG_AGO),

@@ -9,6 +9,7 @@ import pytest
 
 from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
+from functions.cluster.probe import Probe
 from functions.cluster.scope import FINALIZER
 from functions.sweep.function import not_reconciled
 from shared.api.cluster import PAUSED_ANNOTATION
@@ -54,17 +55,27 @@ def cluster(
         "status": {},
     }
     if reconciled:
-        control_plane = LookupResult("unreferenced")
-        if dig(obj, "spec.controlPlaneRef"):
-            control_plane = LookupResult("present", "KubeadmControlPlane", initialized(obj))
-        reported = decide(Observed(obj, control_plane=control_plane), NOW).status or {}
-        obj["status"] |= {name: value for name, value in reported.items() if value is not None}
+        obj = reported(obj)
     obj["status"] |= status
     for type_, values in (conditions or {}).items():
         before = dig(obj, "status.conditions", [])
         changed = set_condition(before, type_, *values, now=NOW, observed_generation=1)
         obj["status"]["conditions"] = changed
     return obj
+
+
+def reported(obj: Object, probe: Probe | None = None) -> Object:
+    """Returns the Cluster with the status that `cluster` reports."""
+    control_plane = LookupResult("unreferenced")
+    if dig(obj, "spec.controlPlaneRef"):
+        control_plane = LookupResult("present", "KubeadmControlPlane", initialized(obj))
+    found = decide(Observed(obj, control_plane=control_plane, probe=probe), NOW).status or {}
+    return {**obj, "status": obj["status"] | {name: value for name, value in found.items() if value is not None}}
+
+
+def answering(obj: Object) -> Object:
+    """Returns the Cluster after its API server has answered."""
+    return reported(obj, Probe("succeeded"))
 
 
 def initialized(obj: Object) -> Object:
@@ -89,11 +100,13 @@ READY = ENDPOINT | CONTROL_PLANE
         (True, cluster(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})),
         (True, cluster(ENDPOINT)),
         (True, cluster(ENDPOINT, conditions=WAITING)),
-        (False, cluster(ENDPOINT, conditions=MINTED)),
-        (True, cluster(ENDPOINT, conditions=EXPIRING)),
-        (True, cluster(ENDPOINT, conditions=MOVED)),
+        (True, cluster(ENDPOINT, conditions=MINTED)),
+        (False, answering(cluster(ENDPOINT, conditions=MINTED))),
+        (True, answering(cluster(ENDPOINT, conditions=EXPIRING))),
+        (True, answering(cluster(ENDPOINT, conditions=MOVED))),
         (True, cluster(CONTROL_PLANE)),
-        (False, cluster(READY)),
+        (True, cluster(READY)),
+        (False, answering(cluster(READY))),
         (True, cluster(READY, conditions={"InfrastructureReady": ("False", "NotReady")})),
         (True, cluster(READY, conditions={"ControlPlaneAvailable": ("Unknown", "InternalError")})),
         (False, cluster(conditions={"Other": ("False", "Why")})),
@@ -108,10 +121,12 @@ READY = ENDPOINT | CONTROL_PLANE
         "deleting",
         "without kubeconfig",
         "waiting for its CA",
+        "with kubeconfig, not probed",
         "with kubeconfig",
         "kubeconfig is due for renewal",
         "kubeconfig is for another endpoint",
         "endpoint is unknown",
+        "references are ready, not probed",
         "references are ready",
         "infrastructure is not ready",
         "control plane is unknown",

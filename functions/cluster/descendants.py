@@ -1,0 +1,112 @@
+"""The objects that belong to a Cluster: how they are read, and what those of Machines report.
+
+Machines and their owners are read in the version that the API server serves. In v1beta1 they report what v1beta2 has in
+`status` in `status.v1beta2`, from Cluster API 1.9 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from shared.api.cluster import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
+from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
+from shared.clients import Clients
+from shared.event import Event
+from shared.kube import NotServed, Object, Resource, dig, key_of, owned_by
+from shared.kube.crds import list_defined
+from shared.kube.resources import split_api_version
+
+WORKERS = (MACHINE_POOL, MACHINE_DEPLOYMENT, MACHINE_SET)
+"""The kinds that own Machines."""
+MACHINES = (*WORKERS, MACHINE)
+DESCENDANTS = (CLUSTER_ADDON, *MACHINES)
+"""The kinds of objects that belong to a Cluster, in the order of their deletion."""
+
+POOL_LABEL = "cluster.x-k8s.io/pool-name"
+"""The label of Machines of a MachinePool, which report no conditions of their own."""
+
+Descendants = Mapping[Resource, tuple[Object, ...]]
+"""The objects of a Cluster by kind: a kind is that of `DESCENDANTS`, whatever the version of its objects."""
+
+
+def read(clients: Clients, cluster: Object, event: Event) -> Descendants:
+    """Returns the Machines of a Cluster and their owners. A kind that is not served has none. Raises `ApiError`.
+
+    Whether a kind is served is taken from the cached discovery, so that a management cluster without Machines costs no
+    request. It is verified if the event or the Cluster's status shows that there are any.
+    """
+    is_about_one = any((event.group, event.kind) == (resource.group, resource.kind) for resource in MACHINES)
+    verify = is_about_one or dig(cluster, "status.workers") is not None
+    return {resource: tuple(_of_kind(clients, resource, cluster, verify=verify)) for resource in MACHINES}
+
+
+def _of_kind(clients: Clients, resource: Resource, cluster: Object, *, verify: bool) -> Iterator[Object]:
+    known = clients.discovery.preferred if verify else clients.discovery.known
+    served = known(resource.group, resource.kind)
+    if served is None:
+        return
+    try:
+        yield from clients.management.list(served, key_of(cluster).namespace, selector=selector(cluster))
+    except NotServed:
+        clients.discovery.invalidate()  # this version is not served any more
+        raise
+
+
+def read_all(clients: Clients, cluster: Object) -> Descendants:
+    """Returns the objects of all kinds with the Cluster's label, or owned by it.
+
+    Raises `ApiError`, also if a kind is defined but not served: nothing may be left when the Cluster is deleted.
+    """
+    found: dict[Resource, tuple[Object, ...]] = {}
+    for resource in DESCENDANTS:
+        label = "" if resource == CLUSTER_ADDON else selector(cluster)
+        served = clients.discovery.known(resource.group, resource.kind) or resource
+        listed = list_defined(clients.management, served, key_of(cluster).namespace, selector=label)
+        found[resource] = tuple(obj for obj in listed if label or owned_by(obj, cluster))
+    return found
+
+
+def selector(cluster: Object) -> str:
+    """Returns the label selector of the objects that belong to the Cluster."""
+    return f"{CLUSTER_NAME_LABEL}={key_of(cluster).name}"
+
+
+def served_as(resource: Resource, obj: Object) -> Resource:
+    """Returns the resource in the version in which the object was read."""
+    return replace(resource, version=_version(obj))
+
+
+def machines(descendants: Descendants, *, control_plane: bool) -> list[Object]:
+    """Returns the Machines of the control plane, or those of workers."""
+    return [
+        machine
+        for machine in descendants.get(MACHINE, ())
+        if (CONTROL_PLANE_LABEL in dig(machine, "metadata.labels", {})) == control_plane
+    ]
+
+
+def is_of_pool(machine: Object) -> bool:
+    """Returns whether a MachinePool owns the Machine."""
+    return POOL_LABEL in dig(machine, "metadata.labels", {})
+
+
+def conditions(obj: Object) -> Sequence[Object]:
+    """Returns the conditions of a Machine, an owner of Machines or a control-plane object, in the shape of metav1."""
+    newer = dig(obj, "status.v1beta2.conditions")
+    found = newer if newer is not None else dig(obj, "status.conditions")
+    return found if isinstance(found, list) else []
+
+
+def count(obj: Object, *fields: str) -> int | None:
+    """Returns the number in the first of these fields of the status that is set."""
+    for field in fields:
+        for path in (f"status.v1beta2.{field}", f"status.{field}"):
+            value = dig(obj, path)
+            if isinstance(value, int):
+                return value
+    return None
+
+
+def _version(obj: Object) -> str:
+    return split_api_version(obj["apiVersion"])[1]

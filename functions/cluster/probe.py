@@ -1,0 +1,155 @@
+"""Probes whether the API server of a workload cluster answers, and remembers the failures in the condition's message.
+
+A success is kept until something fails: a Cluster in which nothing changes is probed at resyncs only. After a failure
+the next attempts follow at growing distances, so that a dead cluster costs next to nothing. Each attempt reads the
+kubeconfig Secret, so rotated credentials are used at once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from shared.api import cluster as cluster_api
+from shared.api.cluster import KUBECONFIG_AVAILABLE
+from shared.api.conditions import get_condition, is_true, rfc3339
+from shared.applier.connection import ConnectionFailed, open_workload
+from shared.clients import Clients
+from shared.kube import ApiError, Object, Unauthorized, deleting, dig, key_of
+from shared.kube.circuit_breaker import NotSent
+
+from .scope import Scope
+
+PROBED = "RemoteConnectionProbe"
+GRACE = timedelta(seconds=50)
+"""The time for which the condition stays True while probes fail."""
+TIMEOUT = 5.0
+"""Seconds for one attempt."""
+
+_FIRST, _LONGEST = 10.0, 600.0
+"""Seconds between the first failed attempts, which double, and at most."""
+_NOT_YET = 5
+"""The number of attempts from which on a cluster that never answered counts as failed."""
+_MAX_CAUSE = 200
+"""Characters of an error that are kept."""
+
+_FAILURES = re.compile(r"\(attempt (\d+) at (\S+), failing since (\S+): ")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The outcome of an attempt."""
+
+    outcome: Literal["succeeded", "failed"]
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Failures:
+    """The attempts that failed since the last success."""
+
+    attempts: int
+    last: datetime
+    since: datetime
+
+    @property
+    def next(self) -> datetime:
+        """When the next attempt is due."""
+        return self.last + timedelta(seconds=min(_LONGEST, _FIRST * 2 ** min(self.attempts - 1, 10)))
+
+    def to_text(self, error: str) -> str:
+        """Returns the text from which `failures` reads them again."""
+        at, since = rfc3339(self.last), rfc3339(self.since)
+        return f"(attempt {self.attempts} at {at}, failing since {since}: {error[:_MAX_CAUSE]})"
+
+
+def failures(cluster: Object) -> Failures | None:
+    """Returns the failed attempts that the Cluster's condition records."""
+    found = _FAILURES.search((get_condition(dig(cluster, "status.conditions"), PROBED) or {}).get("message") or "")
+    try:
+        return found and Failures(int(found[1]), datetime.fromisoformat(found[2]), datetime.fromisoformat(found[3]))
+    except ValueError:
+        return None
+
+
+def due(cluster: Object, now: datetime, *, again: bool = False) -> float | None:
+    """Returns the seconds until an attempt is due; None if all is well, or there is nothing to connect to yet.
+
+    With `again` an attempt is also due if all is well.
+    """
+    if deleting(cluster) or not _has_kubeconfig(cluster):
+        return None
+    recorded = failures(cluster)
+    if recorded is None:
+        return None if is_true(dig(cluster, "status.conditions"), PROBED) and not again else 0.0
+    return max(0.0, (recorded.next - now).total_seconds())
+
+
+def _has_kubeconfig(cluster: Object) -> bool:
+    """Returns whether the Cluster's status shows that there is a kubeconfig: ours, or that of a control plane."""
+    initialized = cluster_api.control_plane_ref(cluster) and cluster_api.control_plane_initialized(cluster)
+    available = is_true(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE)
+    reachable = cluster_api.infrastructure_provisioned(cluster) and cluster_api.endpoint(cluster) is not None
+    return reachable and bool(initialized or available)
+
+
+def probe(clients: Clients, cluster: Object) -> Probe | None:
+    """Connects to the workload cluster once; returns None if this process has too many connections in progress.
+
+    Raises `ApiError` if the management cluster's API server fails.
+    """
+    workload = open_workload(clients, key_of(cluster))
+    if isinstance(workload, ConnectionFailed):
+        return Probe("failed", workload.message)
+    try:
+        workload.clients.client.text("/version", timeout=TIMEOUT)  # which any user may read
+    except NotSent:
+        return None
+    except ApiError as error:
+        if isinstance(error, Unauthorized):
+            clients.forget(workload.kubeconfig)
+        return Probe("failed", str(error))
+    return Probe("succeeded")
+
+
+def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, recorded: bool) -> None:
+    """Sets the condition to the outcome of an attempt; without one it stays as it is.
+
+    Asks for a repetition when the next attempt is due; with `recorded`, only if it is due now.
+    """
+    before = get_condition(scope.initial, PROBED)
+    if attempt is None:
+        reason, message = "ProbeFailed", "Remote connection not established yet"
+        before = before or {"status": "False", "reason": reason, "message": message}
+        scope.set(PROBED, before["status"], before.get("reason") or reason, before.get("message") or "")
+        left = due(scope.cluster, scope.now)
+        if left is not None and not recorded:
+            scope.waits.append(left or _FIRST)
+        elif left == 0:
+            scope.waits.append(0.0)
+    elif attempt.outcome == "succeeded":
+        failed = before is not None and before["status"] == "False" and not _never_succeeded(before)
+        scope.set(PROBED, "True", "ProbeSucceeded", event_type="Normal" if failed else "")
+    else:
+        _set_failed(scope, before, attempt.error)
+
+
+def _set_failed(scope: Scope, before: Object | None, error: str) -> None:
+    earlier = failures(scope.cluster)
+    now = Failures(earlier.attempts + 1 if earlier else 1, scope.now, earlier.since if earlier else scope.now)
+    scope.waits.append((now.next - scope.now).total_seconds())
+    details = now.to_text(error)
+    worked = before is not None and before["status"] == "True"
+    if worked and now.last - now.since <= GRACE:
+        scope.set(PROBED, "True", "ProbeSucceeded", f"Remote connection probe fails {details}")
+    elif not worked and _never_succeeded(before) and now.attempts < _NOT_YET:
+        scope.set(PROBED, "False", "ProbeFailed", f"Remote connection not established yet {details}")
+    else:
+        message = f"Remote connection probe failed {details}"
+        scope.set(PROBED, "False", "ProbeFailed", message, event_type="Warning", progress=True)
+
+
+def _never_succeeded(condition: Object | None) -> bool:
+    return condition is None or (condition.get("message") or "").startswith("Remote connection not established yet")

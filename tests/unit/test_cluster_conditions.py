@@ -1,0 +1,875 @@
+"""Tables of the conditions and counters of Clusters: what was observed, and what the status says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from functions.cluster import probe
+from functions.cluster.decide import decide
+from functions.cluster.descendants import Descendants
+from functions.cluster.merge import Reasons, aggregate
+from functions.cluster.observe import Observed
+from functions.cluster.probe import Probe, due
+from functions.cluster.scope import FINALIZER
+from shared.api.conditions import get_condition, rfc3339
+from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
+from shared.clients import LookupResult
+from shared.kube import Object, Resource, dig
+from shared.runtime import Decision
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OLD = rfc3339(NOW - timedelta(hours=1))
+HOST: Object = {"controlPlaneEndpoint": {"host": "h", "port": 6443}}
+TO_INFRA: Object = {"infrastructureRef": {"apiGroup": "g", "kind": "FakeInfraCluster", "name": "demo"}}
+TO_CONTROL_PLANE: Object = {"controlPlaneRef": {"apiGroup": "g", "kind": "FakeControlPlane", "name": "demo"}}
+TOPOLOGY: Object = {"topology": {"classRef": {"name": "c"}}}
+DELETED: Object = {"deletionTimestamp": OLD}
+UNUSED = LookupResult("unreferenced")
+OWNED = {"ownerReferences": [{"kind": "Cluster", "uid": "u", "name": "demo"}]}
+FAILED = "the list failed"
+
+
+def cluster(spec: Object | None = None, *conditions: Object, metadata: Object | None = None, **status: Any) -> Object:
+    own = {"name": "demo", "namespace": "ns", "uid": "u", "resourceVersion": "1", "generation": 1, **(metadata or {})}
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "Cluster",
+        "metadata": {"finalizers": [FINALIZER], **own},
+        "spec": spec or {},
+        "status": {"conditions": list(conditions), **status},
+    }
+
+
+def entry(type_: str, status: str, reason: str = "R", message: str = "", **fields: Any) -> Object:
+    return {"type": type_, "status": status, "reason": reason, "message": message, **fields}
+
+
+def found(kind: str, *conditions: Object, spec: Object | None = None, **status: Any) -> LookupResult:
+    labels = {"cluster.x-k8s.io/cluster-name": "demo"}
+    metadata = {"name": "demo", "namespace": "ns", "uid": kind, "resourceVersion": "1", "labels": labels, **OWNED}
+    status = {"conditions": list(conditions), **status}
+    obj: Object = {"apiVersion": "g/v1", "kind": kind, "metadata": metadata, "spec": spec or {}, "status": status}
+    return LookupResult("present", kind, obj, Resource("g", "v1", kind, f"{kind.lower()}s"))
+
+
+def member(
+    kind: Resource,
+    name: str,
+    *conditions: Object,
+    spec: Object | None = None,
+    labels: Object | None = None,
+    **rest: Any,
+) -> Object:
+    """Returns a Machine or an owner of Machines; `rest` is its status, or its metadata as far as it is part of that."""
+    metadata = {"name": name, "uid": name, "labels": labels or {}, "creationTimestamp": OLD}
+    metadata |= {field: rest.pop(field) for field in ("ownerReferences", "creationTimestamp") if field in rest}
+    status = {"conditions": list(conditions), **rest}
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": metadata,
+        "spec": spec or {},
+        "status": status,
+    }
+
+
+CP = {"cluster.x-k8s.io/control-plane": ""}
+
+
+def of_kinds(*members: Object) -> Descendants:
+    kinds = {kind.kind: kind for kind in (MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET)}
+    result: dict[Resource, tuple[Object, ...]] = {}
+    for one in members:
+        kind = kinds[one["kind"]]
+        result[kind] = (*result.get(kind, ()), one)
+    return result
+
+
+def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
+    one = get_condition((decision.status or {}).get("conditions"), type_)
+    assert one is not None
+    return one["status"], one["reason"], one.get("message", "")
+
+
+# -- the control plane -------------------------------------------------------------------------------------------
+
+ABSENT = LookupResult("absent", "FakeControlPlane")
+BROKEN = LookupResult("failed", "FakeControlPlane", error="boom")
+INITIALIZED = {"initialization": {"controlPlaneInitialized": True}}
+AWAITED = "Waiting for cluster topology to be reconciled"
+WITH_REF = TO_CONTROL_PLANE
+MALFORMED = (
+    "failed to convert status.conditions from FakeControlPlane to []metav1.Condition: "
+    "status must be set for the Available condition"
+)
+
+
+@pytest.mark.parametrize(
+    ("obj", "control_plane", "expected"),
+    [
+        (cluster(TOPOLOGY), UNUSED, ("False", "ObjectDoesNotExist", AWAITED)),
+        (cluster(TOPOLOGY, metadata=DELETED), UNUSED, ("False", "ObjectDoesNotExist", "")),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane", entry("Available", "False", "SomeReason")),
+            ("False", "SomeReason", ""),
+        ),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane", {"type": "Available", "status": "True"}),
+            ("True", "Available", ""),
+        ),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane"),
+            ("False", "NotAvailable", "FakeControlPlane status.initialization.controlPlaneInitialized is false"),
+        ),
+        (cluster(WITH_REF, **INITIALIZED), found("FakeControlPlane"), ("True", "Available", "")),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane", {"type": "Available"}),
+            ("Unknown", "InvalidConditionReported", MALFORMED),
+        ),
+        (cluster(WITH_REF), BROKEN, ("Unknown", "InternalError", "boom")),
+        (
+            cluster(WITH_REF, metadata=DELETED, **INITIALIZED),
+            ABSENT,
+            ("False", "ObjectDeleted", "FakeControlPlane has been deleted"),
+        ),
+        (
+            cluster(WITH_REF, metadata=DELETED),
+            ABSENT,
+            ("False", "ObjectDoesNotExist", "FakeControlPlane does not exist"),
+        ),
+        (
+            cluster(WITH_REF, **INITIALIZED),
+            ABSENT,
+            ("False", "ObjectDeleted", "FakeControlPlane has been deleted while the cluster still exists"),
+        ),
+        (cluster(WITH_REF), ABSENT, ("False", "ObjectDoesNotExist", "FakeControlPlane does not exist")),
+        (cluster(), UNUSED, ("True", "NotUsed", "The Cluster refers to no control-plane object")),
+    ],
+)
+def test_control_plane_available(obj: Object, control_plane: LookupResult, expected: tuple[str, str, str]) -> None:
+    assert condition(decide(Observed(obj, control_plane=control_plane), NOW), "ControlPlaneAvailable") == expected
+
+
+NODE = "Waiting for the first control plane machine to have status.nodeRef set"
+WITHOUT_NODE = of_kinds(member(MACHINE, "cp", labels=CP), member(MACHINE, "w", nodeRef={"name": "w"}))
+WITH_NODE = of_kinds(member(MACHINE, "cp", labels=CP, nodeRef={"name": "cp"}))
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (Observed(cluster(TOPOLOGY)), ("Unknown", "ObjectDoesNotExist", AWAITED)),
+        (Observed(cluster(WITH_REF), control_plane=BROKEN), ("Unknown", "InternalError", "boom")),
+        (
+            Observed(cluster(WITH_REF), control_plane=ABSENT),
+            ("Unknown", "ObjectDoesNotExist", "FakeControlPlane does not exist"),
+        ),
+        (
+            Observed(cluster(WITH_REF), control_plane=found("FakeControlPlane")),
+            ("False", "NotInitialized", "Control plane not yet initialized"),
+        ),
+        (
+            Observed(cluster(WITH_REF), control_plane=found("FakeControlPlane", initialized=True)),
+            ("True", "Initialized", ""),
+        ),
+        (
+            Observed(cluster(WITH_REF), control_plane=found("FakeControlPlane", **INITIALIZED)),
+            ("True", "Initialized", ""),
+        ),
+        (
+            Observed(
+                cluster(WITH_REF, entry("ControlPlaneInitialized", "True")),
+                control_plane=found("FakeControlPlane", initialized=False),
+            ),
+            ("True", "Initialized", ""),
+        ),
+        (Observed(cluster(), descendants=WITHOUT_NODE), ("False", "NotInitialized", NODE)),
+        (Observed(cluster(), descendants=WITH_NODE), ("True", "Initialized", "")),
+        (Observed(cluster()), ("False", "NotInitialized", "Waiting for the API server of the cluster to answer")),
+        (Observed(cluster(), probe=Probe("succeeded")), ("True", "Initialized", "")),
+    ],
+)
+def test_control_plane_initialized(observed: Observed, expected: tuple[str, str, str]) -> None:
+    decision = decide(observed, NOW)
+    assert condition(decision, "ControlPlaneInitialized") == expected
+    initialized = dig(decision.status, "initialization.controlPlaneInitialized")
+    assert (initialized is True) is (expected[0] == "True")
+
+
+def test_control_plane_of_machines_alone_is_available_once_one_has_a_node() -> None:
+    expected = [("False", "NotAvailable", NODE), ("True", "Available", "")]
+    for descendants, one in zip((WITHOUT_NODE, WITH_NODE), expected, strict=True):
+        assert condition(decide(Observed(cluster(), descendants=descendants), NOW), "ControlPlaneAvailable") == one
+
+
+# -- the remote connection ---------------------------------------------------------------------------------------
+
+PROBED = "RemoteConnectionProbe"
+MINTED = entry("KubeconfigAvailable", "True")
+PROVISIONED = {"initialization": {"infrastructureProvisioned": True}}
+NOT_YET, FAILS = "Remote connection not established yet", "Remote connection probe failed"
+
+
+def attempts(number: int, ago: float, since: float) -> str:
+    last, first = (rfc3339(NOW - timedelta(seconds=seconds)) for seconds in (ago, since))
+    return f" (attempt {number} at {last}, failing since {first}: refused)"
+
+
+def probed(status: str, message: str) -> Object:
+    return cluster(HOST, MINTED, entry(PROBED, status, "Probe", message, observedGeneration=1), **PROVISIONED)
+
+
+@pytest.mark.parametrize(
+    ("obj", "attempt", "expected", "requeue_after"),
+    [
+        pytest.param(cluster(HOST), None, ("False", NOT_YET), None, id="nothing to connect to"),
+        pytest.param(cluster(HOST, MINTED, **PROVISIONED), None, ("False", NOT_YET), 10.0, id="not tried"),
+        pytest.param(probed("True", ""), None, ("True", ""), None, id="not tried again"),
+        pytest.param(probed("False", NOT_YET), Probe("succeeded"), ("True", ""), None, id="first success"),
+        pytest.param(
+            cluster(HOST, MINTED, **PROVISIONED),
+            Probe("failed", "refused"),
+            ("False", NOT_YET + attempts(1, 0, 0)),
+            10.0,
+            id="first attempt",
+        ),
+        pytest.param(
+            probed("False", NOT_YET + attempts(3, 40, 70)),
+            Probe("failed", "refused"),
+            ("False", NOT_YET + attempts(4, 0, 70)),
+            80.0,
+            id="4 attempts, never a success",
+        ),
+        pytest.param(
+            probed("False", NOT_YET + attempts(4, 80, 150)),
+            Probe("failed", "refused"),
+            ("False", FAILS + attempts(5, 0, 150)),
+            160.0,
+            id="5 attempts",
+        ),
+        pytest.param(
+            probed("True", ""),
+            Probe("failed", "refused"),
+            ("True", "Remote connection probe fails" + attempts(1, 0, 0)),
+            10.0,
+            id="first failure",
+        ),
+        pytest.param(
+            probed("True", "Remote connection probe fails" + attempts(3, 40, 50)),
+            Probe("failed", "refused"),
+            ("True", "Remote connection probe fails" + attempts(4, 0, 50)),
+            80.0,
+            id="fails for less than the grace period",
+        ),
+        pytest.param(
+            probed("True", "Remote connection probe fails" + attempts(3, 40, 51)),
+            Probe("failed", "refused"),
+            ("False", FAILS + attempts(4, 0, 51)),
+            80.0,
+            id="fails for longer",
+        ),
+        pytest.param(
+            probed("False", FAILS + attempts(30, 600, 9000)),
+            Probe("failed", "refused"),
+            ("False", FAILS + attempts(31, 0, 9000)),
+            600.0,
+            id="fails for hours",
+        ),
+        pytest.param(
+            probed("False", FAILS + attempts(5, 100, 9000)),
+            None,
+            ("False", FAILS + attempts(5, 100, 9000)),
+            60.0,
+            id="next attempt is not due",
+        ),
+        pytest.param(
+            probed("False", FAILS + attempts(5, 100, 9000)), Probe("succeeded"), ("True", ""), None, id="recovered"
+        ),
+    ],
+)
+def test_remote_connection_probe(
+    obj: Object, attempt: Probe | None, expected: tuple[str, str], requeue_after: float | None
+) -> None:
+    decision = decide(Observed(obj, probe=attempt), NOW)
+    status, reason, message = condition(decision, PROBED)
+    assert (status, message) == expected
+    assert reason == ("ProbeSucceeded" if expected[0] == "True" else "ProbeFailed") or attempt is None
+    assert decision.requeue_after == requeue_after
+
+
+def test_failures_and_recovery_are_told_once() -> None:
+    told = []
+    for obj, attempt in (
+        (probed("True", ""), Probe("failed", "refused")),
+        (probed("True", "Remote connection probe fails" + attempts(3, 40, 70)), Probe("failed", "refused")),
+        (cluster(HOST, MINTED, entry(PROBED, "False", "ProbeFailed", FAILS + attempts(5, 0, 0))), Probe("failed", "x")),
+        (probed("False", FAILS + attempts(5, 100, 9000)), Probe("succeeded")),
+        (probed("False", NOT_YET), Probe("succeeded")),
+    ):
+        found_events = decide(Observed(obj, probe=attempt), NOW).kubernetes_events
+        told.append([(one.type, one.reason) for one in found_events if one.condition == PROBED])
+    assert told == [[], [("Warning", "ProbeFailed")], [], [("Normal", "ProbeSucceeded")], []]
+
+
+@pytest.mark.parametrize(
+    ("obj", "again", "seconds"),
+    [
+        pytest.param(cluster(HOST, MINTED, **PROVISIONED), False, 0.0, id="never tried"),
+        pytest.param(cluster(HOST, **PROVISIONED), False, None, id="no kubeconfig"),
+        pytest.param(cluster({}, MINTED, **PROVISIONED), False, None, id="no endpoint"),
+        pytest.param(cluster(HOST, MINTED), False, None, id="not provisioned"),
+        pytest.param(cluster(HOST, MINTED, metadata=DELETED, **PROVISIONED), True, None, id="being deleted"),
+        pytest.param(cluster(HOST | WITH_REF, **PROVISIONED), False, None, id="control plane not initialized"),
+        pytest.param(
+            cluster(
+                HOST | WITH_REF, initialization={"infrastructureProvisioned": True, "controlPlaneInitialized": True}
+            ),
+            False,
+            0.0,
+            id="control plane initialized",
+        ),
+        pytest.param(probed("True", ""), False, None, id="succeeded"),
+        pytest.param(probed("True", ""), True, 0.0, id="succeeded, at a resync"),
+        pytest.param(probed("False", FAILS + attempts(5, 100, 9000)), True, 60.0, id="failed, at a resync"),
+        pytest.param(probed("False", FAILS + attempts(5, 161, 9000)), False, 0.0, id="failed long ago"),
+        pytest.param(probed("False", "(attempt 3 at noon, failing since dawn: x)"), False, 0.0, id="not a time"),
+    ],
+)
+def test_next_attempt_is_due(obj: Object, again: bool, seconds: float | None) -> None:
+    assert due(obj, NOW, again=again) == seconds
+
+
+def test_error_of_an_untrusted_server_is_cut() -> None:
+    decision = decide(Observed(cluster(HOST, MINTED, **PROVISIONED), probe=Probe("failed", "x" * 5000)), NOW)
+    assert len(condition(decision, PROBED)[2]) < 400
+    assert probe.failures(cluster(HOST, *(decision.status or {})["conditions"])) is not None
+
+
+# -- aggregates --------------------------------------------------------------------------------------------------
+
+TYPES = (
+    "WorkersAvailable",
+    "ControlPlaneMachinesReady",
+    "WorkerMachinesReady",
+    "ControlPlaneMachinesUpToDate",
+    "WorkerMachinesUpToDate",
+    "RollingOut",
+    "ScalingUp",
+    "ScalingDown",
+    "Remediating",
+)
+
+
+def test_conditions_about_machines_are_good_without_any() -> None:
+    decision = decide(Observed(cluster()), NOW)
+    good = [condition(decision, type_) for type_ in TYPES]
+    assert good == [
+        ("True", "NoWorkers", ""),
+        *[("True", "NoReplicas", "")] * 4,
+        *[("False", f"Not{type_}", "") for type_ in TYPES[5:]],
+    ]
+
+
+def test_conditions_about_machines_that_cannot_be_listed_are_unknown() -> None:
+    decision = decide(Observed(cluster(), descendants=None, failure=FAILED), NOW)
+    assert {condition(decision, type_) for type_ in TYPES} == {("Unknown", "InternalError", FAILED)}
+    assert decision.requeue_after == 30.0
+    assert "workers" not in (decision.status or {}), "counters stay as they are"
+
+
+def test_rollouts_are_unknown_while_the_control_plane_cannot_be_read() -> None:
+    decision = decide(Observed(cluster(WITH_REF), control_plane=BROKEN), NOW)
+    unknown = [type_ for type_ in TYPES if condition(decision, type_)[:2] == ("Unknown", "InternalError")]
+    assert unknown == ["RollingOut", "ScalingUp", "ScalingDown"]
+
+
+def machine(name: str, *conditions: Object, **rest: Any) -> Object:
+    return member(MACHINE, name, *conditions, **rest)
+
+
+UNHEALTHY = entry("HealthCheckSucceeded", "False")
+STALE = entry("UpToDate", "False", "NotUpToDate", "This is not up-to-date message")
+NEW = rfc3339(NOW - timedelta(seconds=5))
+
+
+@pytest.mark.parametrize(
+    ("type_", "observed", "expected"),
+    [
+        pytest.param(
+            "WorkersAvailable",
+            Observed(cluster(), descendants=of_kinds(member(MACHINE_DEPLOYMENT, "md1"))),
+            ("Unknown", "AvailableUnknown", "* MachineDeployment md1: Condition Available not yet reported"),
+            id="silent",
+        ),
+        pytest.param(
+            "WorkersAvailable",
+            Observed(cluster(), descendants=of_kinds(member(MACHINE_POOL, "mp1"))),
+            ("True", "NoWorkers", ""),
+            id="silent MachinePool",
+        ),
+        pytest.param(
+            "WorkersAvailable",
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    member(MACHINE_POOL, "mp1", entry("Available", "False", "Few", "3 available replicas")),
+                    member(MACHINE_DEPLOYMENT, "md1", entry("Available", "False", "Few", "2 available replicas")),
+                ),
+            ),
+            (
+                "False",
+                "NotAvailable",
+                "* MachineDeployment md1: 2 available replicas\n* MachinePool mp1: 3 available replicas",
+            ),
+            id="both bad",
+        ),
+        pytest.param(
+            "WorkersAvailable",
+            Observed(
+                cluster(), descendants=of_kinds(member(MACHINE_DEPLOYMENT, "md1", entry("Available", "True", "Yes")))
+            ),
+            ("True", "Available", ""),
+            id="good",
+        ),
+        pytest.param(
+            "WorkerMachinesReady",
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    machine("machine-1", entry("Ready", "True")),
+                    machine("machine-2", entry("Ready", "False", "NotReady", "* HealthCheckSucceeded: Some message")),
+                    machine("machine-3", entry("Ready", "Unknown", "Unknown", "* Some unknown message")),
+                    machine("machine-4", entry("Ready", "False", "NotReady", "* Deleting: Machine is being deleted")),
+                    machine("cp", labels=CP),
+                    machine("pooled", labels={"cluster.x-k8s.io/pool-name": "p"}),
+                ),
+            ),
+            (
+                "False",
+                "NotReady",
+                "* Machine machine-2:\n  * HealthCheckSucceeded: Some message\n"
+                "* Machine machine-4:\n  * Deleting: Machine is being deleted\n"
+                "* Machine machine-3:\n  * Some unknown message",
+            ),
+            id="issues first",
+        ),
+        pytest.param(
+            "ControlPlaneMachinesReady",
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    machine("cp", entry("Ready", "True"), labels=CP), machine("w", entry("Ready", "False"))
+                ),
+            ),
+            ("True", "Ready", ""),
+            id="of the control plane only",
+        ),
+        pytest.param(
+            "WorkerMachinesUpToDate",
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    machine("up-to-date-machine-1", entry("UpToDate", "True")),
+                    machine("not-up-to-date-machine-1", STALE),
+                    machine("not-up-to-date-machine-2", STALE),
+                    machine("no-condition-machine-1"),
+                    machine("no-condition-machine-2"),
+                    machine("no-condition-machine-3", creationTimestamp=NEW),
+                ),
+            ),
+            (
+                "False",
+                "NotUpToDate",
+                "* Machines not-up-to-date-machine-1, not-up-to-date-machine-2: This is not up-to-date message\n"
+                "* Machines no-condition-machine-1, no-condition-machine-2: Condition UpToDate not yet reported",
+            ),
+            id="new Machines may be silent",
+        ),
+        pytest.param(
+            "ControlPlaneMachinesUpToDate",
+            Observed(cluster(), descendants=of_kinds(machine("cp", labels=CP, creationTimestamp=NEW))),
+            ("True", "NoReplicas", ""),
+            id="only a new one",
+        ),
+        pytest.param(
+            "ScalingUp",
+            Observed(
+                cluster(WITH_REF),
+                control_plane=found("FakeControlPlane", entry("ScalingUp", "True", "Up", "cp scales")),
+                descendants=of_kinds(
+                    member(MACHINE_DEPLOYMENT, "md1", entry("ScalingUp", "True", "Up", "md scales")),
+                    member(MACHINE_POOL, "mp1", entry("ScalingUp", "True", "Up", "mp scales")),
+                    member(MACHINE_SET, "ms1", entry("ScalingUp", "True", "Up", "ms scales"), **OWNED),
+                    member(MACHINE_SET, "ms2", entry("ScalingUp", "True", "Up", "ms scales")),
+                ),
+            ),
+            (
+                "True",
+                "ScalingUp",
+                "* FakeControlPlane demo: cp scales\n* MachineDeployment md1: md scales\n* MachinePool mp1: mp scales\n"
+                "And 1 MachineSet with other issues",
+            ),
+            id="at most three messages",
+        ),
+        pytest.param(
+            "ScalingDown",
+            Observed(
+                cluster(WITH_REF),
+                control_plane=found("FakeControlPlane"),
+                descendants=of_kinds(member(MACHINE_SET, "ms2", entry("ScalingDown", "True"))),
+            ),
+            ("False", "NotScalingDown", ""),
+            id="silent control plane, MachineSet of a MachineDeployment",
+        ),
+        pytest.param(
+            "RollingOut",
+            Observed(
+                cluster(WITH_REF),
+                control_plane=found("FakeControlPlane", entry("RollingOut", "Unknown", "Why", "who knows")),
+                descendants=of_kinds(member(MACHINE_DEPLOYMENT, "md1", entry("RollingOut", "False"))),
+            ),
+            ("Unknown", "RollingOutUnknown", "* FakeControlPlane demo: who knows"),
+            id="unknown",
+        ),
+        pytest.param(
+            "Remediating",
+            Observed(cluster(), descendants=of_kinds(machine("m1"), machine("m2", UNHEALTHY))),
+            ("False", "NotRemediating", "Machine m2 is not healthy (not to be remediated)"),
+            id="one unhealthy",
+        ),
+        pytest.param(
+            "Remediating",
+            Observed(cluster(), descendants=of_kinds(*(machine(f"m{number}", UNHEALTHY) for number in (2, 1)))),
+            ("False", "NotRemediating", "Machines m1, m2 are not healthy (not to be remediated)"),
+            id="two unhealthy",
+        ),
+        pytest.param(
+            "Remediating",
+            Observed(cluster(), descendants=of_kinds(*(machine(f"m{number}", UNHEALTHY) for number in range(5)))),
+            ("False", "NotRemediating", "Machines m0, m1, m2, ... (2 more) are not healthy (not to be remediated)"),
+            id="many unhealthy",
+        ),
+        pytest.param(
+            "Remediating",
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    machine("m1", UNHEALTHY),
+                    machine("m3", UNHEALTHY, entry("OwnerRemediated", "False", "Deleting", "Machine is deleting")),
+                ),
+            ),
+            ("True", "Remediating", "* Machine m3: Machine is deleting"),
+            id="remediated",
+        ),
+        pytest.param(
+            "WorkerMachinesReady",
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    {
+                        **machine("old"),
+                        "apiVersion": "cluster.x-k8s.io/v1beta1",
+                        "status": {
+                            "conditions": [{"type": "Ready", "status": "False"}],
+                            "v1beta2": {"conditions": [entry("Ready", "True")]},
+                        },
+                    }
+                ),
+            ),
+            ("True", "Ready", ""),
+            id="in the shape of v1beta1",
+        ),
+    ],
+)
+def test_conditions_about_machines(type_: str, observed: Observed, expected: tuple[str, str, str]) -> None:
+    assert condition(decide(observed, NOW), type_) == expected
+
+
+REASONS = Reasons("Good", "Bad", "Unknown")
+
+
+def reports(obj: Object) -> Sequence[Object]:
+    listed: Sequence[Object] = obj["status"]["conditions"]
+    return listed
+
+
+@pytest.mark.parametrize(
+    ("objects", "negative", "expected"),
+    [
+        pytest.param(
+            [member(MACHINE_POOL, "mp1"), member(MACHINE_DEPLOYMENT, "md1")],
+            False,
+            (
+                "Unknown",
+                "Unknown",
+                "* MachineDeployment md1: Condition X not yet reported\n"
+                "* MachinePool mp1: Condition X not yet reported",
+            ),
+            id="kinds by name",
+        ),
+        pytest.param(
+            [
+                machine("a", entry("X", "False", "R", "one")),
+                *(machine(name, entry("X", "False", "R", "many")) for name in "dcbe"),
+                machine("z", entry("X", "Unknown", "R", "cp"), labels=CP),
+                machine("y", entry("X", "False", "R", "rest")),
+                machine("x", entry("X", "Unknown", "R", "unknown")),
+                machine("w", entry("X", "Unknown", "R", "more unknown")),
+            ],
+            False,
+            (
+                "False",
+                "Bad",
+                "* Machine z: cp\n* Machines b, c, d, ... (1 more): many\n* Machine a: one\n"
+                "And 1 Machine with other issues\nAnd 2 Machines with status unknown",
+            ),
+            id="control plane, issues, number of objects",
+        ),
+        pytest.param(
+            [machine("w", entry("X", "False", "R", "m")), machine("z", entry("X", "False", "R", "m"), labels=CP)],
+            False,
+            ("False", "Bad", "* Machines z, w: m"),
+            id="names of the control plane first",
+        ),
+        pytest.param(
+            [machine("a", entry("X", "True", "R", "fine")), machine("b", entry("X", "True", "R"))],
+            False,
+            ("True", "Good", "* Machine a: fine"),
+            id="information",
+        ),
+        pytest.param(
+            [machine("a", entry("X", "True", "R", "fine")), machine("b", entry("X", "False", "R", "bad"))],
+            False,
+            ("False", "Bad", "* Machine b: bad"),
+            id="no information beside an issue",
+        ),
+        pytest.param(
+            [machine("a", entry("X", "False", "R", "fine")), machine("b", entry("X", "True", "R", "bad"))],
+            True,
+            ("True", "Bad", "* Machine b: bad"),
+            id="negative",
+        ),
+        pytest.param(
+            [machine("a", entry("X", "False", "R"))], True, ("False", "Good", ""), id="negative, and nothing to tell"
+        ),
+        pytest.param(
+            [machine("a", entry("X", "False", "R", "first\n* second"))],
+            False,
+            ("False", "Bad", "* Machine a:\n  * first\n    * second"),
+            id="lines with and without bullets",
+        ),
+        pytest.param(
+            [machine("a", entry("X", "False", "TheReason"))],
+            False,
+            ("False", "Bad", "* Machine a: TheReason"),
+            id="no message",
+        ),
+    ],
+)
+def test_aggregate_of_a_condition(objects: list[Object], negative: bool, expected: tuple[str, str, str]) -> None:
+    assert aggregate(objects, "X", REASONS, reports, negative=negative) == expected
+
+
+# -- Available ---------------------------------------------------------------------------------------------------
+
+GOOD = Observed(
+    cluster(HOST | TO_INFRA | WITH_REF, **INITIALIZED),
+    found("FakeInfraCluster", entry("Ready", "True"), ready=True),
+    found("FakeControlPlane", entry("Available", "True")),
+    probe=Probe("succeeded"),
+)
+
+
+def good(*conditions: Object, metadata: Object | None = None, **spec: Any) -> Observed:
+    return replace(
+        GOOD, cluster=cluster(HOST | TO_INFRA | WITH_REF | spec, *conditions, metadata=metadata, **INITIALIZED)
+    )
+
+
+GONE = replace(
+    good(metadata=DELETED),
+    infrastructure=LookupResult("absent", "FakeInfraCluster"),
+    control_plane=ABSENT,
+    descendants=of_kinds(machine("w1"), machine("w2")),
+)
+GATES = [{"conditionType": "Fast", "polarity": "Positive"}, {"conditionType": "Hot", "polarity": "Negative"}]
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        pytest.param(GOOD, ("True", "Available", ""), id="all is well"),
+        pytest.param(
+            Observed(cluster(TOPOLOGY, metadata={"creationTimestamp": rfc3339(NOW)})),
+            (
+                "False",
+                "NotAvailable",
+                f"* RemoteConnectionProbe: {NOT_YET}\n* InfrastructureReady: {AWAITED}\n"
+                f"* ControlPlaneAvailable: {AWAITED}\n* TopologyReconciled: Condition not yet reported",
+            ),
+            id="waiting for the topology",
+        ),
+        pytest.param(
+            good(**TOPOLOGY), ("True", "Available", ""), id="references set by hand need no topology controller"
+        ),
+        pytest.param(
+            good(entry("TopologyReconciled", "False", "ClusterUpgrading", "* a\n* b"), **TOPOLOGY),
+            ("True", "Available", "* TopologyReconciled:\n  * a\n  * b"),
+            id="a rollout of the topology is information",
+        ),
+        pytest.param(
+            replace(
+                good(entry("TopologyReconciled", "False", "ClusterUpgrading", "m"), **TOPOLOGY),
+                infrastructure=found("FakeInfraCluster", entry("Ready", "False", "Down", "down"), ready=True),
+            ),
+            ("False", "NotAvailable", "* InfrastructureReady: down"),
+            id="information is dropped beside an issue",
+        ),
+        pytest.param(
+            good(entry("TopologyReconciled", "False", "ReconcileFailed", "broken"), **TOPOLOGY),
+            ("False", "NotAvailable", "* TopologyReconciled: broken"),
+            id="the topology is broken",
+        ),
+        pytest.param(
+            good(entry("Fast", "False", "R", "slow"), entry("Hot", "True", "R", "hot"), availabilityGates=GATES),
+            ("False", "NotAvailable", "* Fast: slow\n* Hot: hot"),
+            id="gates are closed",
+        ),
+        pytest.param(
+            good(entry("Fast", "True"), entry("Hot", "False"), availabilityGates=GATES),
+            ("True", "Available", ""),
+            id="gates are open",
+        ),
+        pytest.param(
+            good(availabilityGates=GATES[:1]),
+            ("Unknown", "AvailableUnknown", "* Fast: Condition not yet reported"),
+            id="gate without condition",
+        ),
+        pytest.param(
+            GONE,
+            ("False", "NotAvailable", "* Deleting:\n  * Worker Machines: w1, w2"),
+            id="what the deletion removes is information",
+        ),
+    ],
+)
+def test_available_summarizes_other_conditions(observed: Observed, expected: tuple[str, str, str]) -> None:
+    status, reason, message = condition(decide(observed, NOW), "Available")
+    assert (status, reason, message) == expected or (
+        observed is GONE and (status, reason) == expected[:2] and message.startswith(expected[2])
+    )
+
+
+def test_conditions_are_in_order_and_keep_their_places() -> None:
+    types = [one["type"] for one in (decide(good(entry("Zebra", "True")), NOW).status or {})["conditions"]]
+    assert types == [
+        *("Available", "RemoteConnectionProbe", "InfrastructureReady", "ControlPlaneInitialized"),
+        *("ControlPlaneAvailable", "WorkersAvailable", "RollingOut", "Remediating", "ScalingDown", "ScalingUp"),
+        *("ControlPlaneMachinesReady", "WorkerMachinesReady"),
+        *("ControlPlaneMachinesUpToDate", "WorkerMachinesUpToDate", "Zebra", "Paused", "Deleting"),
+    ]
+    obj = good().cluster or {}
+    obj["status"] = {**(decide(GOOD, NOW).status or {})}
+    obj["status"]["conditions"].append(entry("Alien", "True", observedGeneration=1))
+    again = decide(replace(GOOD, cluster=obj, probe=None), NOW).status or {}
+    assert again["conditions"][-1]["type"] == "Alien", "a condition of another function causes no write"
+
+
+# -- counters ----------------------------------------------------------------------------------------------------
+
+
+def counts(number: int, **more: Any) -> Object:
+    names = ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas")
+    return {**dict.fromkeys(names, number), **more}
+
+
+def counted(number: int, versions: Any = None) -> Object:
+    return {**counts(number), "desiredReplicas": number, "versions": versions}
+
+
+V1 = [{"version": "v1.36.0", "replicas": 3}]
+READY_MACHINE = [entry(type_, "True") for type_ in ("Ready", "Available", "UpToDate")]
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        pytest.param(Observed(cluster()), None, id="no Machines"),
+        pytest.param(Observed(cluster(WITH_REF), control_plane=ABSENT), None, id="absent"),
+        pytest.param(
+            Observed(cluster(WITH_REF), control_plane=found("FakeControlPlane")), None, id="reports no replicas"
+        ),
+        pytest.param(
+            Observed(
+                cluster(WITH_REF),
+                control_plane=found("FakeControlPlane", spec={"replicas": 3}, versions=V1, **counts(3)),
+            ),
+            counted(3, V1),
+            id="v1beta2",
+        ),
+        pytest.param(
+            Observed(
+                cluster(WITH_REF),
+                control_plane=found(
+                    "FakeControlPlane", spec={"replicas": 3}, readyReplicas=2, unavailableReplicas=1, updatedReplicas=1
+                ),
+            ),
+            {**counts(2), "desiredReplicas": 3, "replicas": None, "upToDateReplicas": 1, "versions": None},
+            id="v1beta1",
+        ),
+        pytest.param(
+            Observed(
+                cluster(WITH_REF),
+                control_plane=found("FakeControlPlane", spec={"replicas": 1}, unavailableReplicas=3),
+            ),
+            {
+                **dict.fromkeys(("replicas", "readyReplicas", "upToDateReplicas", "versions")),
+                "desiredReplicas": 1,
+                "availableReplicas": 0,
+            },
+            id="more unavailable than desired",
+        ),
+        pytest.param(
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    machine("cp", *READY_MACHINE, labels=CP, nodeInfo={"kubeletVersion": "v1.36.0"}),
+                    machine("cp2", labels=CP, spec={"version": "v1.9.1"}),
+                    machine("w", *READY_MACHINE),
+                ),
+            ),
+            {
+                **counted(1),
+                "desiredReplicas": 2,
+                "replicas": 2,
+                "versions": [{"version": "v1.9.1", "replicas": 1}, {"version": "v1.36.0", "replicas": 1}],
+            },
+            id="Machines alone",
+        ),
+    ],
+)
+def test_replicas_of_the_control_plane(observed: Observed, expected: Object | None) -> None:
+    assert (decide(observed, NOW).status or {})["controlPlane"] == expected
+
+
+def test_replicas_of_workers_are_summed() -> None:
+    members = (
+        member(MACHINE_DEPLOYMENT, "md", spec={"replicas": 3}, versions=V1, **counts(3)),
+        member(MACHINE_POOL, "mp", spec={"replicas": 2}, **counts(2)),
+        member(MACHINE_SET, "ms", spec={"replicas": 1}, **counts(1), **OWNED),
+        member(MACHINE_SET, "of-md", spec={"replicas": 3}, **counts(3)),
+        machine("alone", *READY_MACHINE, spec={"version": "v1.36.0"}, **OWNED),
+        machine("of-ms", *READY_MACHINE),
+        machine("pooled", *READY_MACHINE, labels={"cluster.x-k8s.io/pool-name": "mp"}, **OWNED),
+    )
+    status = decide(Observed(cluster(), descendants=of_kinds(*members)), NOW).status or {}
+    assert status["workers"] == counted(7, [{"version": "v1.36.0", "replicas": 4}])
+    assert status["controlPlane"] is None
