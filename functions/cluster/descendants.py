@@ -58,13 +58,19 @@ def read_all(clients: Clients, cluster: Object) -> Descendants:
 
     Raises `ApiError`, also if a kind is defined but not served: nothing may be left when the Cluster is deleted.
     """
-    found: dict[Resource, tuple[Object, ...]] = {}
-    for resource in DESCENDANTS:
-        label = "" if resource == CLUSTER_ADDON else selector(cluster)
-        served = clients.discovery.known(resource.group, resource.kind) or resource
-        listed = list_defined(clients.management, served, key_of(cluster).namespace, selector=label)
-        found[resource] = tuple(obj for obj in listed if label or owned_by(obj, cluster))
-    return found
+    return {resource: tuple(_of_defined_kind(clients, resource, cluster)) for resource in DESCENDANTS}
+
+
+def _of_defined_kind(clients: Clients, resource: Resource, cluster: Object) -> Iterator[Object]:
+    label = "" if resource == CLUSTER_ADDON else selector(cluster)
+    served = clients.discovery.known(resource.group, resource.kind) or resource
+    try:
+        for obj in list_defined(clients.management, served, key_of(cluster).namespace, selector=label):
+            if label or owned_by(obj, cluster):
+                yield obj
+    except NotServed:
+        clients.discovery.invalidate()
+        raise
 
 
 def selector(cluster: Object) -> str:

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
-from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE, OK_TO_DELETE_ANNOTATION, PAUSING
+from shared.api.cluster import (
+    CLUSTER_NAME_LABEL,
+    CONTROL_PLANE_LABEL,
+    KUBECONFIG_AVAILABLE,
+    OK_TO_DELETE_ANNOTATION,
+    PAUSING,
+)
 from shared.api.conditions import get_condition
 from shared.api.contract import provider_kind
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
@@ -15,7 +21,7 @@ from shared.kube.resources import dig
 from shared.settings import NETWORK
 from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
 
-from .descendants import MACHINES, conditions
+from .descendants import MACHINES, POOL_LABEL, conditions
 from .reconciled import is_reconciled
 
 
@@ -69,7 +75,8 @@ def relevant_in_machine(obj: Mapping[str, Any]) -> object:
     """Returns what an update must change: what the Cluster's conditions and counters are made of."""
     reported = [[one.get(name) for name in ("type", "status", "reason", "message")] for one in conditions(dict(obj))]
     counters = {name: value for name, value in dig(obj, "status", {}).items() if name.lower().endswith("replicas")}
-    metadata = [dig(obj, f"metadata.{name}") for name in ("labels", "ownerReferences", "deletionTimestamp")]
+    roles = [name in dig(obj, "metadata.labels", {}) for name in (CONTROL_PLANE_LABEL, POOL_LABEL)]
+    metadata = [cluster_of(obj), roles, dig(obj, "metadata.ownerReferences"), dig(obj, "metadata.deletionTimestamp")]
     status = [dig(obj, f"status.{name}") for name in ("nodeRef", "versions", "nodeInfo.kubeletVersion")]
     return [metadata, dig(obj, "spec.replicas"), dig(obj, "spec.version"), reported, counters, status]
 

@@ -23,7 +23,7 @@ from shared.api.names import ADDON_FINALIZER, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, MACHINE, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
 from shared.event import PING, Event, change_event
-from shared.kube import Client, Key, NotServed, Object, Resource, connect, dig
+from shared.kube import Client, Key, NotServed, Object, Resource, connect, dig, owner_reference
 from shared.kube.crds import CRD, await_established
 from shared.kube.discovery import Discovery
 from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
@@ -151,14 +151,17 @@ def test_deletion_waits_for_machines_of_a_kind_served_later(client: Client, clie
     assert client.find(CLUSTER, KEY) is None
 
 
-def test_deletion_waits_for_machines_served_in_another_version(client: Client, clients: Clients) -> None:
-    cluster(client, FINALIZER)
+def test_machines_are_read_and_deleted_in_the_version_that_is_served(client: Client, clients: Clients) -> None:
+    live = cluster(client, FINALIZER)
     older = Resource(MACHINE.group, "v1beta1", MACHINE.kind, MACHINE.plural)
     with defined(client, older):
+        metadata = {"labels": {"cluster.x-k8s.io/cluster-name": "demo"}, "ownerReferences": [owner_reference(live)]}
+        client.create(older, objects.manifest(older, "m", NAMESPACE, metadata=metadata))
+        send(clients, "cluster", client.get(older, Key(NAMESPACE, "m")) | {"spec": {"clusterName": "demo"}})
+        assert objects.condition(client.get(CLUSTER, KEY), "WorkerMachinesReady")["reason"] == "ReadyUnknown"
         send(clients, "cluster", deleted(client, CLUSTER, KEY))
-        condition = objects.condition(client.get(CLUSTER, KEY), "Deleting")
-        assert condition["reason"] == "InternalError"
-        assert "v1beta2 is needed, the API server serves it as v1beta1 only" in condition["message"]
+        assert objects.condition(client.get(CLUSTER, KEY), "Deleting")["message"] == "* Worker Machines: m"
+        assert client.find(older, Key(NAMESPACE, "m")) is None
     send(clients, "cluster", client.get(CLUSTER, KEY))
     assert client.find(CLUSTER, KEY) is None
 

@@ -67,6 +67,25 @@ class Initialization(OpenModel):
     """Once true, always true."""
 
 
+class StatusVersion(OpenModel):
+    """A Kubernetes version and the number of Machines that have it."""
+
+    version: str = Field(min_length=1, max_length=256)
+    replicas: Int32 | None = Field(None, ge=1)
+
+
+class Replicas(OpenModel):
+    """The numbers of a Cluster's Machines, of its control plane or of its workers."""
+
+    desired_replicas: Int32 | None = None
+    replicas: Int32 | None = None
+    """All that exist, also those that are being created or deleted."""
+    ready_replicas: Int32 | None = None
+    available_replicas: Int32 | None = None
+    up_to_date_replicas: Int32 | None = None
+    versions: list[StatusVersion] | None = Field(None, max_length=100)
+
+
 class ClusterStatus(OpenModel):
     """The observed state of a Cluster."""
 
@@ -74,6 +93,10 @@ class ClusterStatus(OpenModel):
     initialization: Initialization | None = None
     failure_domains: Any | None = Field(None, json_schema_extra={**PRESERVED, "minItems": 1, "maxItems": 100})
     """A list with at least one entry in v1beta2; a map in v1beta1."""
+    control_plane: Replicas | None = None
+    """The Machines of the control plane, as its object reports them or as they are counted."""
+    workers: Replicas | None = None
+    """The Machines of all MachineDeployments, MachineSets and MachinePools, and those without an owner of that kind."""
     phase: str | None = None
     """Pending, Provisioning, Provisioned or Deleting; for users, not for programs."""
     observed_generation: Int64 | None = None
