@@ -24,6 +24,8 @@ from shared import bounded_yaml
 
 CURRENT, PREVIOUS = "v1.14.0", "v1.13.4"
 DOWNLOADS = Path("kubernetes-sigs/cluster-api/releases/download")
+TEMPLATES = ("clusterclass-in-memory.yaml", "cluster-template-in-memory.yaml")
+"""Files of a release for a Cluster in the memory of docker's manager, which needs no docker."""
 
 _CORE = "sigs.k8s.io/cluster-api"
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -88,8 +90,8 @@ PROVIDERS = (
 def components(version: str) -> Path:
     """A folder laid out like the downloads of a GitHub host, with the one release `version`.
 
-    So `components(v) / DOWNLOADS / v` has `metadata.yaml` and the `file` of each of `PROVIDERS`. It is shared: do
-    not write to it. Raises ValueError for a version that is not pinned.
+    So `components(v) / DOWNLOADS / v` has `metadata.yaml`, the `file` of each of `PROVIDERS`, and `TEMPLATES`. It is
+    shared: do not write to it. Raises ValueError for a version that is not pinned.
     """
     module = _module(version)
     target = module.cache / f"components-{_digest()}"
@@ -212,6 +214,10 @@ def _render(module: Module, release: Path) -> None:
         rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         (release / provider.file).write_text(_published(rendered, module.version))
     shutil.copyfile(module.source(_CORE, print) / "metadata.yaml", release / "metadata.yaml")
+    for name in TEMPLATES:
+        shutil.copyfile(
+            module.source(f"{_CORE}/test", print) / "infrastructure/docker/templates" / name, release / name
+        )
 
 
 def _published(components: str, version: str) -> str:

@@ -28,6 +28,7 @@ SECONDS = {
     "tests/e2e/test_kill_addons.py": 60,
     "tests/e2e/test_command_line.py": 60,
     "tests/api/test_control_plane.py": 60,
+    "tests/api/test_live_core.py": 60,
     "tests/knative/test_broker.py": 50,
     "tests/api/test_provider_adoption.py": 50,
     "tests/api/test_cluster_stacks_events.py": 40,

@@ -89,7 +89,9 @@ class Managers:
             raise
 
     def stop(self) -> None:
-        """Ends the managers in the reverse order of their start."""
+        """Ends the managers in the reverse order of their start, and waits for all of them."""
+        for process in reversed(self._processes):
+            process.terminate()
         while self._processes:
             self._processes.pop().stop()
 

@@ -83,18 +83,24 @@ class ManagerProcess:
         if self._error is not None:
             raise self._error
 
+    def terminate(self) -> None:
+        """Asks the process to end, and starts none any more. Does not wait."""
+        self._stopping.set()
+        self._signal(signal.SIGTERM)
+
     def stop(self) -> None:
         """Ends the process, and waits for its end. Does nothing if it was not started."""
-        self._stopping.set()
-        with self._lock:
-            child = self._child
-        if child is not None:
-            _signal(child, signal.SIGTERM)
+        self.terminate()
         if self._thread.is_alive():
             self._thread.join(_GRACE)
-            if self._thread.is_alive() and child is not None:
-                _signal(child, signal.SIGKILL)
+            if self._thread.is_alive():
+                self._signal(signal.SIGKILL)
                 self._thread.join(_GRACE)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with self._lock:
+            if self._child is not None:
+                _signal(self._child, number)
 
     def _run(self) -> None:
         pause = self.backoff

@@ -1,0 +1,146 @@
+"""Our functions beside the unmodified managers of Cluster API, which run as local processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from shared.api.conditions import get_condition, is_true
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT
+from shared.kube import Key, Object, dig
+from tests.support import external_cluster
+from tests.support.live_core import NAMESPACES, OURS, LiveCore, live_core
+from tests.support.objects import manifest
+from tests.support.releases import config_map, write_release
+from tests.support.until import until
+
+MEMORY = Key("default", "memory")
+HOOKS = ("AfterControlPlaneInitialized", "BeforeClusterUpgrade", "AfterClusterUpgrade", "BeforeClusterDelete")
+OLD, NEW = "v1.36.0", "v1.37.0"
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCore]:
+    with pytest.MonkeyPatch.context() as patch, live_core(tmp_path_factory.mktemp("live-core"), patch) as core:
+        # It becomes Available while another test runs: a manager whose first connection fails waits for 30 s.
+        core.apply(*in_memory_cluster(core))
+        yield core
+
+
+def in_memory_cluster(core: LiveCore) -> list[Object]:
+    variables = {
+        "CLUSTER_NAME": MEMORY.name,
+        "NAMESPACE": MEMORY.namespace,
+        "KUBERNETES_VERSION": OLD,
+        "CONTROL_PLANE_MACHINE_COUNT": "1",
+        "WORKER_MACHINE_COUNT": "1",
+    }
+    found = core.templates(variables)
+    for obj in found:
+        for part in dig(obj, "spec.template.spec.backend.inMemory", {}).values():
+            part["provisioning"] = {"startupDuration": "0s", "startupJitter": "0"}
+    return found
+
+
+def cluster(key: Key, class_name: str, version: str, **spec: bool) -> Object:
+    topology = {"classRef": {"name": class_name}, "version": version}
+    return manifest(CLUSTER, key.name, key.namespace, spec={"topology": topology, **spec})
+
+
+def condition(core: LiveCore, key: Key, type_: str) -> Object:
+    return get_condition(dig(core.client.get(CLUSTER, key), "status.conditions"), type_) or {}
+
+
+def written_in_turns(core: LiveCore, namespace: str) -> dict[str, list[str]]:
+    """Returns the objects of a namespace that we wrote again after a manager had, and it again after that."""
+    found = {}
+    for name, writers in core.writers().items():
+        ours = [writer == OURS for writer in writers if writer != "admin"]
+        turns = sum(one != other for one, other in itertools.pairwise(ours))
+        if f"/{namespace}/" in name and turns > 1:
+            found[name] = writers
+    return found
+
+
+def test_addons_follow_the_cluster_of_a_live_core(core: LiveCore) -> None:
+    """Applied, paused, upgraded and deleted, with the hooks of Cluster API."""
+    key = Key(f"test-{uuid.uuid4().hex[:8]}", "demo")
+    addon = Key(key.namespace, f"cluster-addon-{key.name}")
+    core.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}})
+    external_cluster.install(core.client)
+    core.enable_hooks()
+    classes = [
+        write_release(core.releases, version, [config_map("addon", version, key.namespace)]) for version in ("v1", "v2")
+    ]
+    for name in classes:
+        core.apply(*external_cluster.class_objects(name, key.namespace))
+
+    def wait(reached: Callable[[], object], what: str) -> None:
+        def between() -> None:
+            external_cluster.reconcile(core.client, key.namespace, core.kubeconfig)
+
+        def details() -> object:
+            found = core.client.find(CLUSTER, key), core.client.find(CLUSTER_ADDON, addon)
+            return [dig(obj, "status.conditions") for obj in found]
+
+        until(reached, what, between=between, details=details)
+
+    def applied() -> str:
+        return dig(core.client.find(CONFIG_MAP, Key(key.namespace, "addon")), "data.k", "")
+
+    def paused() -> bool:
+        ready = get_condition(dig(core.client.get(CLUSTER_ADDON, addon), "status.conditions"), "ClusterReady") or {}
+        return condition(core, key, "Paused").get("status") == "True" and ready.get("reason") == "Paused"
+
+    def version() -> str:
+        (plane,) = core.client.list(external_cluster.PLANE, key.namespace)
+        return dig(plane, "spec.version")
+
+    core.apply(cluster(key, classes[0], OLD))
+    wait(lambda: dig(core.client.find(CLUSTER_ADDON, addon), "status.ready"), "addons are applied")
+    wait(lambda: condition(core, key, "Available").get("status") == "True", "Available")
+    assert (applied(), version()) == ("v1", OLD)
+
+    core.apply(cluster(key, classes[1], NEW, paused=True))
+    wait(paused, "paused")
+    assert (applied(), version()) == ("v1", OLD)
+    core.apply(cluster(key, classes[1], NEW))
+    wait(lambda: version() == NEW, "upgraded")
+    assert applied() == "v2", "the upgrade waits for the addons of the new class"
+    wait(lambda: core.hooks_called(key)["AfterClusterUpgrade"], "the end of the upgrade")
+
+    core.client.delete(CLUSTER, key)
+    wait(lambda: core.client.find(CLUSTER, key) is None, "deleted")
+    called = core.hooks_called(key)
+    assert {hook: outcomes[-1] for hook, outcomes in called.items()} == dict.fromkeys(HOOKS, "continue")
+    assert called["BeforeClusterDelete"][0] == "block", "the deletion waits for the clean-up"
+    assert written_in_turns(core, key.namespace) == {}
+
+
+def test_cluster_in_memory_becomes_available(core: LiveCore) -> None:
+    def details() -> object:
+        return dig(core.client.get(CLUSTER, MEMORY), "status")
+
+    until(lambda: condition(core, MEMORY, "Available").get("status") == "True", "Available", details=details)
+    assert written_in_turns(core, MEMORY.namespace) == {}
+    core.client.delete(CLUSTER, MEMORY)
+    until(lambda: core.client.find(CLUSTER, MEMORY) is None, "deleted", details=details)
+
+
+def test_killed_manager_is_started_again(core: LiveCore) -> None:
+    name = "capi-controller-manager"
+    key, pid = Key(NAMESPACES["cluster-api"], name), core.managers.pids[name]
+
+    def is_available() -> bool:
+        status = dig(core.client.get(DEPLOYMENT, key), "status", {})
+        return is_true(status.get("conditions"), "Available") and status.get("availableReplicas") == 1
+
+    assert is_available()
+    os.kill(pid, signal.SIGKILL)
+    # It is reported as not Available before it is started again.
+    until(lambda: core.managers.pids[name] not in (0, pid) and is_available(), "Available again")
