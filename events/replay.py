@@ -1,7 +1,7 @@
 """Replays a recording: through a dispatcher, or to any URL.
 
-An event is only a hint that names an object. So a recording can be replayed twice or in any order, and against a
-cluster whose objects are newer or deleted: the functions act on what they read there.
+An event is only a hint that names an object: functions act on what they read from the cluster. So a recording can be
+replayed twice or in any order, even to a cluster in which the objects have changed or do not exist any more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from shared.kube.discovery import Discovery
 from .delivery import HttpDelivery
 from .dispatcher import Dispatcher, is_rejection
 
-USER = "replay"
-"""The field manager of replayed inputs: another than the functions', so that the fields count as the user's."""
+FIELD_MANAGER = "replay"
+"""The field manager of replayed inputs. It differs from that of the functions: the inputs are the user's fields."""
 
 
 def replay(
@@ -39,8 +39,9 @@ def replay(
         dispatcher: Delivers them.
         double: Submits all events twice.
         shuffle_seed: Submits the events in a random order with this seed.
-        pace: Seconds between events, whose deliveries may overlap. By default each is answered before the next.
-        timeout: Seconds for everything.
+        pace: Seconds between two events, whose deliveries may overlap. By default an event is submitted once the one
+            before is answered.
+        timeout: Seconds for the whole replay.
         ignore_waits_above: See `Dispatcher.drain`.
 
     Returns:
@@ -72,11 +73,11 @@ def replay_to(
         url: Where to post to.
         events: In the order of the recording.
         pace: Seconds between events.
-        attempts: How often an event is posted at most, while its answer is an error or requests a retry.
+        attempts: How often an event is posted at most: again after an answer that is an error or requests a retry.
         longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
 
     Returns:
-        How often each HTTP status was the last answer to an event.
+        The number of events by the HTTP status of their last answer.
     """
     statuses: Counter[int] = Counter()
     deliver = HttpDelivery(url, single=True)
@@ -86,8 +87,8 @@ def replay_to(
                 answer = deliver("", event)
                 if answer.status < 300 or is_rejection(answer) or attempt == attempts:
                     break
-                after = answer.retry_after
-                time.sleep(min(longest_wait, 0.2 * 2.0**attempt if after is None else after))
+                requested = answer.retry_after
+                time.sleep(min(longest_wait, 0.2 * 2.0**attempt if requested is None else requested))
             statuses[answer.status] += 1
             time.sleep(pace)
     finally:
@@ -95,7 +96,7 @@ def replay_to(
     return statuses
 
 
-def apply_inputs(client: Client, inputs: Iterable[Object], *, manager: str = USER) -> list[Object]:
+def apply_inputs(client: Client, inputs: Iterable[Object], *, manager: str = FIELD_MANAGER) -> list[Object]:
     """Applies the recorded inputs in order and returns the objects as the API server stored them.
 
     Raises `ApiError` for the first object that is rejected or whose kind is not served.

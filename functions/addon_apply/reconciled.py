@@ -1,4 +1,4 @@
-"""Decides from the event's object and the ClusterAddon alone whether there is nothing to do."""
+"""Decides whether a ClusterAddon is reconciled, from its status and the object in the event, without a request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROLLBACK = ("metadata", "annotations", ROLLBACK_ANNOTATION)
 
 
 def is_reconciled(addon: Object, event: Event) -> bool:
-    """Returns whether the addons are applied, for the class of the event's Cluster if the event is about one."""
+    """Returns whether the addons are applied; if the event contains the Cluster, for the class in that."""
     if deleting(addon):
         return not has_finalizer(addon, ADDON_FINALIZER)
     if event.kind == CLUSTER.kind:
@@ -31,7 +31,7 @@ def is_reconciled(addon: Object, event: Event) -> bool:
             and not belongs_to_earlier_cluster(addon, cluster)
             and _has_valid_policy(cluster, addon)
         )
-    # Other events do not change the Cluster's class: a changed Cluster has an event of its own.
+    # No other event tells of a change of the Cluster: that has an event of its own.
     return event.kind != SECRET.kind and _looks_up_to_date(addon) and _has_valid_policy(addon)
 
 
@@ -51,7 +51,7 @@ def _looks_up_to_date(addon: Object) -> bool:
 
 
 def _has_valid_policy(*annotated: Object) -> bool:
-    """Returns whether the policy annotations are valid: an error is reported for applied addons, too."""
+    """Returns whether the policy annotations are valid. An error must be reported even if the addons are applied."""
     try:
         Policy.of(*annotated)
     except PolicyError:

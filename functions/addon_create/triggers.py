@@ -16,19 +16,22 @@ from shared.triggers import Rule, Triggers, Watch
 
 
 def addon_to_create(cluster: Mapping[str, Any]) -> Key | None:
-    """Returns the addon of a Cluster that is to have one, or whose event has only a reference to it."""
-    return addon_of(cluster) if is_reference(cluster) or is_to_have_addon(cluster) else None
+    """Returns the key of the ClusterAddon to create for a Cluster; None if the Cluster needs none.
+
+    The key is also returned for a reference, which does not show whether the Cluster needs one.
+    """
+    return addon_of(cluster) if is_reference(cluster) or needs_addon(cluster) else None
 
 
-def is_to_have_addon(cluster: Mapping[str, Any]) -> bool:
-    """Returns whether the class of the Cluster belongs to a cluster stack. Nothing is created while it is paused."""
+def needs_addon(cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the class of the Cluster belongs to a cluster stack, and the Cluster is not paused."""
     release = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
     return release is not None and not cluster_api.is_paused(cluster)
 
 
-def relevant_fields(cluster: Mapping[str, Any]) -> object:
-    """Returns what an update must change: whether the Cluster is to have an addon, or which Cluster it is."""
-    return [is_to_have_addon(cluster), dig(cluster, "metadata.uid")]
+def creation_digest(cluster: Mapping[str, Any]) -> object:
+    """Returns what an update must change to start the function: whether the Cluster needs an addon, or its uid."""
+    return [needs_addon(cluster), dig(cluster, "metadata.uid")]
 
 
 TRIGGERS = Triggers(
@@ -46,7 +49,7 @@ TRIGGERS = Triggers(
                 "metadata.annotations",
                 "metadata.uid",
             ),
-            digest=relevant_fields,
+            digest=creation_digest,
             changes=("add", "update"),
             creates_primary=True,
         ),

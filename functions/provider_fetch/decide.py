@@ -137,7 +137,7 @@ def _check_contract(
     downloaded = bundle.source == repository.place and not isinstance(repository, ConfigMapRepository)
     if downloaded and keeps_download(provider):
         effects = (SaveConfigMap(_config_map(provider, version, bundle)),)
-    step = phases.next_step(phases.FETCHED, provider, resync=observed.resync)
+    step = phases.completion_event(phases.FETCHED, provider, resync=observed.resync)
     message = f"{version} of {bundle.source} is in storage"
     return Decision(effects, {"target": target}, reply=step, message=message)
 

@@ -44,7 +44,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if observed.components is None:
         # Storage may have lost the components: `provider_fetch` downloads them again and starts this phase again.
         return Decision(
-            reply=phases.next_step(phases.CHECKED, provider, resync=observed.resync), message="not fetched yet"
+            reply=phases.completion_event(phases.CHECKED, provider, resync=observed.resync), message="not fetched yet"
         )
     if not isinstance(observed.policy, Policy):
         return _failed(builder, "InvalidAnnotation", str(observed.policy), INVALID_RETRY)

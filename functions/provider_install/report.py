@@ -102,7 +102,7 @@ def _installed(
     renewal = next_renewal(observed.requests, observed.serving_secrets)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target |= {"object": object_hash(provider), "renewAt": rfc3339(renewal) if renewal else None}
-    step = phases.next_step(phases.INSTALLED, provider, resync=observed.resync)
+    step = phases.completion_event(phases.INSTALLED, provider, resync=observed.resync)
     return builder.decision(
         reply=step,
         message=message,

@@ -50,7 +50,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         if is_true(dig(provider, "status.conditions"), READY):
             return Decision(message="already installed")
         # The event that makes `provider_report` look again may be lost.
-        step = phases.next_step(phases.INSTALLED, provider, resync=False)
+        step = phases.completion_event(phases.INSTALLED, provider, resync=False)
         return Decision(reply=step, message="already installed, and not ready")
     builder = ProviderStatusBuilder(provider, now)
     builder.remove_outdated(PROVIDER_INSTALLED, PROVIDER_UPGRADED)
@@ -59,7 +59,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         builder.set_false(PREFLIGHT_CHECK_PASSED, failed.reason, failed.message, event_type=failed.event_type)
         return builder.decision(requeue_after=failed.requeue_after, message=failed.message)
     builder.set_true(PREFLIGHT_CHECK_PASSED, "PreflightChecksPassed", "All preflight checks passed")
-    step = phases.next_step(phases.CHECKED, provider, resync=observed.resync)
+    step = phases.completion_event(phases.CHECKED, provider, resync=observed.resync)
     return builder.decision(reply=step, message="all preflight checks passed")
 
 

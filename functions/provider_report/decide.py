@@ -25,7 +25,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(message="the provider does not exist or is being deleted")
     if observed.resumable:
         # The event may be late or duplicated: `provider_install` itself decides whether it can continue.
-        step = phases.next_step(phases.FETCHED, provider, resync=False)
+        step = phases.completion_event(phases.FETCHED, provider, resync=False)
         return Decision(reply=step, message="the installation is resumed")
     if not observed.installed:
         return Decision(message="not installed yet")
@@ -43,7 +43,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         if problems:
             message = _format(problems)
             builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning", progress=True)
-            reinstall = phases.next_step(phases.CHECKED, provider, resync=True) if observed.missing else None
+            reinstall = phases.completion_event(phases.CHECKED, provider, resync=True) if observed.missing else None
             return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
     message = f"The components of {provider_api.installed_version(provider)} work"
     # The installation has an event of its own.

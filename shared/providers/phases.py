@@ -1,4 +1,4 @@
-"""The events that connect a provider's phases: each phase replies with the event that starts the next one."""
+"""The events between the phases of a provider: each phase ends with an event, which starts the next phase."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from shared.triggers import PrimaryRef
 CHECKED = "provider.checked"
 FETCHED = "provider.fetched"
 INSTALLED = "provider.installed"
-"""The steps: the spec has passed the checks, the components are in storage, the objects are installed."""
+"""Completed phases: the spec has passed the checks, the components are in storage, the objects are installed."""
 
 
-def event_type(step: str) -> str:
-    """Returns the CloudEvent type of a step such as `CHECKED`."""
-    return OWN + step
+def event_type(phase: str) -> str:
+    """Returns the CloudEvent type for a completed phase such as `CHECKED`."""
+    return OWN + phase
 
 
-def next_step(step: str, provider: Object, *, resync: bool) -> Event:
-    """Returns the event that starts the next phase.
+def completion_event(phase: str, provider: Object, *, resync: bool) -> Event:
+    """Returns the event that a phase ends with, which starts the next phase.
 
     Args:
-        step: The step that is done, such as `CHECKED`.
+        phase: The completed phase, such as `CHECKED`.
         provider: The provider object.
-        resync: Whether the next phase compares the objects in the cluster even if nothing else has changed.
+        resync: Whether the next phase must compare the objects in the cluster even if the inputs are unchanged.
     """
     about = {name: provider[name] for name in ("apiVersion", "kind", "metadata")}
     subject = f"{provider_api.kind_of(provider).type_name}-{key_of(provider).name}"
-    return own_event(step, source="/providers", subject=subject, about=about, data={}, resync=resync)
+    return own_event(phase, source="/providers", subject=subject, about=about, data={}, resync=resync)
 
 
 def provider_key(event: Event) -> Key | None:
@@ -40,7 +40,7 @@ def provider_key(event: Event) -> Key | None:
 
 
 def owning_provider(obj: Mapping[str, Any]) -> PrimaryRef | None:
-    """Returns the provider that an installed object's owner references name; None if there is none."""
+    """Returns the provider in the owner references of an object; None if no provider owns the object."""
     for reference in (obj.get("metadata") or {}).get("ownerReferences") or []:
         kind = provider_api.BY_KIND.get(reference.get("kind", ""))
         if kind is not None and reference.get("apiVersion", "").startswith(provider_api.GROUP + "/"):

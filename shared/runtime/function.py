@@ -3,11 +3,11 @@
     observe   reads what the decision needs
     decide    pure: which effects, which status, which Kubernetes events
     act       executes the effects, in order
-    report    writes one status patch, restricted to what this function owns
+    report    writes one status patch, restricted to the fields that this function owns
 
-The event is only a hint. The object in it may show that there is nothing to do, at no request. Otherwise everything is
-read afresh, or the first write is one that the API server rejects if the object has changed: a duplicate, late or
-reordered event finds either work still to be done or nothing.
+The event is only a hint. If the object in the event is reconciled already, the function ends without a request.
+Otherwise it reads the object, or begins with a write that the API server rejects if the object has changed. So a
+duplicate, late or reordered event does no harm.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ O = TypeVar("O")  # noqa: E741 - what a function observes
 _MAX_CONFLICTS = 4
 _MAX_ROUNDS = 100
 _MAX_SECONDS = 20.0
-"""No round begins later than this after its event: a round's requests to a workload cluster may take 90 s more, and a
-forwarder waits for 120 s."""
+"""The time from an event to the start of its last round. A round may take 90 s for requests to a workload cluster, and
+the forwarder waits 120 s for the answer."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Decision:
         requeue_after: Seconds until the object is to be reconciled again; None: at its next event.
         reply: The CloudEvent that starts the next step, in another function.
         message: For logs and answers.
-        proceed: Whether this function itself has the next step: another round follows at once.
-        context: More fields of the log line: names, nothing secret.
+        proceed: Whether this function itself continues: another round of the four steps follows at once.
+        context: More fields for the log line, without secrets.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -96,13 +96,13 @@ class Function(Generic[O]):
         decide: `decide(observed, now)` is pure.
         report: `report(observed, decision, results, now)` returns the decision to report once all effects were
             executed. By default that is the decision itself.
-        report_failure: `report_failure(observed, decision, results, now)` is called instead if an effect failed with
-            `results.error`. It returns the decision to report, or None if the status is not to report this failure:
-            then the status stays as it was, and the event is retried. By default no failure is reported.
-        on_conflict: `on_conflict(clients, observed, decision, results)` is called where another writer changed or
-            deleted the object while effects were executed: it undoes or marks for repair what these effects wrote.
-        on_rejected: `on_rejected(primary, error, now)` returns the decision to report where the API server rejects a
-            request and a retry cannot help. Without it, the error is recorded as a Kubernetes Event.
+        report_failure: `report_failure(observed, decision, results, now)` is called instead of `report` if an effect
+            failed with `results.error`. It returns the decision to report. If it returns None, as by default, the
+            status stays as it was, and the event is retried.
+        on_conflict: `on_conflict(clients, observed, decision, results)` is called if another client changed or deleted
+            the object while the effects were executed. It undoes what they wrote, or marks it for repair.
+        on_rejected: `on_rejected(primary, error, now)` returns the decision to report if the API server rejects a
+            request, so that a retry cannot help. By default the error is recorded as a Kubernetes Event.
         sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.
     """
 
@@ -125,10 +125,10 @@ class Function(Generic[O]):
         ref = self.triggers.primary_ref(event)
         if ref is None or ref.resource is None:
             return done("the event is not for this function")
-        brought = _brought(event, ref.resource, ref.key)
-        if brought is not None and self._is_reconciled(brought, event):
+        from_event = _primary_in(event, ref.resource, ref.key)
+        if from_event is not None and self._is_reconciled(from_event, event):
             return _RECONCILED
-        assumed = self._assumed(event, brought)
+        assumed = self._assumed(event, from_event)
         conflicts = rounds = 0
         end = time.monotonic() + _MAX_SECONDS
         while True:
@@ -138,9 +138,9 @@ class Function(Generic[O]):
                 if answer is not None:
                     return answer
                 if rounds >= _MAX_ROUNDS or time.monotonic() >= end:
-                    return done("more steps to do: they need another delivery", retry_after=0.0)
+                    return done("not finished in time: the event must be delivered again", retry_after=0.0)
             except (Conflict, NotFound) as error:
-                # An object was changed or deleted between its read and its write.
+                # Another client changed or deleted an object after this function had read it.
                 if assumed is not None:
                     assumed = None
                     continue
@@ -152,22 +152,23 @@ class Function(Generic[O]):
                 return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
             except ApiError as error:
                 if assumed is not None and assumed.primary is None:
-                    assumed = None  # the object exists, and is not what was to be created
+                    assumed = None  # perhaps the object exists already: read it
                     continue
                 return Answer(503, str(error), retry_after=10.0)
 
-    def _assumed(self, event: Event, brought: Object | None) -> _Assumed | None:
+    def _assumed(self, event: Event, from_event: Object | None) -> _Assumed | None:
         """Returns the primary object to decide on without a read; None if it must be read.
 
-        An object that is new or that another program has changed is taken for current, and a new one for one without
-        objects of its own. It need not be: events may be late, and after a restart of their source are about any
-        object. The guards of the first write see to that. After a write of our own another one often follows before its
-        event arrives: such an object is read, as a conflict costs more than that.
+        An object in an event is assumed to be current if it is new, or if another program wrote it last. The primary
+        object that this function creates for a new object is assumed not to exist. Both assumptions may be wrong, since
+        events may be late, or sent again when their source restarts: then the API server rejects the first write. An
+        object that this project wrote last is read: another write often follows before the event of the first arrives,
+        and a conflict costs more than a read.
         """
-        if event.resync or (event.change == "update" and not _is_of_another(brought or {})):
+        if event.resync or (event.change == "update" and not _is_written_by_another(from_event or {})):
             return None
-        if brought is not None:
-            return _Assumed(brought)
+        if from_event is not None:
+            return _Assumed(from_event)
         watch = self.triggers.watch(event)
         is_new = event.change == "add" and event.object is not None and not event.object.get("status")
         return _Assumed(None) if is_new and watch is not None and watch.creates_primary else None
@@ -181,8 +182,8 @@ class Function(Generic[O]):
     ) -> Answer | None:
         """Runs one round of the four steps; returns None if another round follows at once.
 
-        What is assumed may be outdated, so the decision stands only if it begins with a write that the API server
-        rejects then, or if it writes nothing; otherwise the object is read.
+        An assumed object may be outdated. So a decision on it is executed only if it begins with a write that the API
+        server rejects in that case, or if it writes nothing; otherwise the object is read, and decided on again.
         """
         primary = assumed.primary if assumed else clients.management.find(resource, key)
         if primary is not None and self._is_reconciled(primary, event):
@@ -197,7 +198,7 @@ class Function(Generic[O]):
             return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
-        if assumed is not None and not _may_stand(decision, assumed.primary):
+        if assumed is not None and not _tolerates_outdated(decision, assumed.primary):
             return self._reconcile(clients, resource, key, event, None)
         results = perform(decision.effects, clients)
         try:
@@ -217,7 +218,7 @@ class Function(Generic[O]):
         results: Results,
         now: datetime,
     ) -> Answer | None:
-        """Reports on the executed effects. Raises their error unless it is reported."""
+        """Reports the results of the effects. Raises the error of a failed effect unless the decision reports it."""
         if results.error is None:
             decision = self.report(observed, decision, results, now) if self.report else decision
         else:
@@ -239,7 +240,7 @@ class Function(Generic[O]):
         results: Results,
         now: datetime,
     ) -> Decision:
-        """Returns the decision that reports the failure of an effect. Raises its error if none does."""
+        """Returns the decision that reports the failure of an effect. Raises the error if no decision reports it."""
         reported = self.report_failure and self.report_failure(observed, decision, results, now)
         if reported is not None:
             return reported
@@ -270,7 +271,7 @@ class Function(Generic[O]):
 
 
 class _Assumed(NamedTuple):
-    """A primary object that was not read; None: there is none."""
+    """A primary object that is decided on without a read; `primary` is None if it is assumed not to exist."""
 
     primary: Object | None
 
@@ -278,7 +279,7 @@ class _Assumed(NamedTuple):
 _RECONCILED = Answer(204, "already reconciled", reconciled=True)
 
 
-def _brought(event: Event, resource: Resource, key: Key) -> Object | None:
+def _primary_in(event: Event, resource: Resource, key: Key) -> Object | None:
     """Returns the primary object if the event contains it in the version that the function reads; otherwise None."""
     obj = event.object
     is_primary = event.change in ("add", "update") and obj is not None and event.key == key
@@ -286,16 +287,16 @@ def _brought(event: Event, resource: Resource, key: Key) -> Object | None:
     return obj if is_primary and version and dig(obj, "metadata.resourceVersion") else None
 
 
-def _is_of_another(obj: Object) -> bool:
-    """Returns whether another program wrote the object last, as its managed fields say; False in doubt."""
+def _is_written_by_another(obj: Object) -> bool:
+    """Returns whether another program wrote the object last, by its managed fields; False if they do not show it."""
     managers: dict[str, set[str]] = {}
     for entry in dig(obj, "metadata.managedFields", []):
         managers.setdefault(entry.get("time") or "", set()).add(entry.get("manager") or "")
     return bool(managers) and MANAGER not in managers[max(managers)]
 
 
-def _may_stand(decision: Decision, primary: Object | None) -> bool:
-    """Returns whether a decision on an assumed object does no harm if that is outdated: its change has an event."""
+def _tolerates_outdated(decision: Decision, primary: Object | None) -> bool:
+    """Returns whether the decision does no harm if the assumed object is outdated: then another event follows."""
     return _is_guarded(decision, primary) or (primary is not None and _writes_nothing(decision, primary))
 
 
@@ -321,9 +322,9 @@ def _writes_nothing(decision: Decision, primary: Object) -> bool:
 
 
 def new_events(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
-    """Returns the events of the decision, except those about conditions that `primary` has already.
+    """Returns the events of the decision, except those of conditions that `primary` has already.
 
-    Status, reason and message are compared as they are written, after redaction.
+    Status, reason and message are compared after redaction, as they are written to the API server.
     """
     before, after = dig(primary, "status.conditions", []), dig(decision.status, "conditions", [])
 

@@ -23,9 +23,10 @@ PAUSED = "Paused"
 class StatusBuilder:
     """Builds conditions in the shape of metav1.Condition, with `observedGeneration`.
 
-    It starts from the conditions of `obj`. A condition that is set with an `event_type` ("Normal" or "Warning") also
-    adds a Kubernetes event with the same reason and message, unless status, reason and message are those that `obj`
-    has already. With `progress` a new message alone adds no event: the message shows how far something has come.
+    The builder starts with the conditions of `obj`. Setting a condition with an `event_type` ("Normal" or "Warning")
+    also adds a Kubernetes event with the same reason and message, unless `obj` already has the condition with this
+    status, reason and message. `progress` marks a message that changes while work proceeds: a new message alone adds
+    no event.
     """
 
     obj: Object
@@ -86,7 +87,7 @@ class StatusBuilder:
 
     @property
     def generation(self) -> int | None:
-        """The generation that the conditions are about."""
+        """The `observedGeneration` of the conditions: the generation of `obj`."""
         generation: int | None = dig(self.obj, "metadata.generation")
         return generation
 
@@ -131,7 +132,7 @@ class StatusBuilder:
         )
 
     def summarized(self) -> list[Object]:
-        """Returns the conditions with those that summarize the others, if the kind has any."""
+        """Returns the conditions to write; a subclass adds those that summarize the others."""
         return self.conditions
 
 
@@ -139,8 +140,8 @@ class StatusBuilder:
 class V1Beta1StatusBuilder(StatusBuilder):
     """Builds conditions in the shape of Cluster API's v1beta1: with severities, without generations.
 
-    `Ready` summarizes the others. Conditions that this builder set to False come first in the summary: they are news,
-    the others are from earlier decisions.
+    `Ready` summarizes the others. If several are False, `Ready` shows one that this builder has set: the others may be
+    outdated, as they are from earlier decisions.
     """
 
     def set_false(

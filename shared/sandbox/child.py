@@ -1,4 +1,4 @@
-"""The worker process: executes one call after the other from the socket on file descriptor 0 until it is closed."""
+"""The worker process: executes calls, one after another, that it receives on the socket of file descriptor 0."""
 
 from __future__ import annotations
 
@@ -19,25 +19,28 @@ _LENGTH = struct.Struct("!Q")
 
 
 class _Memory:
-    """The memory that the worker's libraries take, to which the limit of a call is added."""
+    """Measures the memory of imported modules, so that the limit of a call is for the call alone.
+
+    `base` is this memory in bytes, with that of the interpreter.
+    """
 
     def __init__(self) -> None:
-        self.base = _data()
+        self.base = _private_bytes()
         self._modules: set[str] = set()
 
     @property
-    def grown(self) -> int:
-        """Bytes that earlier calls have left allocated."""
-        return _data() - self.base
+    def retained(self) -> int:
+        """The bytes that earlier calls have not freed."""
+        return _private_bytes() - self.base
 
     def load(self, module: str) -> Any:
-        """Imports a module without a memory limit and adds its size to `base`."""
+        """Imports a module without a memory limit, and adds the memory that it takes to `base`."""
         if module in self._modules:
             return sys.modules[module]
         _limit(resource.RLIMIT_DATA, resource.RLIM_INFINITY)
-        before = _data()
+        before = _private_bytes()
         loaded = import_module(module)
-        self.base += _data() - before
+        self.base += _private_bytes() - before
         self._modules.add(module)
         return loaded
 
@@ -63,31 +66,31 @@ def main() -> None:
 def _execute(memory: _Memory, function: str, arguments: tuple[Any, ...], limits: Limits) -> bytes:
     """Calls the function within the limits and returns its result, or its exception, as JSON."""
     module, _, name = function.partition(":")
-    work = getattr(memory.load(module), name)
+    callee = getattr(memory.load(module), name)
     if memory.base:
         _limit(resource.RLIMIT_DATA, memory.base + (limits.memory + SLACK) * MIB)
     _limit(resource.RLIMIT_CPU, int(time.process_time()) + 1 + limits.cpu)
     response: dict[str, Any]
     try:
-        response = {"result": work(*arguments)}
+        response = {"result": callee(*arguments)}
     except MemoryError:
         raise
     except Exception as error:
         response = {"error": [type(error).__name__, str(error)]}
-    response["grown"] = memory.grown
+    response["retained"] = memory.retained
     return json.dumps(response, separators=(",", ":")).encode()
 
 
 def _limit(which: int, value: int) -> None:
-    """Sets a soft limit; the hard limit stays, so that the soft one can be raised again."""
+    """Sets the soft limit and leaves the hard limit, so that the soft limit can be raised again."""
     _, hard = resource.getrlimit(which)
     if hard != resource.RLIM_INFINITY and (value == resource.RLIM_INFINITY or value > hard):
         value = hard
     resource.setrlimit(which, (value, hard))
 
 
-def _data() -> int:
-    """Returns the bytes of private memory that this process has mapped; 0 without /proc, where memory has no limit."""
+def _private_bytes() -> int:
+    """Returns the bytes of private memory of this process; 0 without /proc: then no memory limit is set."""
     try:
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[5]) * resource.getpagesize()

@@ -91,7 +91,7 @@ class _Worker:
                 self.end()
                 raise LimitExceeded(f"returned more than {MAX_RESULT // MIB} MiB")
             response: dict[str, Any] = json.loads(self._receive(length, deadline))
-            self.fit = response["grown"] <= SLACK * MIB
+            self.fit = response["retained"] <= SLACK * MIB
             return response
         except TimeoutError:
             self.end()

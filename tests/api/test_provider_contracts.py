@@ -96,7 +96,7 @@ def test_provider_removed_from_the_configuration_between_phases_is_reported(
     infrastructure.providers.send_to(["provider_preflight"], *infrastructure.key)
     assert infrastructure.condition_of("PreflightCheckPassed")[0] == "True"
     mounted.write_text("providers: []")
-    event = phases.next_step(phases.CHECKED, infrastructure.object, resync=False)
+    event = phases.completion_event(phases.CHECKED, infrastructure.object, resync=False)
     infrastructure.providers.send(event, ["provider_fetch"])
     status, reason, message = infrastructure.condition_of()
     assert (status, reason) == ("False", "UnknownProvider")

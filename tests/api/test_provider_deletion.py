@@ -225,7 +225,7 @@ def test_deleting_provider_gets_no_finalizer_and_no_objects(core: FakeProvider, 
     client.delete(core.kind.resource, core.at)
     going = as_if_checked(core)
     for resync in (False, True):
-        answer = providers.send(phases.next_step(step, going, resync=resync))
+        answer = providers.send(phases.completion_event(step, going, resync=resync))
         assert (answer.status, answer.retry_after) == (204, None)
         core.reconcile(resync=resync)
     assert core.object == going

@@ -33,7 +33,7 @@ def test_terminating_namespace_gets_no_objects(core: FakeProvider, providers: Pr
     providers.client.create(CONFIG_MAP, held)
     core.apply("v1.1.0")
     providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
-    event = phases.next_step(phases.FETCHED, core.object, resync=False)
+    event = phases.completion_event(phases.FETCHED, core.object, resync=False)
     providers.client.delete(NAMESPACE, Key("", SPACE))
     until(lambda: core.gone)
     providers.send(event)

@@ -12,7 +12,7 @@ from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, SECRET
 from shared.applier.readiness import unready_reason
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
-from shared.providers.phases import INSTALLED, next_step
+from shared.providers.phases import INSTALLED, completion_event
 from tests.support.controllers import PENDING, POD
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
 from tests.support.provider_releases import SERVICE, WEBHOOKS, deployment, service, webhook, whole
@@ -270,7 +270,7 @@ def test_unserved_kinds_are_reported(core: FakeProvider) -> None:
     providers.client.delete(CRD, Key("", name))
     until(lambda: providers.client.find(CRD, Key("", name)) is None)
     providers.clients.discovery.invalidate()  # as whoever starts now
-    providers.send(next_step(INSTALLED, core.object, resync=False))
+    providers.send(completion_event(INSTALLED, core.object, resync=False))
     assert core.condition_of("Ready")[:2] == ("False", "KindsNotServed")
     assert name in core.condition_of("ComponentsAvailable")[2]
     core.reconcile(resync=True)

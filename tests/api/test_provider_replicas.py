@@ -54,7 +54,7 @@ def settings(core: FakeProvider) -> str:
 def begun(core: FakeProvider) -> Event:
     """Returns the event that starts the installation of the present spec, which was checked and fetched."""
     core.providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
-    return phases.next_step(phases.FETCHED, core.object, resync=False)
+    return phases.completion_event(phases.FETCHED, core.object, resync=False)
 
 
 def test_two_replicas_handle_the_same_event(

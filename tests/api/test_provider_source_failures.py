@@ -128,7 +128,7 @@ def test_lost_storage_is_downloaded_again(core: FakeProvider, providers: Provide
     core.apply("v1.1.0")
     providers.send_to(["provider_preflight", "provider_fetch"], *core.key)
     providers.empty_storage()
-    providers.send(phases.next_step(phases.FETCHED, core.object, resync=False))
+    providers.send(phases.completion_event(phases.FETCHED, core.object, resync=False))
     core.until_ready()
     providers.empty_storage()
     sent = len(providers.site.requests)

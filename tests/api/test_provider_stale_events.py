@@ -20,7 +20,7 @@ from tests.support.until import until
 
 
 def late(core: FakeProvider, step: str) -> Event:
-    return phases.next_step(step, core.object, resync=False)
+    return phases.completion_event(step, core.object, resync=False)
 
 
 @pytest.mark.parametrize("step", [phases.CHECKED, phases.FETCHED, phases.INSTALLED])

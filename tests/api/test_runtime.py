@@ -83,7 +83,7 @@ def test_failed_effect_leaves_the_status_unchanged(
 
 PROCEEDS = Decision(proceed=True)
 CONFLICTS = Decision((Fails(Conflict("moved on", status=409)),))
-MORE_STEPS = "more steps to do: they need another delivery"
+MORE_STEPS = "not finished in time: the event must be delivered again"
 
 
 @pytest.mark.parametrize(

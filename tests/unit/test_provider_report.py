@@ -128,7 +128,7 @@ AVAILABLE, UNAVAILABLE = ({"type": "ComponentsAvailable", "status": status} for 
         ([AVAILABLE], change_event(workload(**GOING), "update", source="/test"), False),
         ([AVAILABLE], change_event(workload(), "delete", source="/test"), False),
         ([AVAILABLE], change_event(workload(), "update", source="/test", reference=True), False),
-        ([AVAILABLE], phases.next_step(phases.INSTALLED, provider(), resync=False), False),
+        ([AVAILABLE], phases.completion_event(phases.INSTALLED, provider(), resync=False), False),
         ([UNAVAILABLE], change_event(workload(), "update", source="/test"), False),
         ([UNAVAILABLE], change_event(workload(status=BROKEN), "update", source="/test"), False),
         ([], change_event(workload(), "update", source="/test"), False),

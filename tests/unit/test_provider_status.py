@@ -133,9 +133,9 @@ def test_core_provider_is_operational_once_it_runs(found: dict[str, str], expect
 
 
 @pytest.mark.parametrize("resync", [True, False])
-def test_next_step_is_about_the_provider(resync: bool) -> None:
+def test_completion_event_is_about_the_provider(resync: bool) -> None:
     obj = provider(INFRASTRUCTURE, "docker", "capd-system", version="v1")
-    event = phases.next_step(phases.CHECKED, obj, resync=resync)
+    event = phases.completion_event(phases.CHECKED, obj, resync=resync)
     assert (event.type, event.source, event.subject) == (
         "dev.capi-functions.provider.checked",
         "/providers",
@@ -146,7 +146,7 @@ def test_next_step_is_about_the_provider(resync: bool) -> None:
 
 
 def test_event_about_another_kind_is_of_no_provider() -> None:
-    event = phases.next_step(phases.CHECKED, provider(), resync=False)
+    event = phases.completion_event(phases.CHECKED, provider(), resync=False)
     assert phases.provider_key(type(event)(**{**vars(event), "kind": "Cluster"})) is None
 
 

@@ -79,7 +79,7 @@ def init(
         reject_misspelled(wanted)
         report.add_notes(notes_on_unknown(wanted))
         if dry_run:
-            report.manifests(manifests(wanted, given))
+            report.print_manifests(manifests(wanted, given))
             return
         with open_management_cluster(directory, kubeconfig, context) as connection:
             report.timeline.say(f"management cluster: {connection}")

@@ -59,7 +59,7 @@ def render(
         result = rendered(text, provider=rendered_provider, values=values, additional=added)
         report.add_notes(ineffective_settings(rendered_provider, text, values, added))
         report.add_notes(empty_additional_manifests(rendered_provider, added) if more else ())
-        report.manifests(result.objects)
+        report.print_manifests(result.objects)
 
 
 def _provider(path: Path, report: Report) -> Object:

@@ -20,7 +20,10 @@ from ..text import plain
 
 @dataclass(frozen=True)
 class WrittenObject:
-    """An object that was created, or existed. `version` is empty for the newest version, and for a namespace."""
+    """An object that the command created, or that existed already.
+
+    `version` is the version of a provider; it is empty for the newest version, and for a Namespace.
+    """
 
     kind: str
     key: Key
@@ -28,13 +31,16 @@ class WrittenObject:
     version: str = ""
 
     def dump(self) -> Object:
-        """Returns the object for JSON."""
+        """Returns the JSON form of the object."""
         where = {"kind": self.kind, "namespace": self.key.namespace, "name": self.key.name}
         return {**where, "version": self.version, "action": self.action}
 
 
 class Report:
-    """Collects and prints the output. `obstacle` is why not all providers are ready, or were not waited for."""
+    """Collects and prints the output of a command.
+
+    `ready` is True once all providers are ready. If not, `obstacle` is the reason, or the reason for not waiting.
+    """
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -51,19 +57,19 @@ class Report:
             err.print(f"[yellow]note:[/yellow] {escape(plain(note))}")
 
     def add_written(self, written: WrittenObject, text: str) -> None:
-        """Adds an object, and prints `text` about it."""
+        """Adds an object, and prints the line `text`."""
         self.written.append(written)
         self.timeline.say(text)
 
-    def manifests(self, objects: Sequence[Object]) -> None:
+    def print_manifests(self, objects: Sequence[Object]) -> None:
         """Prints the objects of a dry run: as YAML, or as a JSON `List` that kubectl accepts."""
         listed = {"apiVersion": "v1", "kind": "List", "items": objects}
         sys.stdout.write(json.dumps(listed, indent=2) + "\n" if self._as_json else manifests.dump(objects))
 
     def dump(self) -> Object:
-        """Returns the document for JSON."""
+        """Returns the JSON document."""
         return {
-            "written": [one.dump() for one in self.written],
+            "written": [obj.dump() for obj in self.written],
             "notes": self.notes,
             "ready": self.ready,
             "obstacle": self.obstacle,
@@ -71,7 +77,7 @@ class Report:
 
     @contextmanager
     def document_at_end(self) -> Iterator[None]:
-        """Prints the JSON document at the end, also after a failure: it has what was created until then."""
+        """Prints the JSON document after the block; after a failure, with the objects created before it."""
         try:
             yield
         except Exception as error:

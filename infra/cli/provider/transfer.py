@@ -1,4 +1,4 @@
-"""The commands `provider adopt`, from other installers, and `provider export`, to other sites."""
+"""Defines the commands `provider adopt` (from other installers) and `provider export` (for other sites)."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ from .options import (
 def adopt(
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure.")] = "",
     name: Annotated[str, typer.Argument(help="Name of the provider.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="All providers found.")] = False,
+    all_providers: Annotated[bool, typer.Option("--all", help="Adopt all providers found.")] = False,
     config_secret: ConfigSecret = "",
     annotate: Annotate = None,
     pause: Annotated[
-        bool, typer.Option("--paused", help="Create them paused, to look at `provider plan` first.")
+        bool,
+        typer.Option("--paused", help="Create the providers paused, to run `provider plan` first."),
     ] = False,
     dry_run: DryRun = False,
     wait: Wait = None,
@@ -52,7 +53,8 @@ def adopt(
 ) -> None:
     """Adopt the providers that clusterctl, Cluster API Operator or plain manifests have installed.
 
-    Creates a provider object with the running version for each; the functions then adopt its objects.
+    Creates an object for each provider, with the version that is installed. The functions then adopt the installed
+    objects.
     """
     from . import adopt as adopting
     from .catalog_names import notes_on_unknown
@@ -62,23 +64,25 @@ def adopt(
     from .requests import parse_kind
 
     with failures():
-        if every is bool(kind and name):
+        if all_providers is bool(kind and name):
             raise Failure("give either KIND and NAME, or --all; `--all --dry-run` lists the providers found")
         settings = parse_settings(config_secret, annotate, "")
         with open_management_cluster(directory, kubeconfig, context) as connection:
             client = connection.client
             report = Report(as_json=as_json or output is Format.json)
             found = adopting.find(client)
-            wanted = list(found.providers) if every else adopting.select(found.providers, parse_kind(kind), name)
-            wanted = adopting.paused(wanted) if pause else wanted
+            chosen = (
+                list(found.providers) if all_providers else adopting.select(found.providers, parse_kind(kind), name)
+            )
+            chosen = adopting.paused(chosen) if pause else chosen
             operator_hint = adopting.stop_operator_hint(client)
             report.add_notes(
-                (*found.unclear, *notes_on_unknown(wanted), *([operator_hint] if operator_hint and dry_run else []))
+                (*found.unclear, *notes_on_unknown(chosen), *([operator_hint] if operator_hint and dry_run else []))
             )
             if dry_run:
-                report.manifests([one.dump(settings) for one in wanted])
+                report.print_manifests([provider.dump(settings) for provider in chosen])
                 return
-            if not wanted:
+            if not chosen:
                 raise Failure("no other program has installed a provider; `capi-functions provider init` installs some")
             if operator_hint:
                 raise Failure(operator_hint)
@@ -86,7 +90,7 @@ def adopt(
             obstacle = "" if wait else why_not_reconciled(connection)
             obstacle = "they are paused" if pause else obstacle
             create_and_wait(
-                client, wanted, settings, report, within=None if wait is False else timeout, obstacle=obstacle
+                client, chosen, settings, report, within=None if wait is False else timeout, obstacle=obstacle
             )
 
 
@@ -106,7 +110,7 @@ def export(
     ipam: Ipam = None,
     runtime_extension: RuntimeExtension = None,
     addon: Addon = None,
-    every: Annotated[bool, typer.Option("--all", help="All providers of the cluster.")] = False,
+    all_providers: Annotated[bool, typer.Option("--all", help="Export all providers of the cluster.")] = False,
     form: Annotated[
         Form, typer.Option("--for", help="Write ConfigMaps to the folder, or the files of an OCI artifact.")
     ] = Form.CONFIG_MAPS,
@@ -139,11 +143,11 @@ def export(
     from .status import list_providers
 
     with failures(ComponentsError, SourceError, StorageError, OSError):
-        wanted = parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
-        if every is bool(wanted):
-            raise Failure("give either --all for the cluster's providers, or some, such as `--infrastructure docker`")
+        requests = parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        if all_providers is bool(requests):
+            raise Failure("give either --all for the cluster's providers, or options such as `--infrastructure docker`")
         target, timeline = exporting.parse_target(to), Timeline()
-        if every:
+        if all_providers:
             with open_management_cluster(directory, kubeconfig, context) as connection:
                 os.environ |= connection.settings
                 exported = [
@@ -153,8 +157,8 @@ def export(
                 if not exported:
                     raise Failure("the cluster has no providers; name some, such as `--infrastructure docker`")
         else:
-            exported = [exporting.from_catalog(one) for one in wanted]
-        for image in sorted({image for one in exported for image in one.images()}):
+            exported = [exporting.from_catalog(request) for request in requests]
+        for image in sorted({image for version in exported for image in version.images()}):
             timeline.say(f"needs image {image}")
         if isinstance(target, Path):
             exporting.to_folder(target, exported, layers=form is Form.OCI, progress=timeline.say)

@@ -1,4 +1,4 @@
-"""ClusterStackRelease: one release of a cluster stack, whose ClusterClass and related objects are applied."""
+"""ClusterStackRelease: a release of a cluster stack; its ClusterClass is applied to the management cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ClusterStackReleaseSpec(Model):
     """The desired state of a release."""
 
     provider_ref: ObjectReference | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
-    """The provider's object for this release, which must be ready before the class is applied."""
+    """The infrastructure provider's object for this release. It must be ready before the ClusterClass is applied."""
 
 
 class ClusterStackReleaseStatus(Model):
@@ -22,7 +22,7 @@ class ClusterStackReleaseStatus(Model):
 
     resources: list[AppliedResource] | None = None
     kubernetes_version: str | None = None
-    """The full version that the release is made for, such as v1.27.3."""
+    """The Kubernetes version of the release, such as v1.27.3."""
     ready: bool = False
     conditions: list[V1Beta1Condition] | None = None
     """`Ready` summarizes all others."""

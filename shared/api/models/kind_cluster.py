@@ -32,12 +32,13 @@ class KINDClusterSpec(Model):
 
 
 class HistoryEntry(Model):
-    """A past event with the fields of a condition, without which generic readers reject the whole list."""
+    """An entry of the history in `status.conditions`. It has the fields of a condition, since generic clients cannot
+    read the list otherwise."""
 
     type: str | None = None
     """ClusterCreated or ClusterNotCreated."""
     status: str | None = None
-    """Always True: the event did happen."""
+    """Always True."""
     last_transition_time: Timestamp | None = None
     timestamp: Timestamp | None = None
     message: str | None = None
@@ -48,7 +49,7 @@ class KINDClusterInitialization(Model):
     """Facts about the first provisioning, as Cluster API's contract defines them."""
 
     provisioned: bool | None = None
-    """Once true, always true."""
+    """Set to true once the cluster is provisioned; never set back."""
 
 
 class KINDClusterStatus(Model):
@@ -57,7 +58,7 @@ class KINDClusterStatus(Model):
     ready: bool | None = None
     failure_message: str | None = None
     conditions: list[HistoryEntry] | None = Field(None, max_length=32)
-    """The latest events, the oldest first."""
+    """The history: the latest entries, the oldest first."""
     initialization: KINDClusterInitialization | None = None
     phase: str | None = None
 
