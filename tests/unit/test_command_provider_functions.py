@@ -112,5 +112,5 @@ def test_report_is_json_document_or_lines(capsys: pytest.CaptureFixture[str], *,
 
 
 def test_manifests_are_json_list_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:
-    Report(as_json=True).manifests([{"kind": "Namespace"}])
+    Report(as_json=True).print_manifests([{"kind": "Namespace"}])
     assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Namespace"}]}
