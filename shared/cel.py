@@ -12,17 +12,17 @@ from . import sandbox
 from .sandbox import LimitExceeded, Limits
 
 MAX_LENGTH = 8192
-"""Characters of one expression."""
+"""The characters that an expression may have."""
 
 LIMITS = Limits(cpu=1, wall=10.0, memory=128)
 
 
 class ExpressionError(ValueError):
-    """The expression can never be evaluated: it is invalid or uses a variable that is not bound to an object."""
+    """The expression cannot be evaluated, now or later: it is invalid, or a variable is not bound to an object."""
 
 
 class NotYet(Exception):
-    """The objects lack a field that the expression uses; it may be set later."""
+    """The expression uses a field that the objects do not have yet."""
 
 
 def variables(expression: str) -> list[str]:
@@ -32,19 +32,19 @@ def variables(expression: str) -> list[str]:
 
 
 def evaluate(expression: str, objects: Mapping[str, Any]) -> bool:
-    """Returns the value of an expression; `objects` are its variables.
+    """Returns the value of an expression. Each variable is the object of that name in `objects`.
 
     Raises `ExpressionError`, or `NotYet` if a field or list item is missing.
     """
     return bool(_call("evaluate", expression, dict(objects)))
 
 
-def _call(function: str, expression: str, *more: Any) -> Any:
+def _call(function: str, expression: str, *arguments: Any) -> Any:
     if len(expression) > MAX_LENGTH:
         raise ExpressionError(f"the expression has {len(expression)} characters, {MAX_LENGTH} are allowed")
     try:
         return sandbox.call(
-            f"shared.cel_library:{function}", expression, *more, limits=LIMITS, raises=(ExpressionError, NotYet)
+            f"shared.cel_library:{function}", expression, *arguments, limits=LIMITS, raises=(ExpressionError, NotYet)
         )
     except LimitExceeded as error:
         raise ExpressionError(f"{expression!r} {error}, and was ended") from error

@@ -19,7 +19,7 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import MANAGER, ApiError, Key, NotFound, Object, dig, key_of
 from shared.runtime import Answer, KubernetesEvent, logs, record_event
-from shared.runtime.http import page, read_body, response_content
+from shared.runtime.http import read_body, respond_to_get, response_content
 
 from . import protocol
 from .decide import RETRY, HookDecision, decide
@@ -56,7 +56,7 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
 
     def cluster_hooks(request: flask.Request) -> flask.Response:
         if request.method == "GET":
-            return page(request)
+            return respond_to_get(request)
         if request.method != "POST":
             return flask.Response("POST the request of a hook\n", 405, mimetype="text/plain")
         started = time.perf_counter()

@@ -144,6 +144,6 @@ def _check_contract(
 
 def _config_map(provider: Object, version: str, bundle: Bundle) -> Object:
     files = Files(bundle.metadata, bundle.components)
-    config_map = config_maps.as_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))
+    config_map = config_maps.to_config_map(provider, version, files, oci=dig(provider, "spec.fetchConfig.oci", ""))
     config_map["metadata"]["annotations"][SOURCE_ANNOTATION] = bundle.source
     return config_map

@@ -1,7 +1,7 @@
 """Converts pydantic's JSON schema to CustomResourceDefinitions.
 
-JSON schema and the structural schemas of Kubernetes differ in four ways, each handled by one line of `structural`:
-references are inlined, "X or null" becomes X, titles are dropped, and a constant becomes an enum with one value.
+The structural schemas of Kubernetes differ from JSON schema in four ways, for which `structural` has a line each: it
+inlines references, replaces "X or null" by X, drops titles, and replaces a constant by an enum with one value.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from shared.kube.resources import Object
 from .files import Document, yaml_text
 
 _DROPPED = {"title", "additionalProperties", "$defs"}
-_NO_CORE = "Without the CRDs of cluster.x-k8s.io: Cluster API installs its own. Local runs apply those here as well."
+_HEADER = "Leaves out the CRDs of cluster.x-k8s.io, which Cluster API installs. Local runs apply those of this folder."
 
 
 def files(customs: Sequence[CustomResource]) -> dict[str, str]:
-    """Returns content by file name: each CRD, and a kustomization of the CRDs for management clusters."""
+    """Returns the content of files by name: one for each CRD, and a kustomization of them."""
     documents: dict[str, Document] = {_file_name(custom): ("", definition(custom)) for custom in customs}
     kustomization: Object = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [_file_name(custom) for custom in customs if custom.resource.group != CLUSTER.group],
     }
-    documents["kustomization.yaml"] = (_NO_CORE, kustomization)
+    documents["kustomization.yaml"] = (_HEADER, kustomization)
     return {name: yaml_text([document]) for name, document in documents.items()}
 
 
@@ -70,11 +70,11 @@ def definition(custom: CustomResource) -> Object:
 
 
 def schema(root: type[Model]) -> Object:
-    """Returns the structural schema of an object with this model as its root."""
+    """Returns the structural schema of objects that the model `root` describes."""
     generated = root.model_json_schema(by_alias=True)
-    whole: Object = structural(generated, generated.get("$defs", {}))
-    known: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
-    return whole | {"properties": known | whole["properties"]}
+    root_schema: Object = structural(generated, generated.get("$defs", {}))
+    builtin: Object = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+    return root_schema | {"properties": builtin | root_schema["properties"]}
 
 
 def structural(node: Any, definitions: Mapping[str, Any]) -> Any:
@@ -99,7 +99,7 @@ def structural(node: Any, definitions: Mapping[str, Any]) -> Any:
 
 
 def _optional(node: Mapping[str, Any]) -> Object:
-    """Converts `X | None`: optional if the default is None, nullable if there is no default."""
+    """Converts `X | None` to the schema of X: without a default the field is nullable, with one it is optional."""
     (choice, *others) = [option for option in node["anyOf"] if option.get("type") != "null"]
     if others:
         raise ValueError(f"a structural schema has no unions: {node}")

@@ -1,6 +1,6 @@
-"""What reconciles one management cluster from this machine: object store, functions and forwarder.
+"""Runs what reconciles a management cluster as processes of this machine: object store, functions and forwarder.
 
-All parts end with the process that started them, even if that is killed: each watches its parent, or the kernel does.
+The processes end with the one that started them, even if that is killed: each watches its parent, or the kernel does.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Services:
 
     Args:
         log: The log file of the functions.
-        profiles: Which functions get events (`shared.profiles`).
-        without: Functions that get none.
+        profiles: The profiles of the functions that receive events (`shared.profiles`).
+        without: The names of functions that receive no events.
     """
 
     def __init__(self, log: Path, profiles: Collection[str] = ("all",), without: Collection[str] = ()) -> None:
         self._log = log
         self._profiles = tuple(profiles)
         self.declared = catalog.triggers(without, profiles)
-        """The declarations of the functions that get events, by name."""
+        """The triggers of the functions that receive events, by name of the function."""
         self._store: object_store.ObjectStoreServer | None = None
         self._listener: socket.socket | None = None
         self._delivery: HttpDelivery | None = None
@@ -50,23 +50,26 @@ class Services:
         }
 
     def start_functions(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """Starts the functions, without waiting for them. Returns `settings` with those of this run."""
+        """Starts the functions, without waiting for them.
+
+        Returns the environment variables of the functions: `settings`, the address of the ingress, and the profiles.
+        """
         # The ingress listens before the functions start: its address is in their environment.
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        own = {"K_SINK": self.ingress, "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles)}
-        self.functions = FunctionsServer({**os.environ, **settings, **own}, self._log)
+        added = {"K_SINK": self.ingress, "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles)}
+        self.functions = FunctionsServer({**os.environ, **settings, **added}, self._log)
         self.functions.start()
-        return {**settings, **own}
+        return {**settings, **added}
 
     @property
     def ingress(self) -> str:
-        """The URL that accepts CloudEvents, and sends each to the functions that the event starts."""
+        """The URL that accepts CloudEvents, and delivers each to the functions whose triggers match."""
         if self._listener is None:
             raise RuntimeError("the functions were not started")
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def start_forwarder(self, client: Client, namespace: str = "") -> None:
-        """Starts to watch the cluster of `client` (only `namespace`, if given), and to send events to the functions."""
+        """Starts to watch the cluster of `client`, or only `namespace`, and to deliver events to the functions."""
         if self.functions is None:
             raise RuntimeError("the functions were not started")
         self._delivery = HttpDelivery(self.functions.url)
@@ -74,7 +77,7 @@ class Services:
         self.forwarder.start()
 
     def wait_for_object_store(self) -> None:
-        """Returns once the object store that was started answers. Raises `TimeoutError`."""
+        """Waits until the object store answers, if one was started. Raises `TimeoutError`."""
         if self._store is not None:
             object_store.wait_ready(self._store.url)
 

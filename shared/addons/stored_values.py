@@ -1,7 +1,7 @@
-"""Stores generated values (passwords, certificates) in a Secret, so that later renderings use those of the first one.
+"""Stores the values that charts generate (passwords, certificates), so that later renderings reuse them.
 
-The Secret is in the ClusterAddon's namespace. It is written before anything is applied, so that a retry does not
-generate other values.
+They are in a Secret in the ClusterAddon's namespace. It is written before anything is applied, so that a retry uses the
+same values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .secret_record import delete_owned_secret, pack, unpack
 
 _DATA = "values"
 _MAX_BYTES = 900_000
-"""The limit of the record, compressed; a Secret has at most one MiB."""
+"""The limit of the compressed record, in bytes; a Secret has at most one MiB."""
 
 
 @dataclass(frozen=True)
 class StoredValues:
-    """The stored values; `version` is the Secret's resourceVersion, `problem` says why the values cannot be used."""
+    """The stored values. `version` is the resourceVersion of the Secret; `problem` is why it cannot be used, if so."""
 
     record: FirstValues = field(default_factory=FirstValues)
     version: str = ""
@@ -40,7 +40,7 @@ def read_values(clients: Clients, addon: Object) -> StoredValues:
         return StoredValues()
     if not owned_by(secret, addon):
         return StoredValues(
-            problem=f"Secret {key} for the values that the release generates is not owned by "
+            problem=f"Secret {key} is needed for the values that the release generates, but is not owned by "
             f"ClusterAddon {key_of(addon).name}: delete or rename that Secret"
         )
     try:
@@ -57,7 +57,7 @@ def read_values(clients: Clients, addon: Object) -> StoredValues:
 class SaveValues:
     """An effect that stores new values.
 
-    Raises `Conflict` if another process has stored values since they were read; the retry uses those.
+    `execute` raises `Conflict` if another process has stored values in the meantime; the retry uses those.
     """
 
     addon: Mapping[str, Any]
@@ -90,16 +90,16 @@ class SaveValues:
 
 
 def save_effects(addon: Mapping[str, Any], stored: StoredValues, rendered: RenderedAddons) -> tuple[SaveValues, ...]:
-    """Returns the effect that stores the values, if any are generated."""
+    """Returns the effect that stores the values; none if the release generates no values."""
     return (SaveValues(addon, stored, rendered.record, rendered.fields),) if rendered.record.values else ()
 
 
 def describe_fields(fields: Sequence[GeneratedField]) -> str:
     """Returns a sentence about the generated fields, without values; names the first five."""
-    shown = "; ".join(str(each) for each in fields[:5])
+    listed = "; ".join(map(str, fields[:5]))
     more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
     return (
-        f"{count_fields(fields)} each time that the release is rendered ({shown}{more}); the first "
+        f"{count_fields(fields)} each time that the release is rendered ({listed}{more}); the first "
         "values stay until the release changes"
     )
 
@@ -111,7 +111,7 @@ def count_fields(fields: Sequence[GeneratedField]) -> str:
 
 @dataclass(frozen=True)
 class DeleteValues:
-    """An effect that deletes the Secret of an addon that is being deleted: a local run has no garbage collector."""
+    """An effect that deletes the Secret with its ClusterAddon; a local run has no garbage collector that does so."""
 
     addon: Mapping[str, Any]
 

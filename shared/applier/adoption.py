@@ -1,9 +1,9 @@
 """Adopts objects from the program that installed them before.
 
-Server-side apply removes a field only when its last manager gives it up. A former installer still holds every field
-that it ever wrote, so its entries in `metadata.managedFields` are merged into ours; the next apply then removes the
-fields that are not applied any more. A former installer is recognised by the label that it put on all its objects,
-whatever its manager name was.
+Server-side apply removes a field only when no manager owns it any more. The former installer owns all fields that it
+wrote. So its entries in `metadata.managedFields` are merged into ours; the next apply then removes the fields that are
+not desired. An entry is a former installer's if it owns the label that marks all objects of the installation: the name
+of the manager differs between installers.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ _ATTEMPTS = 4
 
 
 def adopted_fields(obj: Mapping[str, Any], label: str) -> list[Object] | None:
-    """Returns the object's `managedFields` with the installers' entries merged into ours; None without installers.
+    """Returns the `managedFields` with the entries of former installers merged into ours; None if there are none.
 
-    Entries in another apiVersion stay as they are, since field names may differ between versions.
+    Entries for another apiVersion stay as they are, since field names may differ between versions.
 
     Args:
-        obj: The live object, applied by us at least once.
-        label: The name of the label that marks an installer's objects.
+        obj: The live object; None is returned if we have not applied it yet.
+        label: The name of the label that marks the objects of the installation.
     """
     entries: list[Object] = dig(obj, "metadata.managedFields", [])
     ours = next((entry for entry in entries if is_applied_by_us(entry)), None)
     if ours is None:
         return None
-    others = [entry for entry in entries if _installs(entry, label) and entry["apiVersion"] == ours["apiVersion"]]
+    others = [
+        entry for entry in entries if _is_of_installer(entry, label) and entry["apiVersion"] == ours["apiVersion"]
+    ]
     if not others:
         return None
     fields = ours.get("fieldsV1", {})
@@ -39,7 +41,7 @@ def adopted_fields(obj: Mapping[str, Any], label: str) -> list[Object] | None:
 
 
 def adopt(client: Client, resource: Resource, live: Object, label: str) -> bool:
-    """Adopts the fields of former installers; returns whether there were any, so that a further apply is needed.
+    """Adopts the fields of former installers. Returns whether there were any: then the object must be applied again.
 
     Raises:
         ApiError: The API server failed or rejected the patch; a conflict only after several attempts.
@@ -53,21 +55,22 @@ def adopt(client: Client, resource: Resource, live: Object, label: str) -> bool:
             client.patch(resource, key_of(live), {"metadata": metadata}, manager=MANAGER)
             return True
         except Conflict as error:  # another client has written the object
-            refusal = error
+            conflict = error
             live = client.get(resource, key_of(live))
-    raise refusal
+    raise conflict
 
 
 def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
-    """Returns whether an entry of `managedFields` holds what we applied."""
+    """Returns whether an entry of `managedFields` is that of our server-side apply."""
     return entry.get("manager") == MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
 
 
-def _installs(entry: Mapping[str, Any], label: str) -> bool:
-    """Returns whether the entry of `managedFields` is that of a former installer: it sets the label."""
-    holds = dig(entry, ("fieldsV1", "f:metadata", "f:labels", f"f:{label}")) is not None
-    return holds and entry.get("manager") != MANAGER and not entry.get("subresource")
+def _is_of_installer(entry: Mapping[str, Any], label: str) -> bool:
+    """Returns whether an entry of `managedFields` is a former installer's: another manager that owns the label."""
+    owns_label = dig(entry, ("fieldsV1", "f:metadata", "f:labels", f"f:{label}")) is not None
+    return owns_label and entry.get("manager") != MANAGER and not entry.get("subresource")
 
 
-def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> Object:
-    return {**one, **{name: _union(one.get(name, {}), below) for name, below in other.items()}}
+def _union(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Object:
+    """Returns the union of two field sets in the form of `fieldsV1`: nested mappings."""
+    return {**fields, **{name: _union(fields.get(name, {}), nested) for name, nested in others.items()}}

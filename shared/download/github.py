@@ -1,4 +1,4 @@
-"""Releases of a GitHub repository: a tag, with the files as assets."""
+"""Downloads releases of a GitHub repository: each has a tag, and its files are assets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .ingest import File
 if TYPE_CHECKING:
     from .web import HttpResponse, HttpSession
 
-_PAGES = 100
-_PAGE = 100  # releases
+_MAX_PAGES = 100
+_PAGE_SIZE = 100  # releases
 _JSON = "application/vnd.github+json"
 _NEXT = re.compile(r'rel="?next"?')
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -24,7 +24,7 @@ _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class GitHubReleases:
-    """The published releases of one repository, as a source. `api` is the root of the API, without a trailing slash."""
+    """A source: the published releases of one repository. `api` is the URL of the API, without a trailing slash."""
 
     api: str
     organization: str
@@ -32,7 +32,7 @@ class GitHubReleases:
     access: Access = field(default_factory=Access)
 
     def fetch(self, tag: str) -> Iterator[File]:
-        """See `Source.fetch`. Downloads assets by the API, which redirects to the storage of the asset."""
+        """See `Source.fetch`. Downloads the assets with the API, which redirects to their storage."""
         with self._session() as session:
             reply = self._get(session, f"releases/tags/{quote(tag, safe='')}")
             if reply.status == 404:
@@ -45,11 +45,11 @@ class GitHubReleases:
                 yield self._file(session, asset)
 
     def list(self) -> Sequence[str]:
-        """See `Source.list`. Returns tags, since the name of a release is free text; drafts are left out."""
+        """See `Source.list`. Returns tags, since names of releases are free text; drafts are left out."""
         tags: set[str] = set()
         with self._session() as session:
-            for page in range(1, _PAGES + 1):
-                reply = self._get(session, f"releases?per_page={_PAGE}&page={page}")
+            for page in range(1, _MAX_PAGES + 1):
+                reply = self._get(session, f"releases?per_page={_PAGE_SIZE}&page={page}")
                 more = _NEXT.search(reply.headers.get("Link", ""))
                 releases = self._json(reply)
                 if not isinstance(releases, list):
@@ -94,7 +94,7 @@ class GitHubReleases:
     def _error(self, reply: HttpResponse) -> SourceError:
         if reply.status == 404:
             reply.close()
-            hint = "" if self.access.token else "; a private one needs a token"
+            hint = "" if self.access.token else "; a private repository needs a token"
             return SourceError(f"{self._name()} does not exist or may not be read{hint}", transient=False)
         return reply.error("the token is not accepted" if self.access.token else "a token is needed")
 

@@ -1,4 +1,4 @@
-"""Plain texts for failed requests: conditions show them, so they avoid the wording of the client library."""
+"""Describes failed requests in plain words, for conditions: the texts of the client library are not for users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 def cause(error: BaseException) -> str:
     """Returns the cause of a failed request as a short clause, such as `connection refused` or `no answer in time`.
 
-    An error of an unknown type is described by the name of its class.
+    For an error of an unknown type this is the name of its class.
     """
     chain = list(_chain(error))
     for inner in chain:
@@ -22,9 +22,9 @@ def cause(error: BaseException) -> str:
         if isinstance(inner, socket.gaierror):
             return "name cannot be resolved"
         if isinstance(inner, http.client.IncompleteRead):
-            return "the answer broke off"
+            return "the response is incomplete"
         if isinstance(inner, (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)):
-            return "connection closed before the answer"
+            return "connection closed before the response"
         if isinstance(inner, TimeoutError):
             return "no answer in time"
         if isinstance(inner, OSError) and inner.strerror:
@@ -46,7 +46,10 @@ _URLLIB3 = {
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yields the error and its causes, the innermost last; urllib3 stores causes in arguments and `reason`, too."""
+    """Yields the error and its causes, from the outermost to the innermost.
+
+    urllib3 also stores causes in the arguments and in `reason` of its errors.
+    """
     seen: set[int] = set()
     inner: BaseException | None = error
     while inner is not None and id(inner) not in seen:

@@ -1,8 +1,10 @@
 """The HTTP targets of functions, which functions-framework serves.
 
-Their signature is `http`: a target of signature `cloudevent` always answers with a body, which a Knative broker counts
-as a failed delivery. GET answers 200, for readiness probes. At `/metrics` it answers with the metrics; at
-`/healthz`, for liveness probes, with 503 if a delivery does not end.
+The targets have the signature `http`. A target with the signature `cloudevent` answers every event with a body, which a
+Knative broker takes for a failed delivery.
+
+POST delivers an event. GET returns the metrics at `/metrics`. At `/healthz`, for liveness probes, it returns 503 if a
+delivery is stuck. At all other paths it returns 200, for readiness probes.
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ log = logging.getLogger("capi-functions")
 Handler = Callable[[Clients, Event], Answer]
 
 MAX_BYTES = 8 << 20
-"""Bytes of a request: an object in Kubernetes has at most 3 MiB."""
+"""The limit of a request body, in bytes. Objects in Kubernetes have at most 3 MiB."""
 _TOO_LARGE = f"the body is larger than {MAX_BYTES >> 20} MiB\n"
 
 _STUCK_AFTER = 1200.0
-"""Seconds after which a delivery counts as stuck: all that it does has earlier deadlines."""
+"""The seconds after which a delivery counts as stuck. All requests of a delivery have deadlines that end earlier."""
 
-_running: dict[int, float] = {}
-"""The time at which each delivery in progress began, by thread."""
+_in_flight_since: dict[int, float] = {}
+"""The start of each delivery that is in progress, by thread, in seconds of the monotonic clock."""
 
 
 def target(name: str, handle: Handler, clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
@@ -43,8 +45,8 @@ def target(name: str, handle: Handler, clients: Clients | None = None) -> Callab
 
     Args:
         name: The name of the target.
-        handle: Answers events.
-        clients: By default those of the environment of the process.
+        handle: Reconciles the object of an event.
+        clients: By default the clients are configured by the environment of the process.
     """
     logs.set_up()
     clients = clients or Clients()
@@ -57,14 +59,14 @@ def target(name: str, handle: Handler, clients: Clients | None = None) -> Callab
 
 
 def dispatch(handlers: Mapping[str, Handler]) -> Callable[[flask.Request], flask.Response]:
-    """Returns one functions-framework target for functions by name: the first segment of the path is the name."""
+    """Returns a functions-framework target for several functions; the first segment of the path names the function."""
     logs.set_up()
     clients = Clients()
 
     def serve(request: flask.Request) -> flask.Response:
         name = request.path.strip("/").partition("/")[0]
         if request.method == "GET" and name in ("", "healthz", "readyz", "metrics"):
-            return page(request)
+            return respond_to_get(request)
         if name not in handlers:
             known = ", ".join(sorted(handlers))
             return flask.Response(
@@ -77,13 +79,13 @@ def dispatch(handlers: Mapping[str, Handler]) -> Callable[[flask.Request], flask
 
 def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request) -> flask.Response:
     if request.method == "GET":
-        return page(request)
+        return respond_to_get(request)
     if request.method != "POST":
         return flask.Response("only GET and POST are supported: POST a CloudEvent\n", 405, mimetype="text/plain")
     started = time.perf_counter()
     event: Event | None = None
     try:
-        with _in_progress():
+        with _track_delivery():
             body = read_body(request)
             if len(body) > MAX_BYTES:
                 return flask.Response(response_content(_TOO_LARGE, body), 413, mimetype="text/plain")
@@ -102,10 +104,10 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
     return _response(answer)
 
 
-def page(request: flask.Request) -> flask.Response:
-    """Returns the response to a GET: the metrics, or the health of the process."""
+def respond_to_get(request: flask.Request) -> flask.Response:
+    """Returns the metrics, or whether the process is healthy."""
     name = request.path.rpartition("/")[2]
-    if name == "healthz" and (seconds := _longest()) > _STUCK_AFTER:
+    if name == "healthz" and (seconds := _longest_delivery()) > _STUCK_AFTER:
         return flask.Response(f"a delivery has been in progress for {seconds:.0f} s\n", 503, mimetype="text/plain")
     if name == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
@@ -122,7 +124,7 @@ def _response(answer: Answer) -> flask.Response:
         reply_headers, body = answer.reply.to_http()
         headers |= reply_headers
     elif answer.status >= 400:
-        # No body with 2xx: a broker counts any body but a CloudEvent as a failed delivery.
+        # Only errors have a text: a broker takes a 2xx with a body that is no CloudEvent for a failed delivery.
         headers["content-type"] = "text/plain; charset=utf-8"
         body = (answer.message + "\n").encode()
     response = flask.Response(body, answer.status, headers)
@@ -132,7 +134,7 @@ def _response(answer: Answer) -> flask.Response:
 
 
 def read_body(request: flask.Request, limit: int = MAX_BYTES) -> bytes:
-    """Returns the body of a request, at most `limit` + 1 bytes; closes the connection for reading if there is more."""
+    """Returns the body of a request, cut after `limit` + 1 bytes. The rest of a longer body is not received."""
     body: bytes = request.stream.read(limit + 1)
     connection = request.environ.get("gunicorn.socket")
     if len(body) > limit and isinstance(connection, socket.socket):
@@ -142,23 +144,23 @@ def read_body(request: flask.Request, limit: int = MAX_BYTES) -> bytes:
 
 
 def response_content(content: str, body: bytes, limit: int = MAX_BYTES) -> str | Iterator[str]:
-    """Returns the content of a response, as a stream if the request has a body that is longer than `limit`.
+    """Returns the content of a response: as a stream if `body`, the request's, is longer than `limit`.
 
-    functions-framework reads the rest of a request, however long, before each response that is not a stream.
+    Before any other response functions-framework reads the whole rest of the request.
     """
     return iter([content]) if len(body) > limit else content
 
 
 @contextmanager
-def _in_progress() -> Iterator[None]:
+def _track_delivery() -> Iterator[None]:
     thread = threading.get_ident()
-    _running[thread] = time.monotonic()
+    _in_flight_since[thread] = time.monotonic()
     try:
         yield
     finally:
-        del _running[thread]
+        del _in_flight_since[thread]
 
 
-def _longest() -> float:
-    """Returns the seconds since the oldest delivery in progress began."""
-    return time.monotonic() - min(_running.copy().values(), default=math.inf)
+def _longest_delivery() -> float:
+    """Returns the seconds since the start of the oldest delivery in progress; negative infinity if there is none."""
+    return time.monotonic() - min(_in_flight_since.copy().values(), default=math.inf)

@@ -14,37 +14,38 @@ from .limits import CRASHED, MIB, LimitExceeded, Limits, explain
 from .slots import slot
 
 MAX_OUTPUT = 32 * MIB
-"""Bytes of each file that the program may write, standard error included."""
+"""The size in bytes to which the program may write a file; standard error is one, too."""
 
 MAX_STDERR = 64 * 1024
-"""Bytes of the beginning and of the end of standard error that are read."""
+"""The bytes that are read of the beginning, and of the end, of standard error."""
 
 
 def run(
     command: Sequence[str], *, input: str, cwd: Path, env: Mapping[str, str], limits: Limits
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the program and returns its exit status and its standard error, of a long one the beginning and the end.
+    """Runs the program, and returns exit status and standard error; the middle of a long standard error is left out.
 
     Raises `LimitExceeded`, `Busy` if no slot becomes free, or `OSError` if the program does not start.
 
-    The program must read its standard input before it starts to work: the limits are set before input is written.
+    The limits are set once the program runs, before its input is written. So the program must read its standard input
+    first.
     """
-    with slot(), tempfile.TemporaryFile(dir=cwd) as errors:
-        code = _run(command, input, cwd, env, limits, errors)
-        stderr = _read(errors)
+    with slot(), tempfile.TemporaryFile(dir=cwd) as stderr_file:
+        code = _run(command, input, cwd, env, limits, stderr_file)
+        stderr = _read_ends(stderr_file)
     if code < 0 or CRASHED.search(stderr[:4096]):
         raise LimitExceeded(explain(code, limits, stderr[:4096]))
     return subprocess.CompletedProcess(command, code, "", stderr)
 
 
 def _run(
-    command: Sequence[str], input: str, cwd: Path, env: Mapping[str, str], limits: Limits, errors: IO[bytes]
+    command: Sequence[str], input: str, cwd: Path, env: Mapping[str, str], limits: Limits, stderr: IO[bytes]
 ) -> int:
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        stderr=errors,
+        stderr=stderr,
         cwd=cwd,
         env=dict(env),
         start_new_session=True,
@@ -62,19 +63,19 @@ def _run(
     return process.returncode
 
 
-def _read(errors: IO[bytes]) -> str:
-    size = errors.seek(0, os.SEEK_END)
-    errors.seek(0)
+def _read_ends(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
     if size <= 2 * MAX_STDERR:
-        return errors.read().decode(errors="replace")
-    begin = errors.read(MAX_STDERR)
-    errors.seek(-MAX_STDERR, os.SEEK_END)
-    return f"{begin.decode(errors='replace')} … {errors.read().decode(errors='replace')}"
+        return file.read().decode(errors="replace")
+    begin = file.read(MAX_STDERR)
+    file.seek(-MAX_STDERR, os.SEEK_END)
+    return f"{begin.decode(errors='replace')} … {file.read().decode(errors='replace')}"
 
 
 def _limit(pid: int, limits: Limits) -> None:
-    """Sets the limits of a running process, where the system allows that."""
-    if not hasattr(resource, "prlimit"):  # only Linux can limit a running process
+    """Sets the limits of a running process; only Linux supports this."""
+    if not hasattr(resource, "prlimit"):
         return
     for which, value in (
         (resource.RLIMIT_CPU, limits.cpu),

@@ -11,7 +11,7 @@ from ..kube.errors import Unavailable
 
 MAX_CONCURRENT = 2
 PATIENCE = 30.0
-"""Seconds that a call waits for a slot."""
+"""The longest time, in seconds, that a call waits for a slot."""
 
 
 class Busy(Unavailable):

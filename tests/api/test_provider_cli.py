@@ -178,7 +178,7 @@ def brought(providers: Providers, version: str) -> Object:
     release = reduced(version) / DOWNLOADS / version
     files = Files((release / "metadata.yaml").read_text(), (release / "core-components.yaml").read_text())
     provider: Object = {"kind": "CoreProvider", "metadata": {"name": "cluster-api", "namespace": "capi-system"}}
-    made = config_maps.as_config_map(provider, version, files, owned=False)
+    made = config_maps.to_config_map(provider, version, files, owned=False)
     providers.namespace("capi-system")
     return providers.client.apply(CONFIG_MAP, made, manager="user")
 

@@ -10,7 +10,7 @@ import pytest
 from shared.api.provider import INFRASTRUCTURE
 from shared.components.errors import ComponentsError
 from shared.components.repositories import Files
-from shared.components.repositories.config_maps import ConfigMapRepository, as_config_map, packed, read, unpacked
+from shared.components.repositories.config_maps import ConfigMapRepository, compress, decompress, read, to_config_map
 from shared.kube import Object
 from tests.support.provider_objects import provider
 
@@ -67,23 +67,23 @@ def test_identity_of_config_maps_changes_with_their_content() -> None:
 
 
 def test_cz_compressed_components_are_unpacked_within_a_limit() -> None:
-    assert unpacked(packed("text"), "x") == b"text"
-    assert unpacked(packed(""), "x") == b""
+    assert decompress(compress("text"), "x") == b"text"
+    assert decompress(compress(""), "x") == b""
     with pytest.raises(ComponentsError, match="cannot open gzip reader"):
-        unpacked(base64.b64encode(b"no gzip").decode(), "x")
+        decompress(base64.b64encode(b"no gzip").decode(), "x")
     bomb = base64.b64encode(gzip.compress(b"\0" * 50_000_000)).decode()
     with pytest.raises(ComponentsError, match="larger than"):
-        unpacked(bomb, "x")
+        decompress(bomb, "x")
     cut = base64.b64encode(gzip.compress(b"some text" * 100)[:-12]).decode()
     with pytest.raises(ComponentsError, match="too early"):
-        unpacked(cut, "x")
+        decompress(cut, "x")
 
 
 @pytest.mark.parametrize(("size", "compressed"), [(10, False), (2**20 + 1, True)])
 def test_downloaded_version_becomes_a_config_map_of_cluster_api_operator(size: int, compressed: bool) -> None:
     owner = provider(INFRASTRUCTURE, "docker", "ns")
     files = Files("m", "c" * size)
-    made = as_config_map(owner, "v1.12.0", files, oci="registry/x:v1")
+    made = to_config_map(owner, "v1.12.0", files, oci="registry/x:v1")
     assert made["metadata"]["name"] == "infrastructure-docker-v1.12.0"
     assert made["metadata"]["labels"] == {
         "provider.cluster.x-k8s.io/type": "infrastructure",

@@ -131,7 +131,7 @@ def test_absent_release_is_not_found(source: GitHubReleases) -> None:
 
 
 def test_absent_repository_is_a_permanent_error(site: HttpServer) -> None:
-    with pytest.raises(SourceError, match="a private one needs a token"):
+    with pytest.raises(SourceError, match="a private repository needs a token"):
         _source(site, "").list()
 
 

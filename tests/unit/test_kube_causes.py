@@ -72,7 +72,7 @@ def message(host: str, read: float = LONG) -> str:
     ("answer", "scheme", "words"),
     [
         (hang_up, "http", "connection closed before the answer"),
-        (break_off, "http", "the answer broke off"),
+        (break_off, "http", "the response is incomplete"),
         (say_nothing, "http", "no answer in time"),
         (speak_no_tls, "https", "TLS failed: "),
     ],

@@ -15,8 +15,8 @@ from shared.kube import ApiError, Object, dig
 from ..output import Timeline, failing_condition, out, tree, wait_for
 from . import FOLDER, STACK
 from .checks import Objects, compare, verify
+from .condition_watcher import ConditionWatcher
 from .demo_objects import CA_KEY, CLUSTER_KEY, KUBECONFIG_KEY, DemoError, DemoObjects
-from .reasons import Reasons
 
 
 class Demo:
@@ -97,17 +97,17 @@ class Demo:
         functions = self._local_run.services.functions
         if functions is None:
             raise DemoError("the functions do not run")
-        watch = Reasons(self._objects.client)
-        began = threading.Event()
+        watcher = ConditionWatcher(self._objects.client)
+        started = threading.Event()
 
-        def cut() -> None:
+        def kill() -> None:
             functions.kill()
-            began.set()
+            started.set()
 
-        watch.when_applying(cut)
-        with watch:
+        watcher.on_applying(kill)
+        with watcher:
             self._objects.set_class(release)
-            if not began.wait(30):
+            if not started.wait(30):
                 raise DemoError("the upgrade did not start")
             self._local_run.services.wipe_object_store()
             addon = self._objects.addon() or {}
@@ -116,7 +116,7 @@ class Demo:
             self._timeline.say(f"functions killed, object store empty; {pending} objects without a result")
             functions.start()
             self._await_addon(release)
-        return watch.seen, cut_off
+        return watcher.seen, cut_off
 
     def _delete(self) -> None:
         self._timeline.begin("delete the Cluster")

@@ -47,7 +47,7 @@ class ExportedVersion:
 
     def config_map(self) -> Object:
         """Returns the ConfigMap for this version."""
-        return config_maps.as_config_map(self.provider, self.version, self.files, owned=False)
+        return config_maps.to_config_map(self.provider, self.version, self.files, owned=False)
 
     def layers(self) -> tuple[Layer, Layer]:
         """Returns the layers of an OCI artifact for this version."""

@@ -1,4 +1,4 @@
-"""URLs of `spec.fetchConfig` and of the catalog: checks that all of them have to pass."""
+"""Parses and checks the URLs of `spec.fetchConfig` and of the catalog."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ def split(url: str, *schemes: str) -> SplitResult:
     """Returns the parts of a URL.
 
     Raises:
-        ComponentsError: The text is not a URL, or the URL has another scheme, no host, or credentials in it.
+        ComponentsError: The text is not a URL, or the URL has a scheme not in `schemes`, no host, or credentials in it.
     """
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        _ = parts.port  # raises ValueError if the port is invalid
     except ValueError:
         raise ComponentsError("spec.fetchConfig.url is not a URL") from None
     if parts.scheme not in schemes:
         local = "; only `provider export` reads folders" if parts.scheme == "file" else ""
         raise ComponentsError(f"URL {redact_url(url)[:200]}: only {' and '.join(schemes)} are supported{local}")
     if "@" in parts.netloc:
-        raise ComponentsError(f"URL {redact_url(url)} has credentials in it; they belong in the Secret of configSecret")
+        raise ComponentsError(
+            f"URL {redact_url(url)} contains credentials; put them into the Secret of spec.configSecret"
+        )
     if parts.scheme != "file":
         if not parts.hostname:
-            raise ComponentsError(f"URL {redact_url(url)} names no host")
+            raise ComponentsError(f"URL {redact_url(url)} has no host")
         try:
             origin(url)
         except ValueError:
@@ -45,10 +47,10 @@ def split(url: str, *schemes: str) -> SplitResult:
     return parts
 
 
-def version_in(url: str, version: str) -> str:
-    """Returns the version that a URL names. Raises `ComponentsError` if it is not a semantic version."""
+def validate_version(url: str, version: str) -> str:
+    """Returns `version`, which is a part of the URL. Raises `ComponentsError` if it is not a semantic version."""
     if versions.try_parse(version) is None:
         raise ComponentsError(
-            f"URL {redact_url(url)} names {version!r}, which is not a version such as v1.2.3: set spec.version"
+            f"URL {redact_url(url)} has {version!r} in place of a version such as v1.2.3: set spec.version"
         )
     return version

@@ -1,7 +1,8 @@
-"""Components in ConfigMaps, one for each version: for sites without internet access (Cluster API Operator, air-gapped).
+"""A repository in ConfigMaps, one for each version: for sites without internet access, as in Cluster API Operator.
 
-The version is in label `provider.cluster.x-k8s.io/version`, else in the name. The keys are `metadata` and `components`;
-with annotation `provider.cluster.x-k8s.io/compressed: "true"` the latter is in `binaryData`, and gzipped.
+The label `provider.cluster.x-k8s.io/version` has the version; without it, the name of the ConfigMap is the version. The
+keys are `metadata` and `components`. With the annotation `provider.cluster.x-k8s.io/compressed: "true"` the components
+are compressed (gzip), in `binaryData`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from .port import MAX_COMPONENTS, MAX_METADATA, Files, RepositoryConfig, Reposit
 VERSION = f"{provider_api.FINALIZER}/version"
 COMPRESSED = f"{provider_api.FINALIZER}/compressed"
 _LARGE = 2**20
-"""Beyond this size of both files, in bytes, the components are compressed."""
+"""If both files together are larger than this, in bytes, the components are compressed."""
 
 
 @dataclass(frozen=True)
 class ConfigMapRepository:
-    """The versions in the ConfigMaps `found`, which were read before. `selector` is for messages."""
+    """The versions in `config_maps`, which the caller has listed with the label selector `selector`."""
 
-    found: Sequence[Mapping[str, Any]]
+    config_maps: Sequence[Mapping[str, Any]]
     selector: str
 
     @property
@@ -42,8 +43,8 @@ class ConfigMapRepository:
 
     @property
     def identity(self) -> str:
-        """A hash of the content, so that changed ConfigMaps count as another source."""
-        parts = [[key_of(each), each.get("data"), each.get("binaryData")] for each in self.found]
+        """A hash of the content, so that changed ConfigMaps count as another repository."""
+        parts = [[key_of(each), each.get("data"), each.get("binaryData")] for each in self.config_maps]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -57,24 +58,31 @@ class ConfigMapRepository:
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
-        there, wanted = self._versions(), versions.parse(version)
-        found = [each for each, its in zip(self.found, there, strict=True) if versions.parse(its) == wanted]
-        if not found:
-            known = ", ".join(there)
-            raise IncompatibleVersion(f"no ConfigMap with {self.selector} is of version {version}, there are {known}")
-        if len(found) > 1:
-            names = " and ".join(str(key_of(each)) for each in found)
-            raise ComponentsError(f"ConfigMaps {names} with {self.selector} are both of version {version}: delete one")
-        return read(found[0])
+        available, requested = self._versions(), versions.parse(version)
+        matching = [
+            config_map
+            for config_map, its_version in zip(self.config_maps, available, strict=True)
+            if versions.parse(its_version) == requested
+        ]
+        if not matching:
+            raise IncompatibleVersion(
+                f"no ConfigMap with {self.selector} has version {version}; available: {', '.join(available)}"
+            )
+        if len(matching) > 1:
+            names = " and ".join(str(key_of(config_map)) for config_map in matching)
+            raise ComponentsError(
+                f"ConfigMaps {names} with {self.selector} all have version {version}: keep one of them"
+            )
+        return read(matching[0])
 
     def _versions(self) -> list[str]:
-        if not self.found:
+        if not self.config_maps:
             raise ComponentsError(f"no ConfigMaps found with selector {self.selector}")
-        return [version_of(config_map) for config_map in self.found]
+        return [version_of(config_map) for config_map in self.config_maps]
 
 
 def version_of(config_map: Mapping[str, Any]) -> str:
-    """Returns the version of a ConfigMap, as written. Raises `ComponentsError`."""
+    """Returns the version of a ConfigMap, as written there. Raises `ComponentsError` if it is invalid."""
     key = key_of(config_map)
     label = dig(config_map, ("metadata", "labels", VERSION))
     try:
@@ -86,16 +94,16 @@ def version_of(config_map: Mapping[str, Any]) -> str:
 
 
 def read(config_map: Mapping[str, Any]) -> Files:
-    """Returns the files in a ConfigMap. Raises `ComponentsError`."""
+    """Returns the files in a ConfigMap. Raises `ComponentsError` if one is missing or unreadable."""
     key = key_of(config_map)
     metadata = dig(config_map, "data.metadata")
     if not isinstance(metadata, str) or not metadata:
         raise ComponentsError(f"ConfigMap {key} has no metadata")
     if dig(config_map, ("metadata", "annotations", COMPRESSED)) == "true":
-        packed = dig(config_map, "binaryData.components")
-        if not packed:
+        compressed = dig(config_map, "binaryData.components")
+        if not compressed:
             raise ComponentsError(f"ConfigMap {key} Data has no components (in binaryData, since it is compressed)")
-        components = decode_file(unpacked(packed, f"ConfigMap {key}"), f"ConfigMap {key}")
+        components = decode_file(decompress(compressed, f"ConfigMap {key}"), f"ConfigMap {key}")
     else:
         components = dig(config_map, "data.components")
         if not isinstance(components, str) or not components:
@@ -103,28 +111,28 @@ def read(config_map: Mapping[str, Any]) -> Files:
     return Files(decode_file(metadata.encode(), f"ConfigMap {key}: metadata", MAX_METADATA), components)
 
 
-def unpacked(packed: str, what: str) -> bytes:
-    """Decodes base64 and decompresses gzip. Raises `ComponentsError`, also if the content is too large."""
-    unpacker = zlib.decompressobj(wbits=31)
+def decompress(encoded: str, what: str) -> bytes:
+    """Decodes base64 and decompresses gzip. Raises `ComponentsError` if the content is invalid or too large."""
+    gzip = zlib.decompressobj(wbits=31)
     try:
-        data = unpacker.decompress(base64.b64decode(packed, validate=True), MAX_COMPONENTS + 1)
+        data = gzip.decompress(base64.b64decode(encoded, validate=True), MAX_COMPONENTS + 1)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise ComponentsError(f"{what}: cannot open gzip reader: {error}") from None
     if len(data) > MAX_COMPONENTS:
-        raise ComponentsError(f"{what}: its components are larger than {MAX_COMPONENTS} bytes")
-    if not unpacker.eof:
-        raise ComponentsError(f"{what}: its components end too early")
+        raise ComponentsError(f"{what}: the components are larger than {MAX_COMPONENTS} bytes")
+    if not gzip.eof:
+        raise ComponentsError(f"{what}: the components are truncated")
     return data
 
 
-def as_config_map(provider: Object, version: str, files: Files, *, oci: str = "", owned: bool = True) -> Object:
-    """Returns the ConfigMap of a downloaded version, in the form of Cluster API Operator, which `read` reads.
+def to_config_map(provider: Object, version: str, files: Files, *, oci: str = "", owned: bool = True) -> Object:
+    """Returns the ConfigMap for a downloaded version, as Cluster API Operator writes it and `read` reads it.
 
     Args:
-        provider: The provider of the version.
+        provider: The provider that the version is of.
         version: The version.
-        files: Its files.
-        oci: The URL of the OCI artifact that the files are from, if any.
+        files: The files of the version.
+        oci: The URL of the OCI artifact with these files; empty for other repositories.
         owned: Whether the provider owns the ConfigMap.
     """
     metadata: Object = {
@@ -142,14 +150,14 @@ def as_config_map(provider: Object, version: str, files: Files, *, oci: str = ""
     config_map["data"]["metadata"] = files.metadata
     if len(files.metadata.encode()) + len(files.components.encode()) > _LARGE:
         metadata["annotations"][COMPRESSED] = "true"
-        config_map["binaryData"] = {"components": packed(files.components)}
+        config_map["binaryData"] = {"components": compress(files.components)}
     else:
         config_map["data"]["components"] = files.components
     return config_map
 
 
-def packed(components: str) -> str:
-    """Compresses with gzip and encodes in base64; equal components give equal texts."""
+def compress(components: str) -> str:
+    """Compresses with gzip and encodes in base64, without a timestamp: equal components give equal texts."""
     import gzip
 
     return base64.b64encode(gzip.compress(components.encode(), 9, mtime=0)).decode()

@@ -13,7 +13,7 @@ from shared.download import SourceError
 
 from .. import versions
 from ..errors import ComponentsError
-from .addresses import split, version_in
+from .addresses import split, validate_version
 from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 LATEST = "latest"
@@ -44,7 +44,7 @@ class FolderRepository:
         """See `Repository.default_version`."""
         version = self._path.parent.name
         if version != LATEST:
-            return version_in(self.url, version)
+            return validate_version(self.url, version)
         folder = self._path.parent.parent
         try:
             there = [entry.name for entry in folder.iterdir() if versions.try_parse(entry.name)]
@@ -56,7 +56,7 @@ class FolderRepository:
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
-        folder = self._path.parent.parent / version_in(self.url, version)
+        folder = self._path.parent.parent / validate_version(self.url, version)
         return Files(
             decode_file(_read(folder / METADATA, MAX_METADATA), METADATA),
             decode_file(_read(folder / self._path.name, MAX_COMPONENTS), self._path.name),

@@ -10,7 +10,7 @@ from shared.download.web import HttpSession
 from shared.redaction import redact_url
 
 from ..errors import ComponentsError
-from .addresses import split, version_in
+from .addresses import split, validate_version
 from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 _HINT = "give a token that may read it as gitlab-access-token in the Secret of spec.configSecret"
@@ -47,7 +47,7 @@ class GitLabRepository:
 
     def default_version(self) -> str:
         """See `Repository.default_version`."""
-        return version_in(self.url, self._path[7])
+        return validate_version(self.url, self._path[7])
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""

@@ -15,7 +15,7 @@ from shared.download.ingest import IngestLimits, ingest
 from shared.download.registry import ImageManifest, Layer, NotInRegistry, Registry
 
 from ..errors import ComponentsError
-from .addresses import version_in
+from .addresses import validate_version
 from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 _REFERENCE = re.compile(
@@ -81,7 +81,7 @@ class OciRepository:
         tag = parse(self.url).tag
         if not tag:
             raise ComponentsError(f"OCI URL {self.url} names no tag: set spec.version")
-        return version_in(self.url, tag)
+        return validate_version(self.url, tag)
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""

@@ -23,7 +23,7 @@ from shared.settings import SETTINGS
 
 from .. import catalog, metadata, versions
 from ..errors import ComponentsError, IncompatibleVersion
-from .addresses import split, version_in
+from .addresses import split, validate_version
 from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
 LATEST = "latest"
@@ -65,7 +65,7 @@ class ReleaseRepository:
         """See `Repository.default_version`. `latest` is the newest release with the best contract."""
         version = self._path[3]
         if version != LATEST:
-            return version_in(self.url, version)
+            return validate_version(self.url, version)
         listed = self._listed()
         known: dict[str, metadata.ProviderMetadata | None] = {}
         with HttpSession(self.ca) as session:

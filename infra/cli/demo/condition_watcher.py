@@ -1,4 +1,4 @@
-"""Watches the conditions of the demo's addon."""
+"""Watches the conditions of the demo's ClusterAddon."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from shared.api.resources import CLUSTER_ADDON
 from shared.kube import ApiError, Client, dig
 
 
-class Reasons:
-    """Watches the addon in a thread, and collects the reasons of conditions with status False in `seen`."""
+class ConditionWatcher:
+    """Watches the ClusterAddon in a thread; a context manager.
+
+    `seen` collects reason and message of each condition that was False.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._end: Callable[[], None] = lambda: None
-        self._applying: Callable[[], None] | None = None
+        self._close: Callable[[], None] = lambda: None
+        self._on_applying: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.seen: set[str] = set()
 
-    def when_applying(self, action: Callable[[], None]) -> None:
-        """Sets an action to call once, when the addon begins to apply objects."""
-        self._applying = action
+    def on_applying(self, action: Callable[[], None]) -> None:
+        """Sets an action that is called once: when the first objects are being applied."""
+        self._on_applying = action
 
-    def __enter__(self) -> Reasons:
+    def __enter__(self) -> ConditionWatcher:
         page = next(self._client.pages(CLUSTER_ADDON, "default"))
         self._version = page["metadata"]["resourceVersion"]
         self._thread.start()
@@ -33,11 +36,11 @@ class Reasons:
 
     def __exit__(self, *_exception: object) -> None:
         with suppress(OSError):  # the watch may have ended already
-            self._end()
+            self._close()
         self._thread.join(5)
 
-    def _opened(self, end: Callable[[], None]) -> None:
-        self._end = end
+    def _opened(self, close: Callable[[], None]) -> None:
+        self._close = close
 
     def _run(self) -> None:
         with suppress(ApiError):  # the watch was closed
@@ -52,6 +55,6 @@ class Reasons:
                 if condition.get("status") == "False":
                     self.seen.add(f"{condition.get('reason')}: {condition.get('message')}")
             applying = get_condition(conditions, "HelmChartApplied") or {}
-            if self._applying and applying.get("reason") == "ObjectsApplyingOngoing":
-                action, self._applying = self._applying, None
+            if self._on_applying and applying.get("reason") == "ObjectsApplyingOngoing":
+                action, self._on_applying = self._on_applying, None
                 action()
