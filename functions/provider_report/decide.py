@@ -1,4 +1,4 @@
-"""Reports the first problem in the condition `ComponentsAvailable`; deleted workloads are installed again."""
+"""Sets the condition `ComponentsAvailable`, and starts the installation again if workloads were deleted."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from shared.runtime import Decision
 from .observe import Observed
 
 RETRY = 15.0
-"""Seconds until the provider is checked again, in case the event of a workload is lost."""
+"""Seconds until a provider with a problem is checked again, as events of its workloads may be lost."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    """Decides the condition: true, or the first problem. Starts the installation again if objects are missing."""
+    """Decides the condition: True, or False with the first kind of problem. Reinstalls missing workloads."""
     provider = observed.provider
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
     if observed.resumable:
-        # The event may be late or duplicated: `provider_install` itself decides whether it can continue.
+        # This event may be late or duplicated: `provider_install` decides whether there is something to resume.
         step = phases.completion_event(phases.FETCHED, provider, resync=False)
         return Decision(reply=step, message="the installation is resumed")
     if not observed.installed:
         return Decision(message="not installed yet")
     builder = ProviderStatusBuilder(provider, now)
     if not observed.wait:
-        message = "its workloads are not checked: the annotation capi-functions.dev/wait turns this off"
+        message = "the workloads are not checked: the annotation capi-functions.dev/wait turns the check off"
         builder.set_true(COMPONENTS_AVAILABLE, "NotAwaited", message)
         return builder.decision(message=message)
     for reason, problems in (
@@ -41,17 +41,17 @@ def decide(observed: Observed, now: datetime) -> Decision:
         ("KindsNotServed", observed.unserved),
     ):
         if problems:
-            message = _format(problems)
+            message = _format_problems(problems)
             builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning", progress=True)
             reinstall = phases.completion_event(phases.CHECKED, provider, resync=True) if observed.missing else None
             return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
-    message = f"The components of {provider_api.installed_version(provider)} work"
-    # The installation has an event of its own.
+    message = f"The components of {provider_api.installed_version(provider)} are available"
+    # `provider_install` has recorded an event already when this condition is set for the first time.
     event_type = "Normal" if get_condition(builder.initial, COMPONENTS_AVAILABLE) else ""
     builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", message, event_type=event_type)
     return builder.decision(message=message)
 
 
-def _format(problems: Sequence[str]) -> str:
+def _format_problems(problems: Sequence[str]) -> str:
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
     return "; ".join(problems[:3]) + more

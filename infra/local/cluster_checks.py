@@ -1,4 +1,4 @@
-"""What a management cluster lacks for the functions: definitions and rights. Whether Cluster API core runs there."""
+"""Checks a management cluster before functions run for it: missing CRDs and rights, a running Cluster API core."""
 
 from __future__ import annotations
 
@@ -12,39 +12,45 @@ from shared.triggers import Triggers, Watch
 
 from . import crds
 
-_REVIEWS = Resource(
+_ACCESS_REVIEW = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
-CORE = "cluster-api"
+_CORE_LABEL_VALUE = "cluster-api"
 """The value of the provider label on the objects of Cluster API core."""
 
 
 def missing_crds(client: Client, declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the CRDs of this project for watched kinds that the cluster does not define. Raises `ApiError`."""
+    """Returns those of our CRDs for watched kinds that the cluster does not have. Raises `ApiError`."""
     own = {(dig(crd, "spec.group"), dig(crd, "spec.names.kind")): crd for crd in crds.load()}
-    watched = [own[watch.resource.group, watch.resource.kind] for watch in _kinds(declared) if _is_ours(watch, own)]
+    watched = [
+        own[watch.resource.group, watch.resource.kind]
+        for watch in _one_watch_per_kind(declared)
+        if _is_ours(watch, own)
+    ]
     return [crd for crd in watched if find_definition(client, _resource(crd)) is None]
 
 
 def unwatchable(client: Client, declared: Mapping[str, Triggers], namespace: str = "") -> dict[str, list[str]]:
-    """Returns the kinds that may not be listed and watched, each with the functions that get no events of it.
+    """Returns the kinds that the user may not list and watch, each with the functions that receive no events for it.
 
-    Raises `ApiError` if the cluster does not answer the question.
+    Raises `ApiError` if the access review fails.
     """
-    found: dict[str, list[str]] = {}
-    for watch in _kinds(declared):
+    denied: dict[str, list[str]] = {}
+    for watch in _one_watch_per_kind(declared):
         resource = watch.resource
-        if not all(_may(client, verb, resource, namespace) for verb in ("list", "watch")):
-            found[f"{resource.plural}.{resource.group}".rstrip(".")] = [
-                name for name, triggers in declared.items() if any(one.resource == resource for one in triggers.watches)
+        if not all(_is_allowed(client, verb, resource, namespace) for verb in ("list", "watch")):
+            denied[f"{resource.plural}.{resource.group}".rstrip(".")] = [
+                name
+                for name, triggers in declared.items()
+                if any(other.resource == resource for other in triggers.watches)
             ]
-    return found
+    return denied
 
 
 def live_core(client: Client) -> str:
-    """Returns the Deployment of a Cluster API core that runs; empty if none does, or if Deployments may not be read."""
+    """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
     try:
-        for deployment in client.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={CORE}"):
+        for deployment in client.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={_CORE_LABEL_VALUE}"):
             if dig(deployment, "status.availableReplicas", 0) > 0:
                 return str(key_of(deployment))
     except ApiError:
@@ -52,8 +58,7 @@ def live_core(client: Client) -> str:
     return ""
 
 
-def _kinds(declared: Mapping[str, Triggers]) -> Iterable[Watch]:
-    """Returns one watch of each kind."""
+def _one_watch_per_kind(declared: Mapping[str, Triggers]) -> Iterable[Watch]:
     return {watch.resource: watch for triggers in declared.values() for watch in triggers.watches}.values()
 
 
@@ -65,11 +70,11 @@ def _resource(crd: Object) -> Resource:
     return Resource(dig(crd, "spec.group"), "", dig(crd, "spec.names.kind"), dig(crd, "spec.names.plural"))
 
 
-def _may(client: Client, verb: str, resource: Resource, namespace: str) -> bool:
+def _is_allowed(client: Client, verb: str, resource: Resource, namespace: str) -> bool:
     attributes = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
     body: Object = {
-        "apiVersion": _REVIEWS.api_version,
-        "kind": _REVIEWS.kind,
+        "apiVersion": _ACCESS_REVIEW.api_version,
+        "kind": _ACCESS_REVIEW.kind,
         "spec": {"resourceAttributes": attributes},
     }
     review = client.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)

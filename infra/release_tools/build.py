@@ -30,8 +30,7 @@ from shared.releases.release import METADATA, STAGES, VALUES_TEMPLATE, Release
 from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
 
-from .folder import SOURCES as CONFIG
-from .folder import Files, assemble_release, fetch_files
+from .folder import CONFIG, Files, assemble_release, fetch_files
 
 CLASS, ADDON, NODE_IMAGE, HASHES = "cluster-class/", "cluster-addon/", "node-image/", "hashes.json"
 

@@ -1,4 +1,4 @@
-"""Reads a release from a folder, whose name is the tag of the release."""
+"""Reads a release from a folder. The name of the folder is the tag of the release."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from shared.releases.release import METADATA, Blob, Release, assemble
 from shared.releases.sources import Source
 from shared.releases.sources.folder import FolderSource
 
-SOURCES = "csctl.yaml"
-"""The file that sources of cluster stacks have, and releases do not have."""
+CONFIG = "csctl.yaml"
+"""The configuration of csctl. The sources of a cluster stack have this file, releases do not."""
 
 Files = Mapping[str, bytes]
-"""The content of files by their names."""
+"""The content of files by name."""
 
 
 def read_release(folder: Path) -> tuple[Release, Files]:
@@ -31,15 +31,16 @@ def read_release(folder: Path) -> tuple[Release, Files]:
 
 
 def _hint(folder: Path) -> str:
-    """Returns a hint for a folder that is not a release."""
-    if (folder / SOURCES).is_file():
-        return f": these are its sources; `capi-functions release build {folder} <folder>` makes a release of them"
+    """Returns a hint on what to name instead of a folder that is not a release."""
+    if (folder / CONFIG).is_file():
+        build = f"`capi-functions release build {folder} <folder>`"
+        return f": the folder has the sources of a cluster stack; {build} builds a release"
     below = sorted(path.name for path in folder.iterdir() if ReleaseName.from_class_name(path.name))
-    return f": name a release in it, such as {folder / below[-1]}" if below else ""
+    return f": name a folder below it, such as {folder / below[-1]}" if below else ""
 
 
 def assemble_release(name: ReleaseName, files: Files) -> Release:
-    """Returns the release that files make. Raises `InvalidRelease`."""
+    """Returns the release with these files. Raises `InvalidRelease`."""
     blobs = {file: Blob(hashlib.sha256(data).hexdigest(), len(data)) for file, data in files.items()}
     return assemble(name, blobs, files.get(METADATA))
 

@@ -12,15 +12,15 @@ from shared.kube.resources import Object, dig, key_of, split_api_version
 from .errors import CustomizationError
 from .flags import set_flag, set_manager_flags
 
-_MAIN: Final = re.compile(r"ca.*-controller-manager", re.DOTALL)
-"""The name of the provider's own Deployment among several."""
+_MAIN_DEPLOYMENT: Final = re.compile(r"ca.*-controller-manager", re.DOTALL)
+"""The name of the main Deployment of a provider that has several."""
 
-_MANAGER: Final = "manager"
+_MANAGER_CONTAINER: Final = "manager"
 
-_OF_POD: Final = ("affinity", "nodeSelector", "tolerations", "imagePullSecrets", "serviceAccountName")
-"""Fields of spec.deployment that replace those of the pod, also if they are empty lists or mappings."""
+_POD_FIELDS: Final = ("affinity", "nodeSelector", "tolerations", "imagePullSecrets", "serviceAccountName")
+"""Fields of spec.deployment that replace the same fields of the pod, even if they are empty lists or mappings."""
 
-_OF_CONTAINER: Final = (("resources", "resources"), ("imageUrl", "image"), ("command", "command"))
+_CONTAINER_FIELDS: Final = (("resources", "resources"), ("imageUrl", "image"), ("command", "command"))
 _PROBES: Final = (
     ("health.livenessEndpointName", "livenessProbe.httpGet"),
     ("health.readinessEndpointName", "readinessProbe.httpGet"),
@@ -28,7 +28,7 @@ _PROBES: Final = (
 
 
 def customize(objects: Sequence[Object], provider: Object) -> list[Object]:
-    """Returns the objects in their order, with the Deployments customized. Raises `CustomizationError`."""
+    """Returns the objects in the same order, with customized Deployments. Raises `CustomizationError`."""
     several = sum(map(_is_deployment, objects)) > 1
     return [_customized(obj, provider, several) if _is_deployment(obj) else obj for obj in objects]
 
@@ -39,19 +39,19 @@ def _is_deployment(obj: Mapping[str, Any]) -> bool:
 
 def _customized(deployment: Object, provider: Object, several: bool) -> Object:
     where = _path_of(key_of(deployment).name, several)
-    wanted = dig(provider, where, {})
+    customization = dig(provider, where, {})
     result = deepcopy(deployment)
     # spec.manager comes last: it overrides flags of spec.deployment.
-    if (changes := wanted.get("deployment")) is not None:
+    if (changes := customization.get("deployment")) is not None:
         _change_deployment(result, changes, ".".join([*where, "deployment"]))
-    if (changes := wanted.get("manager")) is not None:
+    if (changes := customization.get("manager")) is not None:
         _change_manager(result, changes, ".".join([*where, "manager"]))
     return result
 
 
 def _path_of(name: str, several: bool) -> tuple[str, ...]:
-    """Returns the path of the fields that customize the Deployment `name`."""
-    return ("spec",) if not several or _MAIN.fullmatch(name) else ("spec", "additionalDeployments", name)
+    """Returns the path of the field of the provider that customizes the Deployment `name`."""
+    return ("spec",) if not several or _MAIN_DEPLOYMENT.fullmatch(name) else ("spec", "additionalDeployments", name)
 
 
 # -- spec.deployment -----------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def _change_deployment(deployment: Object, changes: Mapping[str, Any], where: st
     pod = _pod(deployment, where)
     if changes.get("replicas") is not None:
         deployment["spec"]["replicas"] = changes["replicas"]
-    pod.update({name: deepcopy(changes[name]) for name in _OF_POD if changes.get(name) not in (None, "")})
+    pod.update({name: deepcopy(changes[name]) for name in _POD_FIELDS if changes.get(name) not in (None, "")})
     for index, container in enumerate(changes.get("containers") or []):
         _change_container(deployment, container, f"{where}.containers[{index}]")
 
@@ -70,15 +70,15 @@ def _change_container(deployment: Object, changes: Mapping[str, Any], where: str
     container = _container(deployment, changes["name"], where)
     if container is None:
         raise CustomizationError(f"{where}.name: {_describe(deployment)} has no container {changes['name']!r}")
-    args = _listed(deployment, container, "args", str, where)
+    args = _items(deployment, container, "args", str, where)
     for name, value in sorted((changes.get("args") or {}).items()):
         args = set_flag(args, name, value)
     if args:
         container["args"] = args
     for variable in changes.get("env") or []:
-        present = _listed(deployment, container, "env", dict, where)
+        present = _items(deployment, container, "env", dict, where)
         container["env"] = [*(other for other in present if other.get("name") != variable["name"]), deepcopy(variable)]
-    for name, field in _OF_CONTAINER:
+    for name, field in _CONTAINER_FIELDS:
         if changes.get(name) not in (None, ""):
             container[field] = deepcopy(changes[name])
 
@@ -87,11 +87,11 @@ def _change_container(deployment: Object, changes: Mapping[str, Any], where: str
 
 
 def _change_manager(deployment: Object, changes: Mapping[str, Any], where: str) -> None:
-    container = _container(deployment, _MANAGER, where) or next(iter(_containers(deployment, where)), None)
+    container = _container(deployment, _MANAGER_CONTAINER, where) or next(iter(_containers(deployment, where)), None)
     if container is None:
         raise CustomizationError(f"{where}: {_describe(deployment)} has no container")
     try:
-        args = set_manager_flags(_listed(deployment, container, "args", str, where), changes, where)
+        args = set_manager_flags(_items(deployment, container, "args", str, where), changes, where)
     except CustomizationError as error:
         raise CustomizationError(f"{error} (container {container.get('name')!r} of {_describe(deployment)})") from error
     if args:
@@ -120,10 +120,10 @@ def _containers(deployment: Object, where: str) -> list[Object]:
 
 
 def _container(deployment: Object, name: str, where: str) -> Object | None:
-    return next((found for found in _containers(deployment, where) if found.get("name") == name), None)
+    return next((container for container in _containers(deployment, where) if container.get("name") == name), None)
 
 
-def _listed(deployment: Object, container: Object, field: str, type_: type, where: str) -> list[Any]:
+def _items(deployment: Object, container: Object, field: str, type_: type, where: str) -> list[Any]:
     items = container.get(field) or []
     if not isinstance(items, list) or not all(isinstance(item, type_) for item in items):
         what = f"container {container.get('name')!r} of {_describe(deployment)}"

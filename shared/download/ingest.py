@@ -1,4 +1,4 @@
-"""Reads the files of a source within limits, and checks names, sizes and digests: sources are not trusted."""
+"""Reads the files of a source, which is not trusted: limits their sizes, and checks names, sizes and digests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file that a source offers, to be read once.
+    """A file that a source offers; `chunks` can be read once.
 
-    `size` in bytes and `digest` (sha256, hexadecimal) are the source's claims, which `ingest` checks; None without
-    a claim.
+    `size` (bytes) and `digest` (sha256, hexadecimal) are what the source says about the file, None if it does not.
+    `ingest` checks both.
     """
 
     name: str
@@ -28,7 +28,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class IngestLimits:
-    """Limits of one release: bytes of a file, bytes of all files, number of files. Memory holds one file at a time."""
+    """Limits of one release: bytes of each file, bytes of all files together, number of files."""
 
     file: int = 64 * MIB
     release: int = 256 * MIB
@@ -45,13 +45,13 @@ class IngestedFile:
 
 
 def ingest(files: Iterable[File], limits: IngestLimits) -> Iterator[IngestedFile]:
-    """Reads the files one after another.
+    """Yields the files with their content, one after another: only one is in memory at a time.
 
     Raises:
         SourceError: A name is unsafe or occurs twice, a limit is exceeded, or a file differs from its size or digest.
     """
     seen: set[str] = set()
-    room = limits.release
+    remaining = limits.release
     for file in files:
         if not is_plain_name(file.name):
             raise SourceError(
@@ -62,13 +62,13 @@ def ingest(files: Iterable[File], limits: IngestLimits) -> Iterator[IngestedFile
         seen.add(file.name)
         if len(seen) > limits.files:
             raise SourceError(f"more than {limits.files} files", transient=False)
-        received = _read(file, min(limits.file, room))
-        room -= len(received.data)
+        received = _read(file, min(limits.file, remaining))
+        remaining -= len(received.data)
         yield received
 
 
 def is_plain_name(name: str) -> bool:
-    """Returns whether a name is that of a file in the current folder on any system: no path, printable characters."""
+    """Returns whether a name, on any system, is a file name without a path; it must be printable, too."""
     return (
         name not in {"", ".", ".."} and not set(name) & {"/", "\\"} and name.isprintable() and len(name.encode()) <= 255
     )

@@ -10,7 +10,7 @@ from ..kube.acquire import acquired
 from ..kube.errors import Unavailable
 
 MAX_CONCURRENT = 2
-PATIENCE = 30.0
+MAX_SLOT_WAIT = 30.0
 """The longest time, in seconds, that a call waits for a slot."""
 
 
@@ -22,9 +22,9 @@ _slots = BoundedSemaphore(MAX_CONCURRENT)
 
 
 def slot() -> AbstractContextManager[None]:
-    """Holds one slot. Raises `Busy` if none becomes free within `PATIENCE` seconds."""
-    message = f"other charts and expressions have been running for {PATIENCE:g} s"
-    return acquired(_slots, PATIENCE, Busy(message, retry_after=5.0))
+    """Holds one slot. Raises `Busy` if none becomes free within `MAX_SLOT_WAIT` seconds."""
+    message = f"other charts and expressions have been running for {MAX_SLOT_WAIT:g} s"
+    return acquired(_slots, MAX_SLOT_WAIT, Busy(message, retry_after=5.0))
 
 
 def _renew() -> None:

@@ -1,7 +1,7 @@
 """The pool of worker processes: started on demand, kept warm, killed when they exceed a limit.
 
-A start costs as much as the rendering of thirty small charts, and a worker 35 MiB. So calls wait for the worker in use,
-and another one starts only where that takes long.
+A start takes as long as the rendering of thirty small charts, and a worker needs 35 MiB. So a call waits for the worker
+that is in use, and starts a second one only if that does not become free soon.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .limits import MIB, SLACK, LimitExceeded, Limits, explain
 from .slots import slot
 
 MAX_RESULT = 32 * MIB
-"""Bytes of one result."""
+"""The limit of one result, in bytes."""
 
-PATIENCE = 2.0
-"""Seconds that a call waits for the worker in use before another one starts."""
+MAX_WORKER_WAIT = 2.0
+"""Seconds that a call waits for the worker in use before it starts another one."""
 
 _LENGTH = struct.Struct("!Q")
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -37,7 +37,7 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[Exception]] = ()) -> Any:
     """Calls `function` (`package.module:name`) in a worker and returns its result, which must be JSON.
 
-    Exceptions of the types in `raises` are raised here with the same message; any other one becomes a `RuntimeError`.
+    An exception of a type in `raises` is raised here with the same message; any other one becomes a `RuntimeError`.
     Raises `LimitExceeded`, or `Busy` if no slot becomes free.
     """
     with _POOL.worker() as worker:
@@ -45,9 +45,9 @@ def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[E
     if "error" not in response:
         return response["result"]
     name, message = response["error"]
-    known = {one.__name__: one for one in raises}
-    if name in known:
-        raise known[name](message)
+    types = {type_.__name__: type_ for type_ in raises}
+    if name in types:
+        raise types[name](message)
     raise RuntimeError(f"{function}: {name}: {message}")
 
 
@@ -73,15 +73,15 @@ class _Worker:
             )
             unless_started.pop_all()
         self._socket = ours
-        self.fit = True
-        """Whether it can execute more calls: it has not grown by more than `SLACK`."""
+        self.reusable = True
+        """Whether it can execute more calls: earlier calls have left at most `SLACK` allocated."""
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
     def request(self, request: bytes, limits: Limits) -> dict[str, Any]:
-        """Sends a pickled request and returns the response. Raises `LimitExceeded`; the process has ended then."""
+        """Sends a pickled request and returns the response. Raises `LimitExceeded` after the end of the process."""
         deadline = time.monotonic() + limits.wall
         try:
             self._socket.settimeout(limits.wall)
@@ -91,7 +91,7 @@ class _Worker:
                 self.end()
                 raise LimitExceeded(f"returned more than {MAX_RESULT // MIB} MiB")
             response: dict[str, Any] = json.loads(self._receive(length, deadline))
-            self.fit = response["retained"] <= SLACK * MIB
+            self.reusable = response["retained"] <= SLACK * MIB
             return response
         except TimeoutError:
             self.end()
@@ -129,31 +129,31 @@ class _Worker:
 
 
 class _Pool:
-    """The workers of this process: one that is kept, and one more while a call occupies that one for long."""
+    """The workers of this process: one that is kept, and further ones while a long call occupies it."""
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []
-        self._taken = 0
+        self._in_use = 0
         self._lock = Condition()
 
     @contextmanager
     def worker(self) -> Iterator[_Worker]:
         """Provides a worker for one call. It is killed if the call raises: its response may be partly unread."""
         with slot():
-            worker = self._take()
+            worker = self._acquire()
             try:
                 yield worker
             except BaseException:
-                worker.fit = False
+                worker.reusable = False
                 raise
             finally:
-                self._give_back(worker)
+                self._release(worker)
 
-    def _take(self) -> _Worker:
+    def _acquire(self) -> _Worker:
         with self._lock:
-            self._lock.wait_for(lambda: self._free or not self._taken, PATIENCE)
+            self._lock.wait_for(lambda: self._free or not self._in_use, MAX_WORKER_WAIT)
             free = self._free.pop() if self._free else None
-            self._taken += 1
+            self._in_use += 1
         try:
             if free is not None and free.alive:
                 return free
@@ -161,14 +161,14 @@ class _Pool:
                 free.end()
             return _Worker()
         except BaseException:
-            self._give_back(None)
+            self._release(None)
             raise
 
-    def _give_back(self, worker: _Worker | None) -> None:
-        """Keeps the worker or ends it; None is one that did not start."""
+    def _release(self, worker: _Worker | None) -> None:
+        """Keeps the worker for the next call, or ends it; None stands for a worker that did not start."""
         with self._lock:
-            self._taken -= 1
-            if worker is not None and worker.fit and not self._free:
+            self._in_use -= 1
+            if worker is not None and worker.reusable and not self._free:
                 self._free.append(worker)
                 worker = None
             self._lock.notify()
@@ -185,11 +185,11 @@ class _Pool:
 _POOL = _Pool()
 
 
-def _renew() -> None:
+def _replace_pool() -> None:
     """Gives a forked process a pool of its own."""
     global _POOL
     _POOL = _Pool()
 
 
-os.register_at_fork(after_in_child=_renew)
+os.register_at_fork(after_in_child=_replace_pool)
 atexit.register(lambda: _POOL.close())

@@ -279,5 +279,5 @@ def test_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
         assert f"`capi-functions release build {sources} <folder>`" in unbuilt.output
         above = CliRunner().invoke(app, ["release", command, str(tmp_path), *where])
         assert above.exit_code == 1
-        assert f"name a release in it, such as {release}\n" in above.output
+        assert f"name a folder below it, such as {release}\n" in above.output
         assert not (tmp_path / "published").exists()

@@ -162,21 +162,21 @@ def test_helm_program_that_exceeds_limits_is_killed(helm: Path, monkeypatch: pyt
 
 
 def test_call_without_free_slot_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "PATIENCE", 0.01)
+    monkeypatch.setattr(slots, "MAX_SLOT_WAIT", 0.01)
     with slots.slot(), slots.slot(), pytest.raises(Busy, match="other charts and expressions"):
         sandbox.call(f"{HERE}:pid", limits=PLENTY)
     assert sandbox.call(f"{HERE}:pid", limits=PLENTY)
 
 
 def test_concurrent_calls_wait_for_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", 300.0)
+    monkeypatch.setattr(workers, "MAX_WORKER_WAIT", 300.0)
     with ThreadPoolExecutor(4) as pool:
         pids = list(pool.map(lambda _: sandbox.call(f"{HERE}:pid", limits=PLENTY), range(8)))
     assert len(set(pids)) == 1
 
 
 def test_call_gets_another_worker_while_a_long_one_runs_and_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", 0.0)
+    monkeypatch.setattr(workers, "MAX_WORKER_WAIT", 0.0)
     with ThreadPoolExecutor(4) as pool:
         pids = list(pool.map(lambda _: sandbox.call(f"{HERE}:busy", 0.2, limits=PLENTY), range(8)))
     assert len(pids) == 8
@@ -185,7 +185,7 @@ def test_call_gets_another_worker_while_a_long_one_runs_and_one_is_kept(monkeypa
 
 
 def test_call_gets_a_worker_after_another_one_failed_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", 300.0)
+    monkeypatch.setattr(workers, "MAX_WORKER_WAIT", 300.0)
     with pytest.raises(LimitExceeded):  # so that the next worker starts now
         sandbox.call(f"{HERE}:crash", limits=PLENTY)
     with monkeypatch.context() as patch:

@@ -27,7 +27,7 @@ from .ownership_marks import is_only_marked
 
 @dataclass(frozen=True)
 class ProviderPlan:
-    """What a version would change for one provider."""
+    """What the installation of a version would change for one provider."""
 
     kind: str
     key: Key
@@ -40,9 +40,9 @@ class ProviderPlan:
     """Why the version cannot be installed; empty if it can."""
     changes: tuple[Change, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Removed versions and fields of CRDs, as texts."""
+    """Descriptions of the versions and fields that CRDs would lose."""
     widened: tuple[str, ...] = ()
-    """RBAC rights that the provider's present roles do not grant, as texts."""
+    """Descriptions of the RBAC rights that the provider would have in addition."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -51,7 +51,7 @@ class ProviderPlan:
 
     @property
     def obstructed(self) -> bool:
-        """Whether the installation of the version would fail."""
+        """Whether the installation of the version would fail, or its changes cannot be determined."""
         return bool(self.obstacle or self.counts["refuse"] or self.counts["unknown"])
 
     @property
@@ -62,7 +62,7 @@ class ProviderPlan:
         return 3 if any(change.changes for change in self.changes) else 0
 
     def dump(self) -> Object:
-        """Returns the plan for JSON."""
+        """Returns the JSON form of the plan."""
         return {
             "kind": self.kind,
             "namespace": self.key.namespace,
@@ -82,7 +82,7 @@ class ProviderPlan:
 
 
 def plan_provider(management: Client, provider: Object, version: str) -> ProviderPlan:
-    """Returns what an installation of `version` would change; for an empty `version`, `next_version` chooses one."""
+    """Returns what an installation of `version` would change; an empty `version` is chosen by `next_version`."""
     plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
         target = NextVersion(version) if version else _next_version(management, provider)
@@ -114,8 +114,8 @@ def _with_notes(plan: ProviderPlan, *notes: str) -> ProviderPlan:
 
 
 def _config_map_note(management: Client, provider: Object) -> Iterable[str]:
-    if found := config_map_versions(Clients(management), provider):
-        yield f"ConfigMaps in the provider's namespace contain the versions {', '.join(found)}"
+    if available := config_map_versions(Clients(management), provider):
+        yield f"ConfigMaps in the provider's namespace contain the versions {', '.join(available)}"
 
 
 def _next_version(management: Client, provider: Object) -> NextVersion:
@@ -142,9 +142,7 @@ def _with_changes(
     changes = preview(rollout.cluster, rollout.plan, rollout.resources, rollout.policy)
     existing = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if existing and not inventory_of(provider):
-        note = (
-            f"{existing} of its objects exist already and are adopted; fields that only their installer set are removed"
-        )
+        note = f"{existing} objects exist already and are adopted; fields that only their old installer set are removed"
         plan = _with_notes(plan, note)
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
     return replace(
@@ -168,12 +166,12 @@ def _format_migration(migration: MigrateStorage) -> str:
 
 
 def _new_rights(management: Client, plan: ProviderPlan, provider: Object, rollout: Rollout) -> list[str]:
-    """Returns the RBAC rights that the provider's present roles do not grant; none for a first installation."""
+    """Returns the rights that the desired roles grant and the present ones do not; none for a first installation."""
     if not plan.installed:
         return []
-    wanted = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]
+    desired = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]
     recorded = [entry for entry in inventory_of(provider) if entry.kind in rights.KINDS]
     keys = {(entry.kind, entry.namespace, entry.name) for entry in recorded}
-    ordered = sorted(keys | {(obj["kind"], *key_of(obj)) for obj in wanted})
+    ordered = sorted(keys | {(obj["kind"], *key_of(obj)) for obj in desired})
     live = [management.find(rights.KINDS[kind], Key(namespace, name)) for kind, namespace, name in ordered]
-    return rights.new_rights([{"kind": key[0], **obj} for key, obj in zip(ordered, live, strict=True) if obj], wanted)
+    return rights.new_rights([{"kind": key[0], **obj} for key, obj in zip(ordered, live, strict=True) if obj], desired)

@@ -1,4 +1,4 @@
-"""`spec.deployment` of a provider: the fields to replace in its Deployment."""
+"""`spec.deployment` of a provider: fields that replace those of its Deployment."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Resources(OpenModel):
 
 
 class ContainerSpec(Model):
-    """The fields to replace in a container."""
+    """Fields that replace those of a container."""
 
     name: str = Field(min_length=1)
     """The name of a container in the Deployment."""
     image_url: str | None = None
-    """The image to run."""
+    """The image of the container."""
     args: dict[str, str] | None = None
-    """Flags with their dashes; each replaces the flag of the manifest, or is added."""
+    """Flags by name, with dashes. Each replaces the flag of the same name, or is added."""
     env: list[EnvVar] | None = None
     """Each entry replaces the variable of the same name, or is added."""
     resources: Resources | None = None
@@ -59,7 +59,7 @@ class LocalObjectReference(Model):
 
 
 class DeploymentSpec(Model):
-    """Each given field replaces that of the manifest, even if it is empty."""
+    """Fields that replace those of the Deployment in the manifest, even if they are empty."""
 
     replicas: int | None = Field(None, ge=0)
     node_selector: dict[str, str] | None = None

@@ -1,8 +1,8 @@
-"""Releases on any web server: `https://<host>/<folder>`, with the files below `<folder>/<tag>/`.
+"""Downloads releases from any web server: `https://<host>/<folder>`, with the files in `<folder>/<tag>/`.
 
-Web servers may have no listings of folders. So the source requests the files that a release must have, those that it
-may have (404 means that it has not), and those in `SHA256SUMS`, the output of sha256sum. If that file exists, it must
-list every other file. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
+Web servers need not list folders. So the source requests the files that a release must have, those that it may have
+(404: this release has none), and those that `SHA256SUMS`, the output of sha256sum, lists. If a release has that file,
+it must list all other files. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SUMS = "SHA256SUMS"
 INDEX = "index.json"
 
-_SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
+_SUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
 _ABSENT = {404, 410}
 
 
@@ -45,14 +45,14 @@ class HttpSource:
         except InvalidName:
             raise ReleaseNotFound(tag, self.root) from None
         with self._session() as session:
-            metadata = self._find(session, tag, METADATA)
+            metadata = self._get(session, tag, METADATA)
             if metadata is None:
                 raise ReleaseNotFound(tag, self.root)
             data = metadata.read(MAX_BYTES + 1)
             sums = self._sums(session, tag)
             yield File(METADATA, [data], len(data), self._digest(sums, METADATA))
             for file in _files(name, data, sums):
-                reply = self._find(session, tag, file)
+                reply = self._get(session, tag, file)
                 if reply is not None:
                     yield File(file, reply.chunks(), _length(reply), self._digest(sums, file))
                 elif file in sums:
@@ -67,7 +67,7 @@ class HttpSource:
                 problem = f'{self.root} has no {INDEX}, which would list the releases: {{"releases": ["<tag>", ...]}}'
                 raise SourceError(problem, transient=False)
             if reply.status != 200:
-                raise self._refused(reply)
+                raise self._error(reply)
             document = reply.json()
         releases = document.get("releases") if isinstance(document, dict) else None
         if not isinstance(releases, list) or not all(isinstance(tag, str) for tag in releases):
@@ -75,14 +75,14 @@ class HttpSource:
         return sorted(set(releases))
 
     def _sums(self, session: HttpSession, tag: str) -> Mapping[str, str]:
-        """Returns the sha256 of each file in SHA256SUMS; empty if there is no such file."""
-        reply = self._find(session, tag, SUMS)
+        """Returns the sha256 of each file that SHA256SUMS lists; empty if the release has no SHA256SUMS."""
+        reply = self._get(session, tag, SUMS)
         if reply is None:
             return {}
         lines = [line for line in reply.read().decode(errors="replace").splitlines() if line.strip()]
-        found = [_SUM.fullmatch(line) for line in lines]
-        sums = {match[2]: match[1].lower() for match in found if match}
-        if not sums or None in found or len(sums) < len(lines):
+        matches = [_SUM_LINE.fullmatch(line) for line in lines]
+        sums = {match[2]: match[1].lower() for match in matches if match}
+        if not sums or None in matches or len(sums) < len(lines):
             raise SourceError(f"{self.root}/{tag}/{SUMS} is not the output of sha256sum", transient=False)
         return {file: digest for file, digest in sums.items() if file != SUMS}
 
@@ -91,17 +91,19 @@ class HttpSource:
             raise SourceError(f"{self.root}: {file!r} exists but is not in {SUMS}", transient=False)
         return sums.get(file)
 
-    def _find(self, session: HttpSession, tag: str, file: str) -> HttpResponse | None:
+    def _get(self, session: HttpSession, tag: str, file: str) -> HttpResponse | None:
         reply = session.get(f"{self.root}/{tag}/{quote(file, safe='')}", self.access.authorization)
         if reply.status in _ABSENT:
             reply.close()
             return None
         if reply.status != 200:
-            raise self._refused(reply)
+            raise self._error(reply)
         return reply
 
-    def _refused(self, reply: HttpResponse) -> SourceError:
-        return reply.error("the credentials are not accepted" if self.access.authorization else "it needs credentials")
+    def _error(self, reply: HttpResponse) -> SourceError:
+        return reply.error(
+            "the credentials are not accepted" if self.access.authorization else "credentials are needed"
+        )
 
     def _session(self) -> HttpSession:
         from shared.download.web import HttpSession
@@ -110,7 +112,7 @@ class HttpSource:
 
 
 def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[str]:
-    """Returns the files to request beside metadata.yaml. Raises `SourceError` if `metadata`, its text, is unusable."""
+    """Returns the files to request after metadata.yaml. Raises `SourceError` if `metadata`, the content, is invalid."""
     try:
         version = parse(metadata, name.tag).cluster_addon
     except MetadataError as error:

@@ -1,4 +1,4 @@
-"""Releases in an S3 bucket, `s3://<bucket>/<prefix>`: files are `<prefix>/<tag>/<file>`.
+"""Downloads releases from an S3 bucket, `s3://<bucket>/<prefix>`: each file is `<prefix>/<tag>/<file>`.
 
 `shared.download.web` sends the requests within its limits, since the endpoint may be a user's.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.download.web import HttpResponse, HttpSession
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
-_PAGES = 100
+_MAX_PAGES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class S3Source:
             raise ReleaseNotFound(tag, str(self))
         with self._session() as session:
             folder = self._key(tag)
-            found = [entry for page in self._pages(session, folder) for entry in page.iterfind("{*}Contents")]
-            if not found:
+            entries = [entry for page in self._pages(session, folder) for entry in page.iterfind("{*}Contents")]
+            if not entries:
                 raise ReleaseNotFound(tag, str(self))
-            for entry in found:
+            for entry in entries:
                 name, size = s3.text(entry, "Key").removeprefix(folder), s3.text(entry, "Size")
-                if name:  # a folder made in a console is an object without a name
+                if name:  # S3 consoles represent a folder by an object whose key is that of the folder
                     yield File(name, self._content(session, folder + name), int(size) if size.isdecimal() else None)
 
     def list(self) -> Sequence[str]:
@@ -68,16 +68,16 @@ class S3Source:
         return "".join(f"{part}/" for part in (self.prefix, *parts) if part)
 
     def _content(self, session: HttpSession, key: str) -> Iterator[bytes]:
-        yield from self._ask(session, key).chunks()
+        yield from self._get(session, key).chunks()
 
     def _pages(self, session: HttpSession, prefix: str) -> Iterator[Element]:
         try:
-            found = s3.pages(prefix, lambda query: self._ask(session, query=query).read(), delimiter="/")
-            yield from islice(found, _PAGES)
+            found = s3.pages(prefix, lambda query: self._get(session, query=query).read(), delimiter="/")
+            yield from islice(found, _MAX_PAGES)
         except ValueError:
             raise SourceError(f"{self}: the endpoint does not answer as S3 does", transient=True) from None
 
-    def _ask(self, session: HttpSession, key: str = "", query: Mapping[str, str] | None = None) -> HttpResponse:
+    def _get(self, session: HttpSession, key: str = "", query: Mapping[str, str] | None = None) -> HttpResponse:
         """Sends a GET, signed if there are keys. Raises `SourceError` for any status but 200."""
         keys, region = self._keys()
         url = s3.Bucket(self.bucket, self._endpoint(), region).url(key, query)
