@@ -241,7 +241,7 @@ def test_body_that_is_too_large_is_not_read(server: FunctionsServer) -> None:
                 answer = sender.recv(1000)
             assert (
                 answer.startswith(b"HTTP/1.1 413") or not answer
-            )  # the connection may be closed before the answer is read
+            )  # the connection may be closed before the response is read
     assert post(f"{server.url}/cluster", GOOD, b"{}").status == 204
 
 

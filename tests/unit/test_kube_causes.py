@@ -71,7 +71,7 @@ def message(host: str, read: float = LONG) -> str:
 @pytest.mark.parametrize(
     ("answer", "scheme", "words"),
     [
-        (hang_up, "http", "connection closed before the answer"),
+        (hang_up, "http", "connection closed before the response"),
         (break_off, "http", "the response is incomplete"),
         (say_nothing, "http", "no answer in time"),
         (speak_no_tls, "https", "TLS failed: "),
