@@ -8,6 +8,7 @@ from datetime import datetime
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import rfc3339
+from shared.api.names import requested_certificates
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
@@ -76,6 +77,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
             return _failed(observed, effects, now)
         case "failed":
             return _failed(observed, [*effects, _start(observed, kind_cluster)], now)
+        case "absent" if "ca" in requested_certificates(observed.cluster or {}) and observed.ca_secret is None:
+            message = "waiting for the CA that the Cluster requests"
+            return Decision(tuple(effects), requeue_after=STARTING_RETRY, message=message)
         case "absent":
             effects.append(_start(observed, kind_cluster))
             return Decision(tuple(effects), _pending(PROVISIONING), requeue_after=STARTING_RETRY, message="created")

@@ -1,1 +1,1 @@
-"""Creates the Secret with the admin kubeconfig of a workload cluster, signed by the cluster's CA."""
+"""Creates and renews the Secret with the admin kubeconfig of a workload cluster, and the certificates that it requests."""

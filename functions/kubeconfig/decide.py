@@ -21,6 +21,7 @@ from shared.runtime import Decision
 from shared.runtime.status import StatusBuilder
 
 from .admin_kubeconfig import create_admin_kubeconfig
+from .certificates import decide_certificates
 from .existing import GENERATED_TYPE, Existing
 from .need import is_managed_by_core, why_not_now
 from .observe import Observed
@@ -84,13 +85,15 @@ class _Status(StatusBuilder):
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    """Decides whether to write the Secret, and sets the condition that reports it."""
+    """Decides to generate certificates that are requested, whether to write the kubeconfig, and what to report."""
     cluster, existing = observed.cluster, observed.existing
     if cluster is None:
         return Decision(message="the Cluster is gone")
-    if reason := why_not_now(cluster):
-        return Decision(message=reason)
     status = _Status(cluster, now)
+    if generated := decide_certificates(status, cluster, observed.certificates):
+        return status.decision(*generated, proceed=True)
+    if reason := why_not_now(cluster):
+        return status.decision(message=reason) if status.updated_types else Decision(message=reason)
     if existing is None:
         return _create(status, cluster, observed.ca)
     if existing.generated:

@@ -9,6 +9,7 @@ from shared.event import Event
 from shared.kube import Object
 from shared.settings import SETTINGS
 
+from .certificates import annotation_fault, pending
 from .decide import decide
 from .need import why_not_now
 from .observe import Observed
@@ -17,13 +18,13 @@ from .renewal import RENEW_SETTING, why_changed
 
 
 def is_reconciled(cluster: Object, event: Event) -> bool:
-    """Returns whether the Secret is not needed yet, or is as the condition records it, and not due for renewal.
+    """Returns whether the Secrets are not needed yet, or are as the conditions record them, and not due for renewal.
 
     An event about a Secret may contradict the condition; one without an object may be about anything.
     """
-    if why_not_now(cluster):
-        return True
-    if event.kind == SECRET.kind or event.object is None:
+    if pending(cluster) and not annotation_fault(cluster):
+        return False
+    if not why_not_now(cluster) and (event.kind == SECRET.kind or event.object is None):
         return False
     existing, obstacle = recorded(cluster) or (None, "")
     if existing is not None and why_changed(existing, cluster, None):

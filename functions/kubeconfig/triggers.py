@@ -7,7 +7,14 @@ from typing import Any
 
 from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSING
-from shared.api.names import CA_SUFFIX, KUBECONFIG_SUFFIX, REGENERATE_ANNOTATION, RENEW_ANNOTATION, cluster_of_secret
+from shared.api.names import (
+    CA_SUFFIX,
+    CERTIFICATES_ANNOTATION,
+    KUBECONFIG_SUFFIX,
+    REGENERATE_ANNOTATION,
+    RENEW_ANNOTATION,
+    cluster_of_secret,
+)
 from shared.api.resources import CLUSTER, SECRET
 from shared.event import is_reference
 from shared.kube import Key, key_of
@@ -35,6 +42,7 @@ FIELDS = (
     "status.phase",
     annotation(RENEW_ANNOTATION),
     annotation(REGENERATE_ANNOTATION),
+    annotation(CERTIFICATES_ANNOTATION),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.kube.resources import Key, key_of
+from shared.kube.resources import Key, dig, key_of
 
 ADDON_PREFIX = "cluster-addon-"
 ADDON_FINALIZER = "clusteraddon.clusterstack.x-k8s.io"
@@ -18,6 +18,10 @@ RENEW_ANNOTATION = "capi-functions.dev/kubeconfig-renew-days"
 """The annotation of a Cluster that says how many days before its expiry the kubeconfig is renewed; 0: never."""
 REGENERATE_ANNOTATION = "capi-functions.dev/kubeconfig-regenerate"
 """The annotation of a Cluster that asks for a new kubeconfig; it is removed when that is there."""
+CERTIFICATES_ANNOTATION = "capi-functions.dev/certificates"
+"""The annotation of a Cluster that lists the certificates to generate; empty: those of `CONTROL_PLANE_CERTIFICATES`."""
+CONTROL_PLANE_CERTIFICATES = ("ca", "etcd", "proxy", "sa")
+"""The certificates of a control plane with etcd of its own, as Cluster API names their Secrets: `<cluster>-<name>`."""
 CA_SUFFIX = "-ca"
 KUBECONFIG_SUFFIX = "-kubeconfig"
 
@@ -31,6 +35,19 @@ def addon_of(cluster: Mapping[str, Any]) -> Key:
 def ca_secret_of(cluster: Key) -> Key:
     """Returns the key of the Secret with the cluster's CA (`tls.crt`, `tls.key`)."""
     return Key(cluster.namespace, cluster.name + CA_SUFFIX)
+
+
+def certificate_secret_of(cluster: Key, purpose: str) -> Key:
+    """Returns the key of the Secret with the certificate for a purpose, such as `etcd`."""
+    return Key(cluster.namespace, f"{cluster.name}-{purpose}")
+
+
+def requested_certificates(cluster: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the certificates that the Cluster's annotation requests; none without it."""
+    value = (dig(cluster, "metadata.annotations") or {}).get(CERTIFICATES_ANNOTATION)
+    if value is None:
+        return ()
+    return tuple(str(value).replace(",", " ").split()) or CONTROL_PLANE_CERTIFICATES
 
 
 def kubeconfig_secret_of(cluster: Key) -> Key:

@@ -16,7 +16,7 @@ from functions.sweep.function import not_reconciled
 from infra import local_control_plane
 from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import CLUSTER, SECRET
-from shared.applier.connection import ClusterConnection, connect_workload
+from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.certificates import CertificateAuthority, fingerprints
 from shared.clients import Clients
 from shared.event import change_event
@@ -74,6 +74,13 @@ class World:
     def annotate(self, **annotations: str | None) -> None:
         self.client.patch(CLUSTER, self.key, {"metadata": {"annotations": annotations}})
 
+    def expire(self, until: datetime) -> bytes:
+        """Replaces the kubeconfig by one that expires at `until`, and returns it."""
+        document = create_admin_kubeconfig("demo", f"https://127.0.0.1:{self.port}", self.ca, until=until)
+        data = {"value": base64.b64encode(document).decode()}
+        self.client.patch(SECRET, kubeconfig_secret_of(self.key), {"data": data})
+        return document
+
     def call(self, name: str, about: Object, clients: Clients | None = None) -> None:
         event = change_event(about, "update", source="/test", reference=about["kind"] == SECRET.kind)
         answer = catalog.handler(name)(clients or self.clients, event)
@@ -120,8 +127,7 @@ def test_kubeconfig_is_renewed_for_each_reason_and_accepted_throughout(world: Wo
     assert REGENERATE_ANNOTATION not in dig(world.cluster, "metadata.annotations", {})
     world.check()
 
-    old = create_admin_kubeconfig("demo", f"https://127.0.0.1:{world.port}", world.ca, until=now + timedelta(days=9))
-    world.client.patch(SECRET, kubeconfig_secret_of(world.key), {"data": {"value": base64.b64encode(old).decode()}})
+    old = world.expire(now + timedelta(days=9))
     world.annotate(**{RENEW_ANNOTATION: "7"})
     world.call("kubeconfig", world.secret)
     assert world.document == old, "it is not due"
@@ -144,6 +150,19 @@ def test_kubeconfig_is_renewed_for_each_reason_and_accepted_throughout(world: Wo
     world.write_ca(newer)
     assert world.trusted == newer.fingerprints
     assert world.event_reasons() == ["KubeconfigGenerated", *["KubeconfigRenewed"] * 4], "both CAs count for one event"
+
+
+def test_expired_kubeconfig_is_replaced_at_the_next_sweep_and_addons_connect_again(world: World) -> None:
+    world.write_ca(world.ca)
+    world.check()
+    world.expire(datetime.now(UTC) - timedelta(seconds=1))
+    assert isinstance(connect_workload(world.clients, world.key), ConnectionFailed)
+    world.annotate(**{RENEW_ANNOTATION: "0"})
+    world.call("kubeconfig", world.secret)
+    assert (world.condition()["status"], world.condition()["reason"]) == ("False", "Generated")
+    world.annotate(**{RENEW_ANNOTATION: None})
+    assert world.sweep()
+    world.check()
 
 
 def test_kubeconfig_of_a_user_is_told_of_and_left_alone(world: World) -> None:

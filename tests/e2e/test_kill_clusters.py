@@ -1,7 +1,7 @@
 """The functions are killed before and after writes of a Cluster's life: the end is always the same.
 
-A Cluster with a KINDCluster is created, provisioned, gets its kubeconfig, and is deleted. While the functions are away,
-the user changes nothing, or deletes the Cluster.
+A Cluster with a KINDCluster is created, provisioned, gets the certificates that it requests, its kubeconfig, a new
+kubeconfig on request, and is deleted. While the functions are away, the user changes nothing, or deletes the Cluster.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from shared.api.conditions import is_true
+from shared.api.names import CERTIFICATES_ANNOTATION, CONTROL_PLANE_CERTIFICATES, REGENERATE_ANNOTATION
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.event import change_event
 from shared.kube import Client, Key, Object, dig
@@ -27,6 +28,8 @@ from tests.support.until import until
 
 FUNCTIONS = ("kind_cluster", "cluster", "kubeconfig")
 VARIANTS = tuple(itertools.product((True, False), ("", "deletion")))
+CERTIFICATES = (*CONTROL_PLANE_CERTIFICATES, "apiserver-etcd-client")
+CONDITIONS = ("InfrastructureReady", "CertificatesAvailable", "KubeconfigAvailable")
 PARTS = 2
 """Tests that share the work of an exhaustive run."""
 
@@ -48,7 +51,12 @@ class Journey:
         self.functions.while_down = lambda: self.delete() if point and point.meanwhile == "deletion" else None
         self.client.create(NAMESPACE, objects.manifest(NAMESPACE, self.key.namespace))
         objects.create_local_cluster(self.client, self.key.name, self.key.namespace, kind_name="dev")
+        self.annotate(CERTIFICATES_ANNOTATION, ", ".join(CERTIFICATES))
         self.until(lambda: self.provisioned() or self.deleted(), "Provisioned")
+        if not self.deleted():
+            self.check()
+            self.annotate(REGENERATE_ANNOTATION, "")
+            self.until(lambda: not self.requested() or self.deleted(), "a new kubeconfig")
         if not self.deleted():
             self.check()
             self.delete()
@@ -73,8 +81,14 @@ class Journey:
 
     def provisioned(self) -> bool:
         status = dig(self.client.find(CLUSTER, self.key), "status", {})
-        true = [is_true(status.get("conditions"), one) for one in ("InfrastructureReady", "KubeconfigAvailable")]
+        true = [is_true(status.get("conditions"), one) for one in CONDITIONS]
         return status.get("phase") == "Provisioned" and all(true)
+
+    def annotate(self, name: str, value: str) -> None:
+        self.client.patch(CLUSTER, self.key, {"metadata": {"annotations": {name: value}}})
+
+    def requested(self) -> bool:
+        return REGENERATE_ANNOTATION in dig(self.client.find(CLUSTER, self.key), "metadata.annotations", {})
 
     def deleted(self) -> bool:
         cluster, _ = self.found()
@@ -93,7 +107,7 @@ class Journey:
         assert owner["uid"] == dig(cluster, "metadata.uid")
         assert [path.name for path in self.instances.iterdir()] == [dig(kind_cluster, "metadata.uid")]
         secrets = {one["metadata"]["name"]: one for one in self.client.list(SECRET, self.key.namespace)}
-        assert set(secrets) == {"demo-ca", "demo-kubeconfig", "dev-config"}
+        assert set(secrets) == {f"demo-{one}" for one in (*CERTIFICATES, "kubeconfig")} | {"dev-config"}
         assert b"client-key-data" in base64.b64decode(secrets["demo-kubeconfig"]["data"]["value"])
         before = len(self.functions.writes)
         self.turn()

@@ -11,6 +11,7 @@ from functions.kind_cluster.decide import Start, Stop, decide, report_failure
 from functions.kind_cluster.observe import Observed, cluster_name, config_secret_name, is_published
 from functions.kind_cluster.runtime import Instance, RuntimeUnavailable
 from functions.kind_cluster.triggers import FINALIZER
+from shared.api.names import CERTIFICATES_ANNOTATION
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results, would_change
 from shared.kube import Object, dig
 
@@ -67,6 +68,18 @@ def test_instance_is_started_once_the_cluster_owns_it() -> None:
     assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 0.5)
     obj["metadata"]["ownerReferences"] = [{"uid": "c"}]
     assert decide(Observed(obj, Instance("absent"), cluster=owner), NOW).effects == (Start("u"),)
+
+
+@pytest.mark.parametrize(("requested", "waits"), [("", True), ("ca", True), ("sa", False)])
+def test_instance_is_started_with_the_ca_that_the_cluster_requests(requested: str, waits: bool) -> None:
+    obj, ca = kind_cluster(), {"data": {"tls.crt": "Y2VydGlmaWNhdGU=", "tls.key": "a2V5"}}
+    obj["metadata"]["ownerReferences"] = [{"uid": "c"}]
+    owner: Object = {"metadata": {"uid": "c", "annotations": {CERTIFICATES_ANNOTATION: requested}}}
+    waiting = decide(Observed(obj, Instance("absent"), cluster=owner), NOW)
+    assert (waiting.effects == ()) is waits
+    assert waiting.requeue_after == 0.5
+    given = decide(Observed(obj, Instance("absent"), ca, cluster=owner), NOW)
+    assert given.effects == (Start("u", (b"certificate", b"key")),)
 
 
 def test_failure_message_is_removed_on_deletion() -> None:

@@ -1,0 +1,43 @@
+"""Reads the CA in a Secret."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from shared.api.resources import SECRET
+from shared.clients import Clients
+from shared.kube import Key, Object, dig
+
+if TYPE_CHECKING:
+    from shared.certificates import CertificateAuthority
+
+
+def read_ca(clients: Clients, key: Key, now: datetime) -> CertificateAuthority | str | None:
+    """Returns the CA in a Secret, or a sentence on why it cannot sign; None without the Secret."""
+    secret = clients.management.find(SECRET, key)
+    if secret is None:
+        return None
+    try:
+        return _load(dig(secret, "data", {}), now)
+    except ValueError as error:
+        return f"Secret {key.name} cannot be used: {error}"
+
+
+def _load(data: Object, now: datetime) -> CertificateAuthority:
+    """Returns the CA in the data of a Secret. Raises `ValueError` if it cannot sign, which does not quote the data."""
+    from shared.certificates import CertificateAuthority
+
+    parts = []
+    for name in ("tls.crt", "tls.key"):
+        try:
+            parts.append(base64.b64decode(data.get(name) or ""))
+        except (binascii.Error, TypeError):
+            raise ValueError(f"{name} is not base64") from None
+        if not parts[-1].strip():
+            raise ValueError(f"{name} is missing or empty")
+    ca = CertificateAuthority.load(*parts)
+    ca.check_validity(now)
+    return ca

@@ -1,0 +1,170 @@
+"""Looks up the certificates that a Cluster requests, and generates those that are missing.
+
+An annotation lists them (`shared.api.names`); names and contents of the Secrets are Cluster API's convention. An
+existing Secret is never changed, and one that was there is never generated again: a new CA in the place of a lost one
+would make all invalid that the old one issued.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, is_paused
+from shared.api.conditions import get_condition
+from shared.api.names import (
+    CERTIFICATES_ANNOTATION,
+    CONTROL_PLANE_CERTIFICATES,
+    certificate_secret_of,
+    requested_certificates,
+)
+from shared.api.resources import SECRET
+from shared.clients import Clients
+from shared.effects import Create
+from shared.kube import Object, deleting, dig, key_of, owner_reference
+from shared.runtime.status import StatusBuilder
+
+from .ca import read_ca
+from .existing import GENERATED_TYPE
+from .need import is_status_current
+
+if TYPE_CHECKING:
+    from shared.certificates import CertificateAuthority, KeyPair
+
+CERTIFICATES_AVAILABLE = "CertificatesAvailable"
+"""The condition whose message records which certificates there are."""
+_ETCD, _ETCD_CLIENT = "etcd", "apiserver-etcd-client"
+_KNOWN = (*CONTROL_PLANE_CERTIFICATES, _ETCD_CLIENT)
+_NAMES = {"ca": "kubernetes", _ETCD: "etcd-ca", "proxy": "front-proxy-ca"}
+"""The common names of CAs, as kubeadm chooses them."""
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """What was found of the certificates that are pending."""
+
+    faults: Mapping[str, str] = field(default_factory=dict)
+    """For each certificate that exists why it cannot be used, empty if it can."""
+    etcd_ca: CertificateAuthority | str | None = None
+    """The CA that issues the client certificate for etcd, only read for that; else as `read_ca` returns it."""
+
+
+@dataclass(frozen=True)
+class GenerateCertificate:
+    """Effect: creates `secret` with a new CA or key pair; with `ca` its client certificate."""
+
+    secret: Object
+    purpose: str
+    ca: CertificateAuthority | None = None
+
+    def execute(self, clients: Clients) -> Object:
+        """Returns the new Secret, or the one that a repeated or concurrent execution has created."""
+        pair = self._pair()
+        data = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
+        encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+        return Create(SECRET, {**self.secret, "data": encoded}).execute(clients)
+
+    def _pair(self) -> KeyPair | CertificateAuthority:
+        from shared.certificates import CertificateAuthority, service_account_keys
+
+        if self.ca is not None:
+            return self.ca.issue("kube-apiserver-etcd-client", until=self.ca.expires)
+        if self.purpose in _NAMES:
+            return CertificateAuthority.generate(_NAMES[self.purpose])
+        return service_account_keys()
+
+
+def pending(cluster: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the requested certificates that were not there yet; none while they are not this function's task."""
+    requested = requested_certificates(cluster)
+    if deleting(cluster) or is_paused(cluster) or control_plane_ref(cluster) or not is_status_current(cluster):
+        return ()
+    return tuple(purpose for purpose in requested if purpose not in _recorded(cluster))
+
+
+def annotation_fault(cluster: Mapping[str, Any]) -> str:
+    """Returns why the annotation cannot be followed, empty if it can."""
+    unknown = [purpose for purpose in pending(cluster) if purpose not in _KNOWN]
+    if not unknown:
+        return ""
+    return f"Annotation {CERTIFICATES_ANNOTATION} has {unknown[0]!r}; there are only {', '.join(_KNOWN)}"
+
+
+def find_certificates(clients: Clients, cluster: Object, now: datetime) -> Certificates:
+    """Reads the Secrets of the pending certificates."""
+    purposes, key = pending(cluster), key_of(cluster)
+    if not purposes or annotation_fault(cluster):
+        return Certificates()
+    faults = {}
+    for purpose in purposes:
+        secret = clients.management.find(SECRET, certificate_secret_of(key, purpose))
+        if secret is not None:  # one without a key is allowed: then another issues what is needed
+            is_usable = bool(dig(secret, "data", {}).get("tls.crt"))
+            faults[purpose] = "" if is_usable else f"Secret {key_of(secret).name} has no tls.crt"
+    is_client_missing = _ETCD_CLIENT in purposes and _ETCD_CLIENT not in faults
+    etcd_ca = read_ca(clients, certificate_secret_of(key, _ETCD), now) if is_client_missing else None
+    return Certificates(faults, etcd_ca)
+
+
+def decide_certificates(
+    status: StatusBuilder, cluster: Object, certificates: Certificates
+) -> tuple[GenerateCertificate, ...]:
+    """Decides to generate what is missing; sets the condition once all is there, or if something stands in the way.
+
+    What needs a CA that is generated is not among it: that follows when the CA is there.
+    """
+    purposes = pending(cluster)
+    if not purposes:
+        return ()
+    if fault := annotation_fault(cluster):
+        status.set_false(CERTIFICATES_AVAILABLE, "InvalidAnnotation", fault, event_type="Warning")
+        return ()
+    missing = [purpose for purpose in _KNOWN if purpose in purposes and purpose not in certificates.faults]
+    fault = next(filter(None, certificates.faults.values()), "")
+    if _ETCD_CLIENT in missing and _ETCD not in missing and (etcd_fault := _etcd_fault(cluster, certificates)):
+        fault = fault or etcd_fault
+    if fault:
+        status.set_false(CERTIFICATES_AVAILABLE, "InvalidCertificates", fault, event_type="Warning")
+        return ()
+    if not missing:
+        there = {*_recorded(cluster), *purposes}
+        message = ", ".join(purpose for purpose in _KNOWN if purpose in there)
+        status.set_true(CERTIFICATES_AVAILABLE, "Available", message)
+        return ()
+    effects = [_generate(cluster, purpose, certificates) for purpose in missing if purpose != _ETCD_CLIENT]
+    effects = effects or [_generate(cluster, _ETCD_CLIENT, certificates)]
+    names = ", ".join(effect.secret["metadata"]["name"] for effect in effects)
+    status.add_event("CertificatesGenerated", f"Secrets created: {names}")
+    return tuple(effects)
+
+
+def _recorded(cluster: Mapping[str, Any]) -> list[str]:
+    condition = get_condition(dig(cluster, "status.conditions"), CERTIFICATES_AVAILABLE) or {}
+    return str(condition.get("message") or "").split(", ") if condition.get("status") == "True" else []
+
+
+def _etcd_fault(cluster: Object, certificates: Certificates) -> str:
+    """Returns why the client certificate for etcd cannot be issued, empty if it can."""
+    if certificates.etcd_ca is None:
+        name = certificate_secret_of(key_of(cluster), _ETCD).name
+        return f"Secret {name} does not exist, whose CA issues {_ETCD_CLIENT}: request {_ETCD} as well, or create it"
+    return certificates.etcd_ca if isinstance(certificates.etcd_ca, str) else ""
+
+
+def _generate(cluster: Object, purpose: str, certificates: Certificates) -> GenerateCertificate:
+    key = key_of(cluster)
+    secret: Object = {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {
+            **certificate_secret_of(key, purpose)._asdict(),
+            "labels": {CLUSTER_NAME_LABEL: key.name},
+            "ownerReferences": [owner_reference(cluster)],
+        },
+        "type": GENERATED_TYPE,
+    }
+    ca = certificates.etcd_ca if purpose == _ETCD_CLIENT and not isinstance(certificates.etcd_ca, str) else None
+    return GenerateCertificate(secret, purpose, ca)
