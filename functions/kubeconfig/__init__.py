@@ -1,1 +1,1 @@
-"""Creates and renews the Secret with the admin kubeconfig of a workload cluster, and the certificates that it requests."""
+"""Creates and renews the admin kubeconfig of a workload cluster, and generates the certificates that it requests."""
