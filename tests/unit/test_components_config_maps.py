@@ -49,14 +49,14 @@ def test_cr6_to_cr8_version_is_found_by_label_or_name() -> None:
     several = of(config_map("v1.2.3"), config_map("v1.10.0"), config_map("v1.9.0"))
     assert several.default_version() == "v1.10.0"
     assert several.fetch("v1.9.0").components == "c of v1.9.0"
-    with pytest.raises(ComponentsError, match=r"there are v1\.2\.3, v1\.10\.0, v1\.9\.0"):
+    with pytest.raises(ComponentsError, match=r"available: v1\.2\.3, v1\.10\.0, v1\.9\.0"):
         several.fetch("v1.8.0")
 
 
 def test_d12_two_config_maps_of_one_version_are_ambiguous() -> None:
     several = of(config_map("v1.2.3"), config_map("again", "1.2.3"), config_map("v1.3.0"))
     assert several.fetch("v1.3.0").components == "c of v1.3.0"
-    with pytest.raises(ComponentsError, match=r"ns/v1\.2\.3 and ns/again .* both of version v1\.2\.3"):
+    with pytest.raises(ComponentsError, match=r"ns/v1\.2\.3 and ns/again .* all have version v1\.2\.3"):
         several.fetch("v1.2.3")
 
 
@@ -75,7 +75,7 @@ def test_cz_compressed_components_are_unpacked_within_a_limit() -> None:
     with pytest.raises(ComponentsError, match="larger than"):
         decompress(bomb, "x")
     cut = base64.b64encode(gzip.compress(b"some text" * 100)[:-12]).decode()
-    with pytest.raises(ComponentsError, match="too early"):
+    with pytest.raises(ComponentsError, match="truncated"):
         decompress(cut, "x")
 
 
