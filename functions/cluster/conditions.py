@@ -35,7 +35,7 @@ def set_infrastructure_ready(scope: Scope, observed: Observed) -> None:
     elif _is_topology_awaited(scope.cluster):
         _set_topology_awaited(scope, INFRASTRUCTURE)
     else:
-        scope.set(INFRASTRUCTURE.condition, "True", "NotUsed", "The Cluster refers to no infrastructure object")
+        scope.set(INFRASTRUCTURE.condition, "True", "NotUsed")
 
 
 def set_control_plane_available(scope: Scope, observed: Observed) -> None:
@@ -53,7 +53,7 @@ def set_control_plane_available(scope: Scope, observed: Observed) -> None:
     elif observed.descendants is None:
         scope.keep(type_)
     elif not machines(observed.descendants, control_plane=True):
-        scope.set(type_, "True", "NotUsed", "The Cluster refers to no control-plane object")
+        scope.set(type_, "True", "NotUsed")
     elif scope.initialization.get(CONTROL_PLANE.fact):
         scope.set(type_, "True", "Available")
     else:

@@ -326,7 +326,7 @@ def test_missing_topology_controller_is_reported_after_its_timeout(seconds: int,
             UNUSED,
             ("False", "ObjectDoesNotExist", "Waiting for cluster topology to be reconciled"),
         ),
-        (cluster({}), UNUSED, ("True", "NotUsed", "The Cluster refers to no infrastructure object")),
+        (cluster({}), UNUSED, ("True", "NotUsed", "")),
         (
             cluster(),
             infra(status={"conditions": [{"type": "Ready", "status": "False", "reason": "SomeReason"}]}),

@@ -152,7 +152,7 @@ MALFORMED = (
             ("False", "ObjectDeleted", "FakeControlPlane has been deleted while the cluster still exists"),
         ),
         (cluster(WITH_REF), ABSENT, ("False", "ObjectDoesNotExist", "FakeControlPlane does not exist")),
-        (cluster(), UNUSED, ("True", "NotUsed", "The Cluster refers to no control-plane object")),
+        (cluster(), UNUSED, ("True", "NotUsed", "")),
     ],
 )
 def test_control_plane_available(obj: Object, control_plane: LookupResult, expected: tuple[str, str, str]) -> None:
