@@ -1,6 +1,6 @@
 """The function `addon_create`: creates the ClusterAddon of each Cluster whose class comes from a cluster stack.
 
-Its primary object is the ClusterAddon, which exists for most events: then the function reads nothing else.
+The primary object is the ClusterAddon. If it exists, as for most events, the function reads nothing else.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from shared.runtime import Decision, Function, Request
 
 from .triggers import TRIGGERS
 
-NEW = timedelta(seconds=10)
-"""The age of a Cluster up to which the event of its creation is as good as a read. No event can be older than its
-object, so such an event is hardly older than the answer to a slow request."""
+MAX_AGE_WITHOUT_READ = timedelta(seconds=10)
+"""The age of a Cluster up to which the function takes it from the event of its creation, without a read. Such an event
+is at most as old as the Cluster, so it is hardly more outdated than the response to a slow read."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Observed:
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the Cluster for which the ClusterAddon is missing, unless it was created moments ago."""
+    """Reads the Cluster if its ClusterAddon is missing; a new Cluster is taken from the event of its creation."""
     key, addon = request.key, request.primary
     if addon is not None or not key.name.startswith(ADDON_PREFIX):
         return Observed(key, addon)
@@ -47,13 +47,13 @@ def observe(clients: Clients, request: Request) -> Observed:
 
 
 def new_cluster(event: Event, now: datetime) -> Object | None:
-    """Returns the Cluster in the event of its creation; None if that was not just now, so that it has to be read."""
+    """Returns the Cluster in the event of its creation; None for other events, and if the Cluster is not new."""
     cluster = event.object
     is_cluster = (event.api_version, event.kind) == (CLUSTER.api_version, CLUSTER.kind)
     if cluster is None or not is_cluster or event.change != "add" or event.resync:
         return None
     created = cluster_api.created_at(cluster)
-    return cluster if created is not None and timedelta(0) <= now - created <= NEW else None
+    return cluster if created is not None and timedelta(0) <= now - created <= MAX_AGE_WITHOUT_READ else None
 
 
 def decide(observed: Observed, _now: datetime) -> Decision:
@@ -86,8 +86,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
             }
         },
     }
-    # Requests the release now, so that it is fetched while the cluster is provisioned. The event names no object to
-    # notify: none waits for the release yet.
+    # The release is fetched while the cluster is provisioned. No object waits for it yet, so the request names none.
     fetch_request = request_release(release.tag, cluster_api.class_namespace(cluster), source="/addon_create")
     return Decision(effects=(Create(CLUSTER_ADDON, addon),), reply=fetch_request, message="ClusterAddon created")
 

@@ -1,6 +1,7 @@
-"""The triggers of `cluster_stack_release`: its object, a fetched release, the deletion of a Cluster.
+"""Starts `cluster_stack_release` when a ClusterStackRelease changes, a release is fetched or a Cluster is deleted.
 
-The provider's object is read again after a while instead of watched: only the ClusterStack names its kind.
+The infrastructure provider's object for a release cannot be watched, since its kind is only known from the
+ClusterStack: the function is requeued and reads the object again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .reconciled import is_reconciled
 
 
 def requester(event: Event) -> Key | None:
-    """Returns the key of the ClusterStackRelease that requested the fetch; None for other objects."""
+    """Returns the key of the ClusterStackRelease that requested the fetch; None if another kind requested it."""
     return event.key if event.kind == CLUSTER_STACK_RELEASE.kind else None
 
 
@@ -35,10 +36,10 @@ TRIGGERS = Triggers(
     subscriptions=(Subscription(FETCHED, requester),),
     is_reconciled=is_reconciled,
     rules=(
-        Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
+        Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # they name the sources of releases
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "patch")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
-        # The objects of class charts. A chart with objects of other groups needs a rule of its own.
+        # The objects of class charts. Objects of other groups in a chart need a further rule.
         Rule(CLUSTER.group, ("clusterclasses",), _WRITE),
         Rule("infrastructure.cluster.x-k8s.io", ("*",), _WRITE),
         Rule("controlplane.cluster.x-k8s.io", ("*",), _WRITE),

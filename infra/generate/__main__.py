@@ -29,8 +29,8 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
         | {f"infra/profiles/{name}": text for name, text in profiles.files(declared).items()}
         | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
-        | {"docs/triggers.md": docs.text(declared)}
-        | {"docs/configuration.md": docs.configuration({**declared, ACCESS.name: ACCESS})}
+        | {"docs/triggers.md": docs.triggers_page(declared)}
+        | {"docs/configuration.md": docs.configuration_page({**declared, ACCESS.name: ACCESS})}
     )
 
 

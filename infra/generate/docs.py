@@ -11,26 +11,26 @@ from shared.triggers import Triggers, Watch
 from . import workloads
 from .files import NOTICE
 
-_HEAD = f"""<!-- {NOTICE} -->
+_TRIGGERS_HEAD = f"""<!-- {NOTICE} -->
 
 # What starts which function
 
 Generated from `functions/*/triggers.py`, like the forwarder's watches and the Knative manifests. An update that changes
 none of the fields is not forwarded. *By reference*: the event names the object but does not contain it. *With its
-primary object*: the forwarder delivers no change that is mapped to an object that does not exist yet, since the event
-of that object makes the function read everything.
+primary object*: the forwarder delivers a change only if the primary object exists. Once it is created, its own event
+makes the function read everything.
 
 | function | kind or type of event | fields | changes |
 |---|---|---|---|
 """
-_EMITS = """
-A function answers with one event at most. These post further events to the URL in `K_SINK`, which a SinkBinding sets in
-a cluster.
+_EMITTED_HEAD = """
+A function answers with at most one event. The following functions also post events to the URL in `K_SINK`, which a
+SinkBinding sets in a cluster.
 
 | function | types of events |
 |---|---|
 """
-_CONFIGURATION = f"""<!-- {NOTICE} -->
+_CONFIGURATION_HEAD = f"""<!-- {NOTICE} -->
 
 # Configuration of an installation
 
@@ -49,7 +49,7 @@ Local runs and commands read the same names from the environment variables of `c
 mounted file. In a cluster, an overlay of `infra/knative` can set variables in a Deployment, such as `LOG_LEVEL` and
 `LOG_FORMAT` ([logs](metrics.md#logs)).
 """
-_PROCESS = (
+_POD_VARIABLES = (
     (
         "`THREADS`",
         f"Requests that one replica processes concurrently; the manifests set {workloads.THREADS}. See below.",
@@ -64,24 +64,24 @@ _PROCESS = (
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
     ("`K_SINK`", "The URL of the broker, set by a SinkBinding."),
 )
-_SIZES = """
+_SIZING = """
 Threads mostly wait for other servers, so their number does not depend on the processors of a node. Each thread can
 hold a chart or a file of a release in memory: raise the memory limit with the number of threads. Each process has its
 own connections, locks and metrics: leave `WORKERS` at 1, and scale by replicas.
 """
 
 
-def text(declared: Mapping[str, Triggers]) -> str:
-    """Returns docs/triggers.md."""
+def triggers_page(declared: Mapping[str, Triggers]) -> str:
+    """Returns the text of docs/triggers.md: the triggers of all functions, and the events that they emit."""
     emitting = [(f"`{name}`", ", ".join(f"`{type_}`" for type_ in t.emits)) for name, t in declared.items() if t.emits]
-    return _HEAD + _table(_rows(declared)) + _EMITS + _table(emitting)
+    return _TRIGGERS_HEAD + _table(_rows(declared)) + _EMITTED_HEAD + _table(emitting)
 
 
-def configuration(declared: Mapping[str, Triggers]) -> str:
-    """Returns docs/configuration.md: all settings by group, with the functions that read them."""
+def configuration_page(declared: Mapping[str, Triggers]) -> str:
+    """Returns the text of docs/configuration.md: all settings by group, with the functions that read them."""
     groups = "".join(_group(group, declared) for group in GROUPS)
-    process = f"\n## Variables of the pods\n\n| variable | |\n|---|---|\n{_table(_PROCESS)}{_SIZES}"
-    return _CONFIGURATION + groups + process
+    process = f"\n## Variables of the pods\n\n| variable | |\n|---|---|\n{_table(_POD_VARIABLES)}{_SIZING}"
+    return _CONFIGURATION_HEAD + groups + process
 
 
 def _group(group: Group, declared: Mapping[str, Triggers]) -> str:

@@ -42,15 +42,15 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 def rules(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the PolicyRules to watch what starts these functions, and definitions of kinds."""
-    return rbac.merged([*rbac.watching(declared.values()), Rule(CRD.group, (CRD.plural,), rbac.READ)])
+    return rbac.policy_rules([*rbac.watch_rules(declared.values()), Rule(CRD.group, (CRD.plural,), rbac.READ)])
 
 
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
     hold = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
-    yield "", rbac.account(NAME, NAMESPACE)
+    yield "", rbac.service_account(NAME, NAMESPACE)
     yield _READ, rbac.cluster_role(ROLE, rules(declared))
     yield "", rbac.cluster_role_binding(ROLE, NAME, NAMESPACE)
-    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.merged([hold]))
+    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.policy_rules([hold]))
     yield "", rbac.role_binding(NAME, NAME, NAMESPACE)
     yield _REPLICATED, _deployment()
     yield "", eventing.sink_binding(NAME, NAMESPACE)

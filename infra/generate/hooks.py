@@ -46,8 +46,8 @@ def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]
 
 def _documents() -> Iterable[Document]:
     role = f"capi-functions-{NAME}"
-    yield "", rbac.account(NAME, NAMESPACE)
-    yield "", rbac.cluster_role(role, rbac.rules(ACCESS))
+    yield "", rbac.service_account(NAME, NAMESPACE)
+    yield "", rbac.cluster_role(role, rbac.function_rules(ACCESS))
     yield "", rbac.cluster_role_binding(role, NAME, NAMESPACE)
     yield "", _deployment()
     yield "", _service()

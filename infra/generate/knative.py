@@ -92,7 +92,7 @@ def _namespace() -> Object:
 
 
 def _sources(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    yield "", rbac.account(SOURCES, NAMESPACE)
+    yield "", rbac.service_account(SOURCES, NAMESPACE)
     yield _SOURCE_ROLE, rbac.cluster_role(SOURCES, source_rules(declared))
     yield "", rbac.cluster_role_binding(SOURCES, SOURCES, NAMESPACE)
     for source in api_server_sources(declared):
@@ -104,7 +104,7 @@ def _sources(declared: Mapping[str, Triggers]) -> Iterable[Document]:
 
 def source_rules(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the PolicyRules to watch what starts these functions."""
-    return rbac.merged(rbac.watching(declared.values()))
+    return rbac.policy_rules(rbac.watch_rules(declared.values()))
 
 
 def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
@@ -119,7 +119,7 @@ def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
 def source_role(watches: Sequence[Watch]) -> Object:
     """Returns the ClusterRole of ApiServerSources of these watches."""
     return rbac.cluster_role(
-        SOURCES, rbac.merged(Rule(watch.resource.group, (watch.resource.plural,), rbac.READ) for watch in watches)
+        SOURCES, rbac.policy_rules(Rule(watch.resource.group, (watch.resource.plural,), rbac.READ) for watch in watches)
     )
 
 
@@ -144,8 +144,8 @@ def _function(function: str, triggers: Triggers) -> Iterable[Document]:
 def _objects(function: str, triggers: Triggers) -> Iterable[Object]:
     name = workloads.name_of(function)
     role = f"capi-functions-{name}"
-    yield rbac.account(name, NAMESPACE)
-    if allowed := rbac.rules(triggers):
+    yield rbac.service_account(name, NAMESPACE)
+    if allowed := rbac.function_rules(triggers):
         yield rbac.cluster_role(role, allowed)
         yield rbac.cluster_role_binding(role, name, NAMESPACE)
     if kinds := triggers.defined_kinds:

@@ -1,4 +1,4 @@
-"""Generates RBAC objects: each function has the rights that its declaration needs, and no others."""
+"""Generates RBAC objects. A function has the rights that its triggers declare or imply, and no others."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ _API = "rbac.authorization.k8s.io"
 _ORDER = (*READ, "create", "update", "patch", "delete")
 
 
-def rules(triggers: Triggers) -> list[Object]:
-    """Returns the PolicyRules of a function: read its primary kinds, write their status and events, and its own rules.
+def function_rules(triggers: Triggers) -> list[Object]:
+    """Returns the PolicyRules of a function.
 
-    A watch needs no right of the function, since the event sources watch.
+    It may read its primary objects, write their status and record events about them; `triggers.rules` come on top. It
+    needs no right to watch, since the event sources watch for it.
     """
-    wanted = [Rule(kind.group, (kind.plural,), ("get",)) for kind in triggers.primaries]
+    needed = [Rule(kind.group, (kind.plural,), ("get",)) for kind in triggers.primaries]
     if triggers.reports and triggers.primaries:
-        wanted += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in triggers.primaries]
-        wanted.append(Rule("", ("events",), ("create", "get", "patch")))
-    wanted += triggers.rules
-    return merged(wanted)
+        needed += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in triggers.primaries]
+        needed.append(Rule("", ("events",), ("create", "get", "patch")))
+    needed += triggers.rules
+    return policy_rules(needed)
 
 
-def merged(wanted: Iterable[Rule]) -> list[Object]:
-    """Merges rules into few PolicyRules: verbs by resource, resources with equal verbs by group."""
+def policy_rules(rules: Iterable[Rule]) -> list[Object]:
+    """Returns the PolicyRules for the rules: resources of one group with the same verbs share a PolicyRule."""
     verbs: dict[tuple[str, str], set[str]] = {}
-    for rule in wanted:
+    for rule in rules:
         for resource in rule.resources:
             verbs.setdefault((rule.group, resource), set()).update(rule.verbs)
     grouped: dict[tuple[str, tuple[str, ...]], list[str]] = {}
@@ -42,17 +43,17 @@ def merged(wanted: Iterable[Rule]) -> list[Object]:
     ]
 
 
-def watching(functions: Iterable[Triggers]) -> list[Rule]:
-    """Returns the rules to watch what starts these functions."""
-    found = []
+def watch_rules(functions: Iterable[Triggers]) -> list[Rule]:
+    """Returns the rules that an event source needs to watch all kinds that start these functions."""
+    needed: list[Rule] = []
     for triggers in functions:
-        found += [Rule(watch.resource.group, (watch.resource.plural,), READ) for watch in triggers.watches]
+        needed += [Rule(watch.resource.group, (watch.resource.plural,), READ) for watch in triggers.watches]
         if triggers.defined_kinds is not None:
-            found += [Rule(group, ("*",), READ) for group in triggers.defined_kinds.groups]
-    return found
+            needed += [Rule(group, ("*",), READ) for group in triggers.defined_kinds.groups]
+    return needed
 
 
-def account(name: str, namespace: str) -> Object:
+def service_account(name: str, namespace: str) -> Object:
     """Returns a ServiceAccount."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
 
@@ -63,9 +64,9 @@ def cluster_role(name: str, allowed: list[Object]) -> Object:
 
 
 def aggregated_role(name: str, label: str) -> Object:
-    """Returns a ClusterRole with the rules of all that have a label with the value `true`."""
+    """Returns a ClusterRole that aggregates all ClusterRoles with the label `label: "true"`."""
     role = cluster_role(name, []) | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}}
-    del role["rules"]  # Kubernetes sets them
+    del role["rules"]  # the control plane fills in the rules
     return role
 
 

@@ -23,7 +23,7 @@ _SEVERITIES = ("Error", "Warning", "Info")
 
 
 def get_condition(conditions: Conditions, type: str) -> Object | None:
-    """Returns the condition of this type, or None. A value that is not a list has no conditions."""
+    """Returns the condition of this type; None if there is none, or if `conditions` is not a list."""
     if not isinstance(conditions, list):
         return None
     return next((dict(one) for one in conditions if isinstance(one, dict) and one.get("type") == type), None)
@@ -100,15 +100,15 @@ def summary(
     failed = [entry for entry in others if entry.get("status") == "False"]
     failed.sort(key=lambda entry: (entry["type"] not in first, _rank(entry)))
     unknown = [entry for entry in others if entry.get("status") != "True"]
-    worst = next(iter(failed or unknown), {"status": "True"})
+    decisive = next(iter(failed or unknown), {"status": "True"})
     return set_condition(
         conditions,
         type,
-        worst.get("status") or "Unknown",
-        worst.get("reason") or "",
-        worst.get("message") or "",
+        decisive.get("status") or "Unknown",
+        decisive.get("reason") or "",
+        decisive.get("message") or "",
         now=now,
-        severity=worst.get("severity"),
+        severity=decisive.get("severity"),
         observed_generation=observed_generation,
     )
 

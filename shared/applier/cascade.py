@@ -1,6 +1,7 @@
 """Finds the objects that block the deletion of a CRD or a Namespace, because they would be deleted with it.
 
-Objects that are annotated to be kept block both; objects of its kind that are not ours also block a CRD.
+The deletion of either is blocked by our objects that are annotated with `keep`. That of a CRD is also blocked by
+objects of its kind that other owners have created.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ def is_marked_keep(live: Mapping[str, Any]) -> bool:
 def cascade_blocker(
     cluster: ClusterClients, live: Object, policy: Policy, inventoried: Collection[Identity] = ()
 ) -> str:
-    """Returns why a live CRD or Namespace must not be deleted, and what to do about it; empty if it may be.
+    """Returns why a live CRD or Namespace must not be deleted, and what to do about that; empty if it may be deleted.
 
     Args:
         cluster: The cluster that the object is in.
-        live: The live object; kinds other than CRD and Namespace are never blocked.
-        policy: Whether CRDs are pruned with objects that are not ours.
-        inventoried: The identities of the whole inventory: all other objects are not ours.
+        live: The live object; the deletion of other kinds is never blocked.
+        policy: Says whether CRDs are deleted together with objects of other owners.
+        inventoried: The identities of all objects in the inventory; all other objects have other owners.
 
     Raises:
         ApiError: The API server failed, or the objects cannot be listed.
@@ -52,16 +53,16 @@ def cascade_blocker(
 def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventoried: Collection[Identity]) -> str:
     """Returns why the CRD must not be pruned with the objects of its kind; empty if it may be pruned.
 
-    Objects of ours that are annotated to be kept block in any case; objects of others block unless the policy allows
-    their deletion. The inventory decides which objects are ours, since other programs use the same label.
+    Our objects with the annotation `keep` block in any case. Objects of other owners block unless the policy allows
+    their deletion. The inventory decides which objects are ours, since other owners use the same label.
     """
     resource = stored_resource(crd)
     if resource is None:
         kind = dig(crd, "spec.names.kind")
         return f"the CRD serves no version, so {kind} objects that would be deleted with it cannot be listed; serve one"
     group, kind = resource.group, resource.kind
-    ours = {Key(who.namespace, who.name) for who in inventoried if (who.group, who.kind) == (group, kind)}
-    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours shows that there are others
+    ours = {Key(own.namespace, own.name) for own in inventoried if (own.group, own.kind) == (group, kind)}
+    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours: enough to find another
     for page in cluster.client.pages(resource, limit=limit, accept=METADATA_LIST):
         for obj in page["items"]:
             if is_owned(obj) and is_marked_keep(obj):
@@ -69,15 +70,15 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
         others = [key for key in map(key_of, page["items"]) if key not in ours]
         if others and not policy.prune_crds:
             more = len(others) - 1 + int(dig(page, "metadata.remainingItemCount", 0))
-            some = f"{kind} {others[0]}" + (f" and {more} more objects" if more else "")
+            objects = f"{kind} {others[0]}" + (f" and {more} more objects" if more else "")
             hint = f"delete them, or annotate the {policy.owner.kind} with {PREFIX}prune-crds: true"
-            return f"{some} would be deleted with it and belong to other owners; {hint}"
+            return f"{objects} would be deleted with it and belong to other owners; {hint}"
     return ""
 
 
 def _namespace_blocker(cluster: ClusterClients, namespace: str) -> str:
     """Returns why the Namespace must not be deleted; empty if it may be."""
-    cluster.discovery.invalidate()  # kinds that are served since the last discovery may have objects to keep
+    cluster.discovery.invalidate()  # a kind that came after the last discovery may have objects to keep
     served = cluster.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
     for resource in kinds.values():
@@ -94,17 +95,17 @@ def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: st
         for page in cluster.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):
             yield from page["items"]
     except (NotFound, NotServed):
-        return  # the kind went while this function looked
+        return  # the kind was deleted after the discovery
     except ApiError as error:
         if isinstance(error, Unavailable) and resource.group in BUILT_IN_GROUPS:
             raise
         if error.status == _NOT_ALLOWED:
-            return  # the kind has no list, so it has no objects that are stored
-        # Forbidden, or an aggregated API server does not answer: an object to keep may be among those.
+            return  # the kind cannot be listed, so its objects are not stored
+        # Listing is forbidden, or an aggregated API server does not answer: there may be objects to keep.
         objects = f"the objects of {resource.group}" if resource.group else f"{resource.kind} objects"
         raise ApiError(f"{objects} to keep cannot be listed: {error.detail}") from error
 
 
 def _marked_message(resource: Resource, obj: Object) -> str:
-    who = f"{resource.kind} {key_of(obj)}"
-    return f"{who} would be deleted with it and is annotated with {KEEP}: keep; delete it, or remove the annotation"
+    subject = f"{resource.kind} {key_of(obj)}"
+    return f"{subject} would be deleted with it and is annotated with {KEEP}: keep; delete it, or remove the annotation"

@@ -1,8 +1,9 @@
 """Answers the lookups of charts with objects of a live cluster.
 
-The helm program looks objects up on a Kubernetes API server. It gets a small read-only server on the loopback
-interface, which uses the connection of this process, so no credentials leave it. Discovery is answered from memory. A
-kind that the cluster does not serve has no objects, so charts can look up objects of CRDs that they bring themselves.
+The helm program looks objects up on a Kubernetes API server. Here that is a small read-only server on the loopback
+interface, which reads from the live cluster with the connection of this process: so the helm program gets no
+credentials. Discovery is answered from memory. A lookup of a kind that the cluster does not serve returns no objects,
+since charts may look up objects of CRDs that they contain.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from ..kube.resources import Object, Resource
 from .live import LiveCluster
 
 MAX_LOOKUPS: Final = 500
-"""Lookups of one rendering."""
+"""The limit of lookups in one rendering."""
 
 MAX_SECONDS: Final = 20.0
-"""Seconds for all lookups of one rendering: a slow cluster must not delay charts of other clusters."""
+"""The seconds for all lookups of one rendering: a slow cluster must not delay the charts of other clusters."""
 
 _VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class LookupServer:
-    """Serves one rendering; a context manager. `failure` is set if the live cluster does not answer."""
+    """The server for one rendering; a context manager. `failure` is the error if the live cluster does not answer."""
 
     def __init__(self, live: LiveCluster) -> None:
         self._live = live
@@ -81,14 +82,16 @@ class LookupServer:
         prefix, _, rest = path.removeprefix("/").partition("/")
         if not hmac.compare_digest(prefix.encode(), self._secret.encode()):
             return _status(403, "Forbidden", "this server is for one rendering of one chart")
-        steps = [unquote(step) for step in rest.split("/") if step]
-        match steps:
+        segments = [unquote(segment) for segment in rest.split("/") if segment]
+        match segments:
             case ["version"]:
                 major, _, minor = self._live.version.removeprefix("v").partition(".")
                 minor = minor.partition(".")[0]
                 return 200, {"major": major, "minor": minor, "gitVersion": self._live.version}
             case ["api" | "apis" as root] if aggregated:
-                return 200, _groups([one for one in self._live.served.values() if bool(one.group) is (root == "apis")])
+                return 200, _groups(
+                    [resource for resource in self._live.served.values() if bool(resource.group) is (root == "apis")]
+                )
             case ["api" | "apis", version] if _VERSION.fullmatch(version):
                 return 200, _kinds(self._live.served.values(), "", version)
             case ["apis", group, version]:
@@ -101,14 +104,14 @@ class LookupServer:
                 return self._object((group, version), more)
         return _status(404, "NotFound", f"/{rest} is not served")
 
-    def _object(self, api: tuple[str, str], steps: list[str]) -> tuple[int, Object]:
+    def _object(self, api: tuple[str, str], segments: list[str]) -> tuple[int, Object]:
         namespace = ""
-        if steps[0] == "namespaces" and len(steps) > 2:
-            namespace, steps = steps[1], steps[2:]
-        resource = self._paths.get((*api, steps[0]))
-        if resource is None or len(steps) > 2:
+        if segments[0] == "namespaces" and len(segments) > 2:
+            namespace, segments = segments[1], segments[2:]
+        resource = self._paths.get((*api, segments[0]))
+        if resource is None or len(segments) > 2:
             return _status(404, "NotFound", "not served")
-        name = steps[1] if len(steps) == 2 else ""
+        name = segments[1] if len(segments) == 2 else ""
         try:
             path = resource.path(namespace, name)
         except NotFound as error:
@@ -128,8 +131,8 @@ class LookupServer:
             return _status(404, "NotFound", error.detail)
         except TooLarge as error:
             return _status(400, "BadRequest", str(error))
-        except (NotServed, Unavailable, Unauthorized) as error:  # no empty answer: objects of the kind may exist
-            self.failure = error
+        except (NotServed, Unavailable, Unauthorized) as error:
+            self.failure = error  # an empty list would be wrong: objects of the kind may exist
             return _status(500, "InternalError", "the cluster does not answer")
         except ApiError as error:
             return _status(error.status or 500, error.reason or "Forbidden", error.detail)
@@ -158,13 +161,13 @@ class LookupServer:
                 self.wfile.write(data)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Logs nothing: paths name looked-up objects."""
+                """Logs nothing: paths contain the names of objects and the secret of this server."""
 
         return Handler
 
 
 def secret_values(answer: Object) -> Iterator[str]:
-    """Yields the values of a Secret or a list of Secrets, as written and decoded."""
+    """Yields each value of a Secret, or of a list of Secrets, in base64 and decoded."""
     if answer.get("apiVersion") != "v1" or answer.get("kind") not in ("Secret", "SecretList"):
         return
     for obj in (answer, *(answer.get("items") or ())):
@@ -177,16 +180,16 @@ def secret_values(answer: Object) -> Iterator[str]:
 
 
 def _paths(served: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:
-    return {(one.group, one.version, one.plural): one for one in served}
+    return {(resource.group, resource.version, resource.plural): resource for resource in served}
 
 
 def _groups(served: Iterable[Resource]) -> Object:
     groups: dict[str, dict[str, list[Object]]] = {}
-    for one in served:
-        kind = {"group": one.group, "version": one.version, "kind": one.kind}
-        scope = "Namespaced" if one.namespaced else "Cluster"
-        entry = {"resource": one.plural, "responseKind": kind, "scope": scope, "verbs": ["get", "list"]}
-        groups.setdefault(one.group, {}).setdefault(one.version, []).append(entry)
+    for resource in served:
+        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        scope = "Namespaced" if resource.namespaced else "Cluster"
+        entry = {"resource": resource.plural, "responseKind": kind, "scope": scope, "verbs": ["get", "list"]}
+        groups.setdefault(resource.group, {}).setdefault(resource.version, []).append(entry)
     return {
         "apiVersion": "apidiscovery.k8s.io/v2",
         "kind": "APIGroupDiscoveryList",
@@ -206,16 +209,16 @@ def _groups(served: Iterable[Resource]) -> Object:
 
 def _kinds(served: Iterable[Resource], group: str, version: str) -> Object:
     resources = [
-        {"name": one.plural, "kind": one.kind, "namespaced": one.namespaced, "verbs": ["get", "list"]}
-        for one in served
-        if (one.group, one.version) == (group, version)
+        {"name": resource.plural, "kind": resource.kind, "namespaced": resource.namespaced, "verbs": ["get", "list"]}
+        for resource in served
+        if (resource.group, resource.version) == (group, version)
     ]
     return {
         "apiVersion": "v1",
         "kind": "APIResourceList",
         "groupVersion": f"{group}/{version}" if group else version,
         "resources": resources,
-        "items": [],  # helm reads this answer as a list of objects if the kind is not served
+        "items": [],  # if the kind is not served, helm takes this response for a list of its objects
     }
 
 

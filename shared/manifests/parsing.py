@@ -1,4 +1,4 @@
-"""Parses the objects of YAML manifests, and checks that each document is an object and each object occurs once."""
+"""Parses YAML manifests, and checks that each document is a Kubernetes object and that no object occurs twice."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .waves import APPLIED_HOOKS, hooks_of
 
 
 class ManifestError(ValueError):
-    """A text is not a sequence of Kubernetes objects."""
+    """The text of a manifest is not a sequence of Kubernetes objects."""
 
 
 class Manifest(NamedTuple):
-    """YAML text of any number of objects, and the file of the chart that it is from."""
+    """YAML text with any number of objects; `source` is the file of the chart that it was rendered from."""
 
     source: str
     text: str
@@ -31,7 +31,7 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
 
     Args:
         texts: The manifests.
-        default_namespace: Objects without a namespace and objects in this namespace count as the same.
+        default_namespace: An object without a namespace counts as one in this namespace when duplicates are found.
 
     Raises:
         ManifestError: A document is not an object, or an object occurs twice; the message names file and document.
@@ -42,29 +42,29 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
         for place, obj in _documents(source, text):
             if hooks_of(obj) and not hooks_of(obj) & APPLIED_HOOKS:
                 continue
-            found = identity(obj)
-            same = found._replace(namespace=found.namespace or default_namespace)
-            if same in seen:
-                raise ManifestError(f"{place}: {found} occurs twice, first in {seen[same]}")
-            seen[same] = place
+            written = identity(obj)
+            unique = written._replace(namespace=written.namespace or default_namespace)
+            if unique in seen:
+                raise ManifestError(f"{place}: {written} occurs twice, first in {seen[unique]}")
+            seen[unique] = place
             objects.append(obj)
     return objects
 
 
 def _documents(source: str, text: str) -> Iterator[tuple[str, Object]]:
-    """Yields each object with its place: file and number of the document."""
+    """Yields each object with its place in the manifest: the file and the number of the document."""
     place = f"{source}, document 1"
     try:
         for number, document in enumerate(bounded_yaml.load_all(text), start=1):
             place = f"{source}, document {number}"
-            for obj in _expanded(document, place):
-                yield place, _checked(obj, place)
+            for obj in _flatten_lists(document, place):
+                yield place, _validated(obj, place)
             place = f"{source}, document {number + 1}"
     except bounded_yaml.YAMLError as error:
         raise ManifestError(f"{place}: not YAML: {error}") from error
 
 
-def _expanded(document: Any, place: str) -> Iterator[Any]:
+def _flatten_lists(document: Any, place: str) -> Iterator[Any]:
     if document is None:
         return
     if isinstance(document, dict) and "items" in document and str(document.get("kind")).endswith("List"):
@@ -72,14 +72,14 @@ def _expanded(document: Any, place: str) -> Iterator[Any]:
         if not isinstance(items, list):
             raise ManifestError(f"{place}: {document['kind']} has 'items' that are not a list")
         for item in items:
-            yield from _expanded(item, place)
+            yield from _flatten_lists(item, place)
     else:
         yield document
 
 
-def _checked(obj: Any, place: str) -> Object:
+def _validated(obj: Any, place: str) -> Object:
     if not isinstance(obj, dict):
-        raise ManifestError(f"{place}: a {type(obj).__name__} where an object should be")
+        raise ManifestError(f"{place}: must be a Kubernetes object, not a {type(obj).__name__}")
     for path in ("apiVersion", "kind", "metadata.name"):
         value = dig(obj, path)
         if not isinstance(value, str) or not value:

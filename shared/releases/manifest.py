@@ -1,7 +1,7 @@
 """The manifest of a release: the stored record that makes the release visible, and lists its files by digest.
 
-The record has a format version and a digest of itself. A manifest of another format, or one that is truncated or
-changed, counts as absent, and the release is fetched again.
+The record has a format version and a digest of its content. A manifest that has another format or does not match its
+digest counts as missing: then the release is fetched again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def encode(tag: str, files: Mapping[str, Blob]) -> bytes:
 
 
 def decode(data: bytes, tag: str) -> dict[str, Blob] | None:
-    """Returns the files that the manifest of `tag` lists; None if the bytes are not its manifest. Never raises."""
+    """Returns the files in the manifest of release `tag`; None if `data` is not a valid manifest. Never raises."""
     try:
         manifest = json.loads(data)
         digest = manifest.pop("digest")
@@ -37,10 +37,10 @@ def decode(data: bytes, tag: str) -> dict[str, Blob] | None:
         files = {name: Blob(entry["sha256"], entry["size"]) for name, entry in manifest["files"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return files if all(map(_is_sound, files, files.values())) else None
+    return files if all(map(_is_valid, files, files.values())) else None
 
 
-def _is_sound(name: str, blob: Blob) -> bool:
+def _is_valid(name: str, blob: Blob) -> bool:
     """Returns whether name, digest and size of a file have valid types and forms."""
     digest_ok = isinstance(blob.digest, str) and _SHA256.fullmatch(blob.digest) is not None
     return is_plain_name(name) and digest_ok and isinstance(blob.size, int)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.addon_create.function import NEW, Observed, decide, new_cluster
+from functions.addon_create.function import MAX_AGE_WITHOUT_READ, Observed, decide, new_cluster
 from shared.api.conditions import rfc3339
 from shared.effects import Create
 from shared.event import Event, change_event
@@ -89,8 +89,8 @@ CREATED = change_event(cluster({"creationTimestamp": rfc3339(NOW)}), "add", sour
     ("event", "age", "is_new"),
     [
         pytest.param(CREATED, timedelta(0), True, id="in the same second"),
-        pytest.param(CREATED, NEW, True, id="moments ago"),
-        pytest.param(CREATED, NEW + timedelta(seconds=1), False, id="it may have changed since"),
+        pytest.param(CREATED, MAX_AGE_WITHOUT_READ, True, id="moments ago"),
+        pytest.param(CREATED, MAX_AGE_WITHOUT_READ + timedelta(seconds=1), False, id="it may have changed since"),
         pytest.param(CREATED, timedelta(seconds=-1), False, id="our clock is slow, so its age is not known"),
         pytest.param(replace(CREATED, type=CREATED.type.replace("add", "update")), timedelta(0), False, id="changed"),
         pytest.param(replace(CREATED, resync=True), timedelta(0), False, id="delivered again"),

@@ -183,31 +183,31 @@ def test_function_may_read_its_kinds_write_their_status_and_follow_its_rules() -
     )
     primary = {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get"]}
     maps = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
-    assert rbac.rules(triggers) == [
+    assert rbac.function_rules(triggers) == [
         maps,
         {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "create", "patch"]},
         primary,
         {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters/status"], "verbs": ["patch"]},
     ]
-    assert rbac.rules(replace(triggers, reports=False)) == [maps, primary]
-    assert rbac.rules(Triggers("timer")) == []
+    assert rbac.function_rules(replace(triggers, reports=False)) == [maps, primary]
+    assert rbac.function_rules(Triggers("timer")) == []
 
 
 def test_watch_by_reference_gives_no_right_to_read_secrets() -> None:
-    wake = rbac.rules(catalog.triggers()["provider_wake"])
+    wake = rbac.function_rules(catalog.triggers()["provider_wake"])
     assert not [rule for rule in wake if {"secrets", "*"} & {*rule["resources"]}]
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.names() if name != "provider_install"])
 def test_only_the_installer_may_change_objects_of_any_kind(name: str) -> None:
-    everywhere = [rule for rule in rbac.rules(catalog.triggers()[name]) if "*" in rule["apiGroups"]]
+    everywhere = [rule for rule in rbac.function_rules(catalog.triggers()[name]) if "*" in rule["apiGroups"]]
     assert all({*rule["verbs"]} <= {"get", "list", "delete"} for rule in everywhere)
     assert not everywhere or name == "provider_delete"
 
 
 def test_rules_are_merged_by_resource_and_group() -> None:
     rules = [Rule("g", ("b", "a"), ("get",)), Rule("g", ("c",), ("patch", "get")), Rule("g", ("b",), ("get",))]
-    assert rbac.merged(rules) == [
+    assert rbac.policy_rules(rules) == [
         {"apiGroups": ["g"], "resources": ["a", "b"], "verbs": ["get"]},
         {"apiGroups": ["g"], "resources": ["c"], "verbs": ["get", "patch"]},
     ]
@@ -234,7 +234,7 @@ def test_declaration_becomes_manifests_and_docs() -> None:
     ]
     (container,) = objects["Deployment", "look-at"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][:2] == ["--source=functions/look_at/main.py", "--target=look_at"]
-    assert "| `look_at` | ConfigMap | `data`; label `a=b` | add, delete |\n" in docs.text(SYNTHETIC)
+    assert "| `look_at` | ConfigMap | `data`; label `a=b` | add, delete |\n" in docs.triggers_page(SYNTHETIC)
 
 
 def test_comments_are_above_their_object() -> None:

@@ -132,7 +132,7 @@ def test_settings_select_sources_and_their_credentials(env: dict[str, str], sour
         ({}, "RELEASE_SOURCE is not set"),
         ({"RELEASE_SOURCE": " "}, "RELEASE_SOURCE is not set"),
         ({"GIT_ORG_NAME": "o"}, "RELEASE_SOURCE is not set"),
-        ({"GIT_PROVIDER": "gitlab", "GIT_ORG_NAME": "o", "GIT_REPOSITORY_NAME": "r"}, "only github is known"),
+        ({"GIT_PROVIDER": "gitlab", "GIT_ORG_NAME": "o", "GIT_REPOSITORY_NAME": "r"}, "only github is supported"),
     ],
 )
 def test_settings_without_a_source_are_an_error(env: dict[str, str], message: str) -> None:

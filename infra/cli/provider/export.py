@@ -28,17 +28,15 @@ from ..failures import Failure
 from .dry_run import scratch_storage
 from .requests import ProviderRequest, namespace_object
 
-_LIKE_REGISTRY = re.compile(
-    r"([A-Za-z0-9.-]+:[0-9]+|localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\.[A-Za-z]{2,}|[0-9.]{7,})/"
-)
-"""The form of image names, which have no scheme."""
+_IMAGE_NAME = re.compile(r"([A-Za-z0-9.-]+:[0-9]+|localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\.[A-Za-z]{2,}|[0-9.]{7,})/")
+"""The form of an image name: a registry without a scheme, and a path."""
 _NO_TLS = re.compile("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE")
 _IMAGE = re.compile(r"^[ \t-]*image:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class ExportedVersion:
-    """One version of a provider, and the text form of its source."""
+    """The files of one version of a provider; `source` is where they come from, as a text for users."""
 
     provider: Object
     version: str
@@ -51,11 +49,11 @@ class ExportedVersion:
 
     def layers(self) -> tuple[Layer, Layer]:
         """Returns the layers of an OCI artifact for this version."""
-        word, name = provider_api.kind_of(self.provider).type_name, key_of(self.provider).name
-        return oci.layers_of(word, name, self.version, self.files)
+        type_name, name = provider_api.kind_of(self.provider).type_name, key_of(self.provider).name
+        return oci.layers_of(type_name, name, self.version, self.files)
 
     def images(self) -> list[str]:
-        """Returns the images in the components, as written there: parts may be variables."""
+        """Returns the images in the components, as written there; they may contain variables."""
         return sorted(set(_IMAGE.findall(self.files.components)))
 
     def __str__(self) -> str:
@@ -65,34 +63,34 @@ class ExportedVersion:
 # -- sources -------------------------------------------------------------------------------------------------------
 
 
-def from_catalog(wanted: ProviderRequest) -> ExportedVersion:
-    """Fetches a provider from the source in the catalog.
+def from_catalog(request: ProviderRequest) -> ExportedVersion:
+    """Fetches a version of a provider from its repository in the catalog.
 
     Raises:
-        SourceError: The source does not answer.
+        SourceError: The repository does not answer.
         ComponentsError: The catalog has no such provider, or the files are invalid.
     """
-    provider = wanted.dump()
-    source = repository_of(provider, Inputs(), local=True)
-    version = wanted.version or source.default_version()
-    return ExportedVersion(provider, version, source.fetch(version), source.place)
+    provider = request.dump()
+    repository = repository_of(provider, Inputs(), local=True)
+    version = request.version or repository.default_version()
+    return ExportedVersion(provider, version, repository.fetch(version), repository.place)
 
 
 def from_cluster(client: Client, provider: Object) -> ExportedVersion:
-    """Returns the version of a provider object as the functions have stored it, or as they would fetch it.
+    """Returns the version of a provider object: as the functions have stored it, else as they would fetch it.
 
     Raises:
         Failure: The provider is being deleted, or references an object that does not exist.
         SourceError: The source does not answer.
         ComponentsError: There is no source, or the files are invalid.
     """
-    clients, who = Clients(client), f"{provider['kind']} {key_of(provider)}"
+    clients, subject = Clients(client), f"{provider['kind']} {key_of(provider)}"
     clients.components = BundleStore(scratch_storage())
     if deleting(provider):
-        raise Failure(f"{who} is being deleted")
+        raise Failure(f"{subject} is being deleted")
     read = inputs.read(clients, provider)
     if read.problem:
-        raise Failure(f"{who}: {read.problem}")
+        raise Failure(f"{subject}: {read.problem}")
     version = provider_api.spec_version(provider) or provider_api.installed_version(provider)
     try:
         resolved = resolve(clients, {**provider, "spec": {**provider.get("spec", {}), "version": version}}, read)
@@ -107,12 +105,12 @@ def from_cluster(client: Client, provider: Object) -> ExportedVersion:
 def _read_folder(
     provider: Object, read: Inputs, version: str, problem: ComponentsError | SourceError
 ) -> ExportedVersion:
-    """Reads a version from a folder, a source that functions do not use. Raises `problem` for any other source."""
-    source = repository_of(provider, read, local=True)
-    if not isinstance(source, FolderRepository):
+    """Reads a version from a folder, which functions do not read. Raises `problem` for any other repository."""
+    repository = repository_of(provider, read, local=True)
+    if not isinstance(repository, FolderRepository):
         raise problem
-    version = version or source.default_version()
-    return ExportedVersion(provider, version, source.fetch(version), source.place)
+    version = version or repository.default_version()
+    return ExportedVersion(provider, version, repository.fetch(version), repository.place)
 
 
 # -- targets -------------------------------------------------------------------------------------------------------
@@ -122,7 +120,7 @@ def parse_target(to: str) -> Path | oci.ArtifactReference:
     """Parses `--to`: a folder, or a reference in a registry.
 
     Raises:
-        Failure: The text is neither.
+        Failure: The text is neither of these.
         ComponentsError: The reference is invalid.
     """
     if to.startswith(("oci://", "oci+http://")):
@@ -132,8 +130,10 @@ def parse_target(to: str) -> Path | oci.ArtifactReference:
         return reference
     if "://" in to:
         raise Failure(f"--to {to!r}: must be a folder, or oci:// or oci+http://<registry>/<name>[:<tag>]")
-    if _LIKE_REGISTRY.match(to):
-        raise Failure(f"--to {to}: for a registry it is oci://{to}, or oci+http://{to} without TLS; a folder is ./{to}")
+    if _IMAGE_NAME.match(to):
+        raise Failure(
+            f"--to {to}: write oci://{to} for a registry, oci+http://{to} for one without TLS, or ./{to} for a folder"
+        )
     return Path(to)
 
 
@@ -143,7 +143,7 @@ def to_folder(
     """Writes each version to a folder: as a YAML file with ConfigMap and namespace, or as files for `oras push`.
 
     Args:
-        folder: Created if it does not exist.
+        folder: The folder; it is created if it does not exist.
         exported: The versions.
         layers: Whether to write the files of an artifact.
         progress: Receives a line for each file.
@@ -154,8 +154,8 @@ def to_folder(
     folder.mkdir(parents=True, exist_ok=True)
     for one in exported:
         config_map = one.config_map()
-        both = [namespace_object(config_map["metadata"]["namespace"]), config_map]
-        files = {f"{config_map['metadata']['name']}.yaml": manifests.dump(both).encode()}
+        objects = [namespace_object(config_map["metadata"]["namespace"]), config_map]
+        files = {f"{config_map['metadata']['name']}.yaml": manifests.dump(objects).encode()}
         if layers:
             files = {layer.name: layer.data for layer in one.layers()}
         for name, data in files.items():
@@ -171,7 +171,7 @@ def to_registry(
     force: bool,
     progress: Callable[[str], None],
 ) -> None:
-    """Pushes one artifact for all providers of a version; its tag is the version, unless the reference has one.
+    """Pushes the versions with the tag of the reference, else their version. Versions of one tag share an artifact.
 
     Args:
         reference: The repository, with or without a tag.
@@ -182,25 +182,25 @@ def to_registry(
 
     Raises:
         SourceError: The registry does not answer, or refuses the push.
-        Failure: The tag has other files, and `force` is not set; or the registry has no TLS.
+        Failure: The tag has files that would be lost, and `force` is not set; or the registry has no TLS.
     """
-    where = _repository_url(reference)
+    url = _repository_url(reference)
     by_tag = sorted(((reference.tag or one.version, one) for one in exported), key=lambda pair: pair[0])
     for tag, group in groupby(by_tag, key=lambda pair: pair[0]):
         versions = [one for _, one in group]
         layers = [layer for one in versions for layer in one.layers()]
         with _open_registry(reference, access) as registry:
-            others = _others(registry, tag, layers)
-            if others and not force:
+            lost = _files_to_lose(registry, tag, layers)
+            if lost and not force:
                 hint = "export all providers of the tag at once, give another tag, or replace it with --force"
-                raise Failure(f"{where}:{tag} has {', '.join(others)}, which would be lost; {hint}")
+                raise Failure(f"{url}:{tag} has {', '.join(lost)}, which would be lost; {hint}")
             digest = registry.push(tag, layers, artifact_type=oci.ARTIFACT_TYPE)
         for one in versions:
-            progress(f"{one} of {one.source}: spec.fetchConfig.oci {where}:{tag}, {digest}")
+            progress(f"{one} of {one.source}: spec.fetchConfig.oci {url}:{tag}, {digest}")
 
 
 def _repository_url(reference: oci.ArtifactReference) -> str:
-    """Returns the repository as `spec.fetchConfig.oci` takes it."""
+    """Returns the URL of the repository in the form of `spec.fetchConfig.oci`."""
     return f"{'http://' if reference.plain else ''}{reference.host}/{reference.repository}"
 
 
@@ -215,8 +215,8 @@ def _open_registry(reference: oci.ArtifactReference, access: Access) -> Iterator
         raise Failure(f"{error}; the registry has no TLS: use --to oci+http://{_repository_url(reference)}") from error
 
 
-def _others(registry: Registry, tag: str, layers: Sequence[Layer]) -> list[str]:
-    """Returns the files of the tag's artifact that the new one does not have."""
+def _files_to_lose(registry: Registry, tag: str, layers: Sequence[Layer]) -> list[str]:
+    """Returns the files of the artifact with this tag that the new artifact does not have."""
     try:
         manifest = registry.manifest(tag)
     except NotInRegistry:

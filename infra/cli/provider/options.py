@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
     from .requests import ProviderRequest, ProviderSettings
 
-_AGAIN = "May be repeated."
+_REPEATABLE = "May be repeated."
 Core = Annotated[str, typer.Option("--core", metavar="P", help="The core provider.", show_default=False)]
-Bootstrap = Annotated[list[str] | None, typer.Option("--bootstrap", "-b", metavar="P", help=_AGAIN)]
-ControlPlane = Annotated[list[str] | None, typer.Option("--control-plane", "-c", metavar="P", help=_AGAIN)]
-Infrastructure = Annotated[list[str] | None, typer.Option("--infrastructure", "-i", metavar="P", help=_AGAIN)]
-Ipam = Annotated[list[str] | None, typer.Option("--ipam", metavar="P", help=_AGAIN)]
-RuntimeExtension = Annotated[list[str] | None, typer.Option("--runtime-extension", metavar="P", help=_AGAIN)]
-Addon = Annotated[list[str] | None, typer.Option("--addon", metavar="P", help=_AGAIN)]
+Bootstrap = Annotated[list[str] | None, typer.Option("--bootstrap", "-b", metavar="P", help=_REPEATABLE)]
+ControlPlane = Annotated[list[str] | None, typer.Option("--control-plane", "-c", metavar="P", help=_REPEATABLE)]
+Infrastructure = Annotated[list[str] | None, typer.Option("--infrastructure", "-i", metavar="P", help=_REPEATABLE)]
+Ipam = Annotated[list[str] | None, typer.Option("--ipam", metavar="P", help=_REPEATABLE)]
+RuntimeExtension = Annotated[list[str] | None, typer.Option("--runtime-extension", metavar="P", help=_REPEATABLE)]
+Addon = Annotated[list[str] | None, typer.Option("--addon", metavar="P", help=_REPEATABLE)]
 Annotate = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=VALUE", help="Annotation of the providers that are created. May be repeated."),
 ]
 TargetNamespace = Annotated[str, typer.Option("--target-namespace", hidden=True)]
-"""An option of clusterctl; the commands reject it and name the form to use here."""
+"""An option of clusterctl. The commands reject it with a hint on what to use instead."""
 Wait = Annotated[
     bool | None,
     typer.Option(
@@ -46,7 +46,12 @@ ConfigSecret = Annotated[str, typer.Option(help="Secret with variables and crede
 
 
 def select_providers(client: Client, kind: str, name: str) -> list[Object]:
-    """Returns the provider of this kind and name; with an empty name all of the kind, with kind `all` all providers.
+    """Returns the providers of a kind and name.
+
+    Args:
+        client: The client of the management cluster.
+        kind: A kind such as `infrastructure`, or `all`; then `name` is ignored.
+        name: The name of the provider; empty for all of the kind.
 
     Raises:
         Failure: There is no such provider.
@@ -56,22 +61,25 @@ def select_providers(client: Client, kind: str, name: str) -> list[Object]:
     from .requests import parse_kind
     from .status import list_providers
 
-    found = list_providers(client)
+    providers = list_providers(client)
     if kind == "all":
-        return found
-    wanted = parse_kind(kind).kind
-    chosen = [one for one in found if one["kind"] == wanted and key_of(one).name == (name or key_of(one).name)]
-    if not chosen:
-        which = f" {name}" if name else ""
-        raise Failure(f"the cluster has no {wanted}{which}; `capi-functions provider list` lists its providers")
-    return chosen
+        return providers
+    api_kind = parse_kind(kind).kind
+    selected = [
+        provider for provider in providers if provider["kind"] == api_kind and name in ("", key_of(provider).name)
+    ]
+    if not selected:
+        raise Failure(
+            f"the cluster has no {f'{api_kind} {name}'.rstrip()}; `capi-functions provider list` lists its providers"
+        )
+    return selected
 
 
 def parse_settings(secret: str, annotations: Sequence[str] | None, target_namespace: str) -> ProviderSettings:
     """Parses the options that apply to all created providers.
 
     Raises:
-        Failure: An option has another form, or is one of clusterctl's that is not supported.
+        Failure: An option is malformed, or it is an option of clusterctl that is not supported.
     """
     from .requests import ProviderSettings, parse_annotations, parse_secret
 
@@ -81,14 +89,14 @@ def parse_settings(secret: str, annotations: Sequence[str] | None, target_namesp
 
 
 def parse_requests(core: str, *others: Sequence[str] | None) -> list[ProviderRequest]:
-    """Parses the options for providers; `others` are those after `--core`, in the order of `KINDS`.
+    """Parses the options that name providers; `others` has those after `--core`, in the order of `KINDS`.
 
     Raises:
-        Failure: An option has another form.
+        Failure: An option is malformed.
     """
     from shared.api.provider import KINDS
 
     from .requests import parse_request
 
     texts = ([core] if core else [], *others)
-    return [parse_request(kind, text) for kind, given in zip(KINDS, texts, strict=True) for text in given or ()]
+    return [parse_request(kind, text) for kind, values in zip(KINDS, texts, strict=True) for text in values or ()]

@@ -6,10 +6,10 @@
     oci://registry/repository                    oci+http:// without TLS
     s3://bucket/prefix
 
-Setting `RELEASE_SOURCE` has one or more of these, separated by whitespace (a space in a path is %20 in its file URL).
-Without it the variables of cluster-stack-operator are used: `GIT_ORG_NAME` and `GIT_REPOSITORY_NAME` (with
+The setting `RELEASE_SOURCE` has one or more of these, separated by whitespace (a space in a path is %20 in its file
+URL). Without it the variables of cluster-stack-operator are used: `GIT_ORG_NAME` and `GIT_REPOSITORY_NAME` (with
 `GIT_PROVIDER` github, or unset), else `OCI_REGISTRY` and `OCI_REPOSITORY`. In either case credentials come from the
-settings that each type of source names. They are for the first host of that type, and for no other.
+settings that each type of source declares. Only the first host of each type receives them.
 """
 
 from __future__ import annotations
@@ -34,33 +34,34 @@ def from_url(url: str, access: Access | None = None, *, local: bool = True) -> S
     Args:
         url: A path, or a URL of one of the registered schemes.
         access: Credentials for the source.
-        local: The URL is the operator's, so it may name a folder. False for URLs from objects of users.
+        local: Whether the URL may name a folder: True for settings, False for URLs in objects of users.
 
     Raises:
-        SourceError: The URL names no source. The message quotes the scheme alone, since a token may be in any part.
+        SourceError: The URL is unusable. The message quotes only its scheme, since other parts may contain a token.
     """
-    found = SourceUrl(url, _scheme(url), local)
-    source_type = _types().get(found.scheme)
+    parsed = SourceUrl(url, _scheme(url), local)
+    source_type = _types().get(parsed.scheme)
     try:
         if source_type is None:
             raise UnusableUrl("is not supported")
-        return source_type.open(found, access or Access())
+        return source_type.open(parsed, access or Access())
     except UnusableUrl as error:
-        scheme = f"{found.scheme}:" if found.scheme else ""
+        scheme = f"{parsed.scheme}:" if parsed.scheme else ""
         raise SourceError(f"release source {scheme!r} {error}: {_supported_forms()}", transient=False) from None
 
 
 def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
-    """Returns one source for all sources that the settings name. Raises `SourceError`."""
-    urls = env.get("RELEASE_SOURCE", "").split() or _other_operator(env)
+    """Returns the source that the settings name, or a chain of all if there are several. Raises `SourceError`."""
+    urls = env.get("RELEASE_SOURCE", "").split() or _urls_of_cluster_stack_operator(env)
     if not urls:
         raise SourceError(f"RELEASE_SOURCE is not set: {_supported_forms()} ({RELEASE_SOURCES.where})", transient=False)
-    entitled: dict[str, str] = {}
+    hosts_with_credentials: dict[str, str] = {}
     sources = []
     for url in urls:
-        access, found = None, _types().get(_scheme(url))
-        if found is not None and entitled.setdefault(found.schemes[0], _netloc(url)) == _netloc(url):
-            access = found.access_from(env)
+        access, source_type = None, _types().get(_scheme(url))
+        if source_type is not None:
+            first_host = hosts_with_credentials.setdefault(source_type.schemes[0], _netloc(url))
+            access = source_type.access_from(env) if _netloc(url) == first_host else None
         sources.append(from_url(url, access))
     if len(sources) == 1:
         return sources[0]
@@ -71,8 +72,8 @@ def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
 
 def _types() -> dict[str, SourceType]:
     """Returns the registered types of sources by their schemes."""
-    found: tuple[SourceType, ...] = registered(__package__, "SOURCE_TYPE")
-    return {scheme: source_type for source_type in found for scheme in source_type.schemes}
+    types: tuple[SourceType, ...] = registered(__package__, "SOURCE_TYPE")
+    return {scheme: source_type for source_type in types for scheme in source_type.schemes}
 
 
 def _supported_forms() -> str:
@@ -80,13 +81,13 @@ def _supported_forms() -> str:
     return f"must be a path or one of {', '.join(schemes)} URLs"
 
 
-def _other_operator(env: Mapping[str, str]) -> list[str]:
-    """Returns the URL that the variables of cluster-stack-operator stand for."""
+def _urls_of_cluster_stack_operator(env: Mapping[str, str]) -> list[str]:
+    """Returns the URL for the variables of cluster-stack-operator, as a list; empty if they are not set."""
     organization, repository = env.get("GIT_ORG_NAME", ""), env.get("GIT_REPOSITORY_NAME", "")
     if organization and repository:
         provider = env.get("GIT_PROVIDER", "github")
         if provider != "github":
-            raise SourceError(f"GIT_PROVIDER is {provider!r}, only github is known", transient=False)
+            raise SourceError(f"GIT_PROVIDER is {provider!r}, only github is supported", transient=False)
         return [f"github://github.com/{organization}/{repository}"]
     registry, name = env.get("OCI_REGISTRY", ""), env.get("OCI_REPOSITORY", "")
     # In these variables the repository often begins with the registry.
