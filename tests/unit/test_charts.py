@@ -290,7 +290,7 @@ def test_parse_expands_lists_and_skips_empty_documents_and_test_hooks() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- a", "list where an object"),
+        ("- a", "not a list"),
         ("apiVersion: v1\nkind: A", "metadata.name"),
         ("apiVersion: v1\nmetadata: {name: a}", "no kind"),
         ("kind: A\nmetadata: {name: a}", "no apiVersion"),
