@@ -10,10 +10,11 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import PAUSED_ANNOTATION
+from shared.api.core import CORE_ANNOTATION, MANAGED_BY_CORE
 from shared.api.resources import CLUSTER
 from shared.effects import ensure_finalizer
 from shared.kube import Object, deleting, dig
-from shared.runtime import Decision
+from shared.runtime import Decision, KubernetesEvent
 
 from . import counters
 from .conditions import (
@@ -34,6 +35,12 @@ CORE_RETRY = 30.0
 CORE_GONE = (
     "Cluster API core managed this Cluster but has not observed a change for ten minutes: the Cluster is reconciled "
     "without core from now on. Start core to have it manage the Cluster again"
+)
+LEFT_TO_CORE = KubernetesEvent(
+    MANAGED_BY_CORE,
+    "Cluster API core manages this Cluster, so it is not reconciled here. Where core does not run any more, the "
+    f"annotation {CORE_ANNOTATION}: ignore has it reconciled here at once",
+    once=True,
 )
 
 
@@ -100,7 +107,8 @@ def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:
     """
     if not deleting(scope.cluster):
         retry = CORE_RETRY if observed.core == "late" else None
-        return Decision(requeue_after=retry, message="Cluster API core manages this Cluster")
+        events = (LEFT_TO_CORE,) if observed.look else ()
+        return Decision(kubernetes_events=events, requeue_after=retry, message="Cluster API core manages this Cluster")
     if not cluster_api.ok_to_delete(scope.cluster):
         if observed.core == "live":
             return Decision(requeue_after=DELETION_RETRY, message="Cluster API core manages this deletion")

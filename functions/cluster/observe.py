@@ -40,6 +40,8 @@ class Observed:
     core: CoreState = "none"
     """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
     the deletion."""
+    look: bool = False
+    """Whether this is one of the looks at objects that have nothing to do; only then a Cluster of core is told of."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -49,7 +51,7 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(None)
     manager = core_state(cluster, now)
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
-        return Observed(cluster, core=manager)
+        return Observed(cluster, core=manager, look=request.event.resync)
     being_deleted = deleting(cluster)
     infrastructure = clients.get_reference(
         infrastructure_ref(cluster), key.namespace, undefined_is_absent=being_deleted

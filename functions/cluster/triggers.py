@@ -15,6 +15,7 @@ from shared.api.cluster import (
 )
 from shared.api.conditions import get_condition
 from shared.api.contract import provider_kind
+from shared.api.core import CORE_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
@@ -61,7 +62,13 @@ def cluster_of(obj: Mapping[str, Any]) -> Key | None:
 
 
 # Finalizers are left out: the event of adding ours is not needed. The sweep restores one that was removed.
-FIELDS = ("metadata.generation", "metadata.deletionTimestamp", *PAUSING, annotation(OK_TO_DELETE_ANNOTATION))
+FIELDS = (
+    "metadata.generation",
+    "metadata.deletionTimestamp",
+    *PAUSING,
+    annotation(OK_TO_DELETE_ANNOTATION),
+    annotation(CORE_ANNOTATION),
+)
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE
 from shared.api.conditions import get_condition, rfc3339
+from shared.api.core import MANAGED_BY_CORE
 from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import CLUSTER, SECRET
 from shared.clients import Clients
@@ -30,7 +31,6 @@ from .record import (
     EXPIRES,
     GENERATED,
     INVALID,
-    MANAGED_BY_CORE,
     NOT_RENEWED,
     USER_PROVIDED,
     describe,
@@ -44,7 +44,7 @@ CA_RETRY = 30.0
 """Seconds until the next read of the CA: its creation triggers an event, but events may get lost."""
 RENEW_HINT = f"the annotation {RENEW_ANNOTATION} of the Cluster has it renewed here"
 WARNING_BEFORE = timedelta(days=30)
-"""How long before its expiry a user's own kubeconfig is reported."""
+"""How long before its expiry a kubeconfig is reported that is not renewed."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,8 @@ def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, obse
     changed = why_changed(existing, cluster, observed.ca)
     if not changed and not is_due(existing, threshold.before, status.now):
         note = f"; {threshold.fault}" if threshold.fault else ""
-        _report(status, existing, GENERATED, describe(existing) + note, event_type="Warning" if note else "")
+        report = _report_validity if threshold.before is None else _report
+        report(status, existing, GENERATED, describe(existing) + note, event_type="Warning" if note else "")
         return status.decision()
     ca = observed.ca
     if ca is None:
@@ -170,11 +171,18 @@ def _report_user_provided(status: StatusBuilder, existing: Existing) -> None:
     if existing.fault:
         status.set_false(KUBECONFIG_AVAILABLE, INVALID, existing.fault, event_type="Warning")
         return
-    reason = USER_PROVIDED
+    message = f"{describe(existing)}; not generated, so left unchanged"
+    _report_validity(status, existing, USER_PROVIDED, message)
+
+
+def _report_validity(
+    status: StatusBuilder, existing: Existing, reason: str, message: str, *, event_type: str = ""
+) -> None:
+    """Sets the condition of a kubeconfig that is not renewed, and warns if it expires soon."""
     if is_due(existing, WARNING_BEFORE, status.now):
         reason = EXPIRED if is_due(existing, timedelta(0), status.now) else EXPIRES
-    message = f"{describe(existing)}; not generated, so left unchanged"
-    _report(status, existing, reason, message, event_type="" if reason == USER_PROVIDED else "Warning")
+        event_type = "Warning"
+    _report(status, existing, reason, message, event_type=event_type)
 
 
 def _report(status: StatusBuilder, existing: Existing, reason: str, message: str, *, event_type: str = "") -> None:

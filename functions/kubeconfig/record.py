@@ -13,20 +13,19 @@ from typing import Any
 
 from shared.api.cluster import KUBECONFIG_AVAILABLE
 from shared.api.conditions import get_condition, rfc3339
+from shared.api.core import MANAGED_BY_CORE
 from shared.kube import dig
 
 from .existing import Existing
 
 GENERATED = "Generated"
 NOT_RENEWED = "NotRenewed"
-MANAGED_BY_CORE = "ManagedByClusterAPI"
 USER_PROVIDED = "UserProvided"
 EXPIRES = "Expires"
 EXPIRED = "Expired"
 INVALID = "InvalidKubeconfig"
 
-_OURS = (GENERATED, NOT_RENEWED, MANAGED_BY_CORE)
-_OF_USERS = (USER_PROVIDED, EXPIRES, EXPIRED)
+_REASONS = (GENERATED, NOT_RENEWED, MANAGED_BY_CORE, USER_PROVIDED, EXPIRES, EXPIRED)
 _OBSTACLE = "; not renewed: "
 _TEXT = re.compile(r"Valid (?:until (?P<expires>\S+Z)|without limit)(?: for (?P<server>https://[^\s;]+))?")
 
@@ -45,11 +44,11 @@ def recorded(cluster: Mapping[str, Any]) -> tuple[Existing, str] | None:
     if reason == INVALID:
         return Existing(False, fault=message), ""
     found = _TEXT.match(message)
-    if found is None or reason not in (*_OURS, *_OF_USERS):
+    if found is None or reason not in _REASONS:
         return None
     try:
         expires = datetime.fromisoformat(found["expires"]).astimezone(UTC) if found["expires"] else None
     except ValueError:
         return None
     obstacle = message.partition(_OBSTACLE)[2]
-    return Existing(reason in _OURS, found["server"] or "", expires), obstacle
+    return Existing(found["server"] is not None, found["server"] or "", expires), obstacle

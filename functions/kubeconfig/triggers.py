@@ -7,6 +7,7 @@ from typing import Any
 
 from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSING
+from shared.api.core import CORE_ANNOTATION
 from shared.api.names import (
     CA_SUFFIX,
     CERTIFICATES_ANNOTATION,
@@ -43,6 +44,7 @@ FIELDS = (
     annotation(RENEW_ANNOTATION),
     annotation(REGENERATE_ANNOTATION),
     annotation(CERTIFICATES_ANNOTATION),
+    annotation(CORE_ANNOTATION),
 )
 
 

@@ -17,6 +17,10 @@ from shared.api.cluster import TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
 from shared.kube import MANAGER, Object, dig
 
+CORE_ANNOTATION = "capi-functions.dev/core"
+"""The annotation of a Cluster that, with the value `ignore`, has it reconciled here even if core manages it."""
+MANAGED_BY_CORE = "ManagedByClusterAPI"
+"""The reason of events and conditions about a Cluster that is left to core."""
 CORE_TIMEOUT = timedelta(minutes=10)
 """The time that core has to observe a change."""
 
@@ -33,8 +37,10 @@ def core_state(cluster: Object, now: datetime) -> CoreState:
 
     `live`: core has observed the current generation. `late`: core managed the Cluster and has time left to observe the
     latest change. `gone`: core has missed that time. `none`: core never managed the Cluster, or the
-    function `cluster` took over.
+    function `cluster` took over, or the Cluster's annotation says to ignore core.
     """
+    if (dig(cluster, "metadata.annotations") or {}).get(CORE_ANNOTATION) == "ignore":
+        return "none"
     observed = max(_generation(cluster, type_) for type_ in (TOPOLOGY_RECONCILED, *_of_others(cluster)))
     if not observed:
         return "none"

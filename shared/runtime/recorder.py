@@ -28,13 +28,15 @@ class KubernetesEvent:
     """A Kubernetes Event about the primary object of a function; not a CloudEvent, which is `shared.event.Event`.
 
     `type` is "Normal" or "Warning". `condition` is the type of the condition with the same reason and message, if there
-    is one: the runtime leaves out an event whose condition has not changed.
+    is one: the runtime leaves out an event whose condition has not changed. A repetition of an event is counted, unless
+    it is recorded `once`.
     """
 
     reason: str
     message: str
     type: str = "Normal"
     condition: str = ""
+    once: bool = False
 
 
 def record_event(clients: Clients, involved: Mapping[str, Any], event: KubernetesEvent, *, name: str = "") -> None:
@@ -55,7 +57,7 @@ def record_event(clients: Clients, involved: Mapping[str, Any], event: Kubernete
         except Conflict as error:
             if not error.already_exists:
                 raise
-            if not name:
+            if not (name or event.once):
                 _increment_count(clients.management, body)
     except ApiError as error:
         log.warning("event %s on %s not recorded: %s", event.reason, involved["metadata"]["name"], error)

@@ -14,13 +14,13 @@ from functions import catalog
 from functions.kubeconfig.admin_kubeconfig import create_admin_kubeconfig
 from functions.sweep.function import not_reconciled
 from infra import local_control_plane
-from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, ca_secret_of, kubeconfig_secret_of
+from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, kubeconfig_secret_of
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.certificates import CertificateAuthority, fingerprints
 from shared.clients import Clients
 from shared.event import change_event
-from shared.kube import Conflict, Key, Object, Resource, connect, dig
+from shared.kube import Conflict, Key, Object, Resource, connect, dig, key_of, owner_reference
 from shared.network import origin
 from tests.support import objects
 from tests.support.objects import EVENT
@@ -45,10 +45,7 @@ class World:
     def write_ca(self, ca: CertificateAuthority) -> None:
         secret = objects.secret("demo-ca", self.key.namespace, **{"tls.crt": ca.cert_pem, "tls.key": ca.key_pem})
         secret["metadata"]["labels"] = {"cluster.x-k8s.io/cluster-name": "demo"}
-        if self.client.find(SECRET, ca_secret_of(self.key)) is None:
-            self.client.create(SECRET, secret)
-        else:
-            self.client.patch(SECRET, ca_secret_of(self.key), {"data": secret["data"]})
+        self.write(secret)
         self.call("kubeconfig", secret)
 
     @property
@@ -74,15 +71,24 @@ class World:
     def annotate(self, **annotations: str | None) -> None:
         self.client.patch(CLUSTER, self.key, {"metadata": {"annotations": annotations}})
 
-    def expire(self, until: datetime) -> bytes:
-        """Replaces the kubeconfig by one that expires at `until`, and returns it."""
+    def write_kubeconfig(self, until: datetime) -> bytes:
+        """Writes a generated kubeconfig that expires at `until`, and returns it."""
         document = create_admin_kubeconfig("demo", f"https://127.0.0.1:{self.port}", self.ca, until=until)
-        data = {"value": base64.b64encode(document).decode()}
-        self.client.patch(SECRET, kubeconfig_secret_of(self.key), {"data": data})
+        secret = objects.secret("demo-kubeconfig", self.key.namespace, value=document)
+        secret["metadata"]["ownerReferences"] = [owner_reference(self.cluster)]
+        self.write({**secret, "type": "cluster.x-k8s.io/secret"})
         return document
 
-    def call(self, name: str, about: Object, clients: Clients | None = None) -> None:
-        event = change_event(about, "update", source="/test", reference=about["kind"] == SECRET.kind)
+    def write(self, secret: Object) -> None:
+        """Creates the Secret, or replaces its data."""
+        if self.client.find(SECRET, key_of(secret)) is None:
+            self.client.create(SECRET, secret)
+        else:
+            self.client.patch(SECRET, key_of(secret), {"data": secret["data"]})
+
+    def call(self, name: str, about: Object, clients: Clients | None = None, *, resync: bool = False) -> None:
+        is_secret = about["kind"] == SECRET.kind
+        event = change_event(about, "update", source="/test", reference=is_secret, resync=resync)
         answer = catalog.handler(name)(clients or self.clients, event)
         assert answer.status == 204, answer
 
@@ -127,7 +133,7 @@ def test_kubeconfig_is_renewed_for_each_reason_and_accepted_throughout(world: Wo
     assert REGENERATE_ANNOTATION not in dig(world.cluster, "metadata.annotations", {})
     world.check()
 
-    old = world.expire(now + timedelta(days=9))
+    old = world.write_kubeconfig(now + timedelta(days=9))
     world.annotate(**{RENEW_ANNOTATION: "7"})
     world.call("kubeconfig", world.secret)
     assert world.document == old, "it is not due"
@@ -155,11 +161,11 @@ def test_kubeconfig_is_renewed_for_each_reason_and_accepted_throughout(world: Wo
 def test_expired_kubeconfig_is_replaced_at_the_next_sweep_and_addons_connect_again(world: World) -> None:
     world.write_ca(world.ca)
     world.check()
-    world.expire(datetime.now(UTC) - timedelta(seconds=1))
+    world.write_kubeconfig(datetime.now(UTC) - timedelta(seconds=1))
     assert isinstance(connect_workload(world.clients, world.key), ConnectionFailed)
     world.annotate(**{RENEW_ANNOTATION: "0"})
     world.call("kubeconfig", world.secret)
-    assert (world.condition()["status"], world.condition()["reason"]) == ("False", "Generated")
+    assert (world.condition()["status"], world.condition()["reason"]) == ("False", "Expired")
     world.annotate(**{RENEW_ANNOTATION: None})
     assert world.sweep()
     world.check()
@@ -213,3 +219,25 @@ def test_of_two_renewals_at_once_the_second_finds_it_done(
     assert world.event_reasons() == ["KubeconfigGenerated", "KubeconfigRenewed"]
     world.check()
     client.close()
+
+
+def test_cluster_of_a_live_core_is_left_to_core_and_one_event_of_each_function_says_so(world: World) -> None:
+    seen = {"type": "Available", "status": "True", "reason": "Available", "message": "", "observedGeneration": 1}
+    seen |= {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    world.client.patch(CLUSTER, world.key, {"status": None}, subresource="status")
+    status = {"conditions": [seen], "phase": "Provisioned", "observedGeneration": 1}
+    world.client.patch(CLUSTER, world.key, {"status": status}, subresource="status", manager="core")
+    world.write_ca(world.ca)
+    assert world.client.find(SECRET, kubeconfig_secret_of(world.key)) is None
+    assert (world.condition()["status"], world.condition()["reason"]) == ("False", "ManagedByClusterAPI")
+    world.write_kubeconfig(datetime.now(UTC) + timedelta(days=9))  # as core does
+    for _look in range(2):
+        for name in ("cluster", "kubeconfig"):
+            world.call(name, world.cluster, resync=True)
+    assert (world.condition()["status"], world.condition()["reason"]) == ("True", "ManagedByClusterAPI")
+    assert [one["type"] for one in dig(world.cluster, "status.conditions")] == ["Available", "KubeconfigAvailable"]
+    told = [one for one in world.client.list(EVENT, world.key.namespace) if one["reason"] == "ManagedByClusterAPI"]
+    assert sorted(one["count"] for one in told if "not reconciled here" in one["message"]) == [1]
+    world.annotate(**{RENEW_ANNOTATION: "182"})
+    assert world.sweep()
+    world.check()

@@ -11,7 +11,7 @@ from functions.cluster.decide import decide
 from functions.cluster.observe import Observed
 from functions.cluster.scope import FINALIZER, phase
 from shared.api.conditions import get_condition
-from shared.api.core import core_state
+from shared.api.core import CORE_ANNOTATION, core_state
 from shared.api.resources import (
     CLUSTER,
     KIND_CLUSTER,
@@ -599,6 +599,8 @@ def written(manager: str, minute: int, *fields: str) -> Object:
         (of_core(2, **DELETED), 60, "live"),
         (of_core(1, **DELETED), 9, "late"),
         (of_core(1, **DELETED), 10, "gone"),
+        (of_core(2, annotations={CORE_ANNOTATION: "ignore"}), 0, "none"),
+        (of_core(2, annotations={CORE_ANNOTATION: "respect"}), 0, "live"),
     ],
 )
 def test_core_state_follows_observed_generations_and_time(obj: Object, minutes: int, state: str) -> None:
@@ -623,6 +625,13 @@ def test_takeover_from_core_records_one_event() -> None:
     obj["status"] |= {name: value for name, value in (first.status or {}).items() if value is not None}
     obj["metadata"] |= {"generation": 3, "managedFields": [written("kubectl", 0, "f:spec")]}
     assert core_state(obj, NOW) == "none", "later changes do not wait for core again"
+
+
+def test_cluster_of_core_is_told_of_once_at_a_look() -> None:
+    decision = decide(Observed(of_core(2), infra(), core="live", look=True), NOW)
+    assert (decision.effects, decision.status) == ((), None)
+    [event] = decision.kubernetes_events
+    assert (event.reason, event.type, event.once) == ("ManagedByClusterAPI", "Normal", True)
 
 
 def test_cluster_managed_by_core_is_not_reconciled() -> None:

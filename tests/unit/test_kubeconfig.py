@@ -25,6 +25,7 @@ from functions.kubeconfig.reconciled import is_reconciled
 from functions.kubeconfig.renewal import Threshold, is_due
 from functions.kubeconfig.triggers import cluster_of
 from shared.api.conditions import get_condition, rfc3339
+from shared.api.core import CORE_ANNOTATION
 from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION
 from shared.api.resources import CLUSTER, SECRET
 from shared.certificates import CertificateAuthority, fingerprints, load_certificates
@@ -410,7 +411,7 @@ EXPIRES_WITH_CA = Observed(cluster(), replace(SOON, trusted=WITH_CA.fingerprints
             *("True", "Generated", False, None),
             id="not due by its annotation",
         ),
-        pytest.param(Observed(cluster(), SOON, CA, "0"), "True", "Generated", False, None, id="renewal is off"),
+        pytest.param(Observed(cluster(), SOON, CA, "0"), "True", "Expires", False, None, id="renewal is off"),
         pytest.param(Observed(cluster(), SOON), "True", "NotRenewed", False, None, id="due, CA deleted"),
         pytest.param(Observed(cluster(), SOON, "no key"), "True", "NotRenewed", False, None, id="due, CA unusable"),
         pytest.param(
@@ -463,6 +464,51 @@ def test_decision_and_condition_by_observed_secrets(
     assert decide(observed, NOW) == decision
     if written:
         assert found["message"] == f"Valid until {rfc3339(NOW + VALIDITY)} for {writes[0].server}"
+
+
+def of_core(obj: Object) -> Object:
+    """Returns the Cluster with a condition that only Cluster API core writes."""
+    entry = {"type": "TopologyReconciled", "status": "True", "observedGeneration": 1}
+    return {**obj, "status": {**obj["status"], "conditions": [entry]}}
+
+
+@pytest.mark.parametrize(
+    ("observed", "status", "reason", "written"),
+    [
+        pytest.param(Observed(of_core(cluster()), None, CA), "False", "ManagedByClusterAPI", False, id="none yet"),
+        pytest.param(Observed(of_core(cluster()), SOON, CA), "True", "ManagedByClusterAPI", False, id="due"),
+        pytest.param(Observed(of_core(cluster()), SOON, CA, "182"), "True", "Generated", True, id="due by the setting"),
+        pytest.param(
+            Observed(of_core(cluster({RENEW_ANNOTATION: "182"})), SOON, CA), "True", "Generated", True, id="annotated"
+        ),
+        pytest.param(
+            Observed(of_core(cluster({REGENERATE_ANNOTATION: ""})), OURS, CA), "True", "Generated", True, id="requested"
+        ),
+        pytest.param(
+            Observed(of_core(cluster({RENEW_ANNOTATION: "182"})), None, CA),
+            *("False", "ManagedByClusterAPI", False),
+            id="core creates it",
+        ),
+        pytest.param(
+            Observed(of_core(cluster({CORE_ANNOTATION: "ignore"})), None, CA),
+            "True",
+            "Generated",
+            True,
+            id="not core's",
+        ),
+        pytest.param(Observed(of_core(cluster()), THEIRS), "True", "UserProvided", False, id="of a user"),
+    ],
+)
+def test_beside_core_a_kubeconfig_is_never_created_and_renewed_on_request(
+    observed: Observed, status: str, reason: str, written: bool
+) -> None:
+    decision = decide(observed, NOW)
+    found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable") or {}
+    assert (found["status"], found["reason"]) == (status, reason)
+    assert bool(decision.effects) is written
+    if reason == "ManagedByClusterAPI":
+        assert [(event.reason, event.type) for event in decision.kubernetes_events] == [(reason, "Normal")]
+        assert is_reconciled(reported(observed), change_event(reported(observed), "update", source="/test"))
 
 
 REPORTED = [
