@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 NAMES: Mapping[str, str] = {
     "addons": "addons of Clusters, their releases, cluster stacks: for use beside a Cluster API core",
     "providers": "the lifecycle of Cluster API providers, beside or before a core",
-    "kubeconfig": "kubeconfigs of Clusters without a control-plane provider",
+    "kubeconfig": "kubeconfigs of Clusters without a control-plane provider; beside a core only their renewal",
     "standalone": "addons, kubeconfigs, Clusters and KINDClusters: where no Cluster API core runs",
     "all": "every function",
 }

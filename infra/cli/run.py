@@ -22,8 +22,8 @@ from .runs import until_signal
 if TYPE_CHECKING:
     from infra.local.services import Services
 
-BESIDE_CORE = "addons,providers"
-"""The profiles where a Cluster API core runs."""
+BESIDE_CORE = "addons,providers,kubeconfig"
+"""The profiles where a Cluster API core runs, whose kubeconfigs are renewed on request."""
 
 
 def run(

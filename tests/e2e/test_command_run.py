@@ -96,11 +96,11 @@ def test_live_core_chooses_profiles_and_missing_rights_are_named(cluster: tuple[
     with running(limited, tmp_path, "--releases", str(RELEASES)) as output:
         text = output.read_text()
     assert "Cluster API core runs: Deployment default/core" in text
-    assert "profiles: addons,providers; --profile chooses others" in text
+    assert "profiles: addons,providers,kubeconfig; --profile chooses others" in text
     functions = text.partition("functions: ")[2].splitlines()[0].split(", ")
-    assert "addon_apply" in functions
-    assert not {"cluster", "kubeconfig", "kind_cluster"} & set(functions)
-    assert "no right to list and watch secrets: addon_apply, provider_wake get no events of it" in text
+    assert {"addon_apply", "kubeconfig"} <= set(functions)
+    assert not {"cluster", "kind_cluster"} & set(functions)
+    assert "no right to list and watch secrets: addon_apply, kubeconfig, provider_wake get no events of it" in text
 
 
 def _run_core(client: Client) -> None:
