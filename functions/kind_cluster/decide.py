@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.conditions import rfc3339
+from shared.api.conditions import READY, rfc3339, set_condition, truncate
 from shared.api.names import requested_certificates
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
 from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_reference
 from shared.runtime import Decision, KubernetesEvent
+from shared.runtime.status import PAUSED
 
-from .observe import PROVISIONING, Observed, cluster_name, config_secret_name, has_condition_fields, is_paused
-from .runtime import Instance, RuntimeUnavailable, from_env
+from .observe import PROVISIONING, Observed, cluster_name, config_secret_name, is_managed_elsewhere, is_paused
+from .runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting, runtime_for
 from .triggers import FINALIZER
 
 HISTORY = 20
@@ -35,62 +36,71 @@ FAILED_RETRY = 10.0
 class Start:
     """Effect: starts the creation of the instance, which continues in the background; `ca` is the user's own CA."""
 
-    uid: str
+    kind_cluster: Object
     ca: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
     def execute(self, _clients: Clients) -> None:
-        from_env().create(self.uid, self.ca)
+        runtime_for(self.kind_cluster).create(InstanceSpec.of(self.kind_cluster), self.ca)
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Effect: deletes the instance."""
+    """Effect: deletes the instance. Fails with `StillDeleting` until nothing is left of it."""
 
-    uid: str
+    kind_cluster: Object
 
     def execute(self, _clients: Clients) -> None:
-        from_env().delete(self.uid)
+        runtime_for(self.kind_cluster).delete(InstanceSpec.of(self.kind_cluster))
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides by the phase of the instance: starts an absent or failed one, and publishes a ready one."""
-    kind_cluster = observed.kind_cluster
+    kind_cluster, instance = observed.kind_cluster, observed.instance
     if kind_cluster is None:
         return Decision()
+    if is_managed_elsewhere(kind_cluster):
+        return Decision(message="managed by another program")
     if observed.published:
-        retry = STARTING_RETRY if observed.instance.phase == "starting" else None
-        return Decision(requeue_after=retry, message=observed.instance.phase)
+        retry = STARTING_RETRY if instance.phase == "starting" else None
+        return Decision(requeue_after=retry, message=instance.phase)
     if is_paused(kind_cluster, observed.cluster):
-        return Decision(message="paused")
+        return Decision(status=_paused(kind_cluster, now), message="paused")
     if deleting(kind_cluster):
-        return _delete(observed, kind_cluster)
+        return _delete(observed, kind_cluster, now)
     if observed.cluster is not None and not owned_by(kind_cluster, observed.cluster):
         # As infrastructure providers of Cluster API do. Otherwise the adoption conflicts with the first writes here.
         return Decision(requeue_after=STARTING_RETRY, message="waiting until the Cluster owns it")
     effects: list[Effect] = [*ensure_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER)]
-    match observed.instance.phase:
+    match instance.phase:
         case "ready":
             return _ready(observed, kind_cluster, effects, now)
-        case "starting":
-            return Decision(tuple(effects), _pending(PROVISIONING), requeue_after=STARTING_RETRY, message="starting")
+        case "starting" | "deleting":
+            return _pending(kind_cluster, effects, now, instance.step)
         case "unknown":
-            return _failed(observed, effects, now)
+            return _failed(kind_cluster, instance, effects, now)
         case "failed":
-            return _failed(observed, [*effects, _start(observed, kind_cluster)], now)
+            if not instance.retry_after:
+                effects.append(_start(observed, kind_cluster))
+            return _failed(kind_cluster, instance, effects, now)
         case "absent" if "ca" in requested_certificates(observed.cluster or {}) and observed.ca_secret is None:
-            message = "waiting for the CA that the Cluster requests"
-            return Decision(tuple(effects), requeue_after=STARTING_RETRY, message=message)
+            return _pending(kind_cluster, effects, now, "waiting for the CA that the Cluster requests")
         case "absent":
-            effects.append(_start(observed, kind_cluster))
-            return Decision(tuple(effects), _pending(PROVISIONING), requeue_after=STARTING_RETRY, message="created")
+            return _pending(kind_cluster, [*effects, _start(observed, kind_cluster)], now)
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
     """Reports a failure of the runtime in the status of the KINDCluster, so that the event does not fail as well."""
-    if observed.kind_cluster is None or not isinstance(results.error, RuntimeUnavailable):
+    kind_cluster, error = observed.kind_cluster, results.error
+    if kind_cluster is None:
         return None
-    failed = Observed(observed.kind_cluster, Instance("failed", str(results.error)))
-    return _failed(failed, list(decision.effects), now)
+    if isinstance(error, StillDeleting):
+        failed = observed.instance.phase == "failed"
+        return _deleting(kind_cluster, now, observed.instance.error if failed else "", observed.instance.reason)
+    if not isinstance(error, RuntimeUnavailable):
+        return None
+    if deleting(kind_cluster):
+        return _deleting(kind_cluster, now, str(error), error.reason)
+    return _failed(kind_cluster, Instance("failed", str(error), reason=error.reason), list(decision.effects), now)
 
 
 def _start(observed: Observed, kind_cluster: Object) -> Start:
@@ -98,7 +108,7 @@ def _start(observed: Observed, kind_cluster: Object) -> Start:
     user_ca = None
     if data.get("tls.crt") and data.get("tls.key"):
         user_ca = (base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
-    return Start(kind_cluster["metadata"]["uid"], user_ca)
+    return Start(kind_cluster, user_ca)
 
 
 def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now: datetime) -> Decision:
@@ -119,49 +129,89 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     endpoint = {"host": instance.host, "port": instance.port}
     if dig(kind_cluster, "spec.controlPlaneEndpoint") != endpoint:
         effects.append(Patch(KIND_CLUSTER, kind_cluster, {"spec": {"controlPlaneEndpoint": endpoint}}))
+    is_new = dig(kind_cluster, "status.ready") is not True
+    entry = (CREATED, CREATED_MESSAGE, "") if is_new else None
     status: Object = {
         "ready": True,
         "phase": "Ready",
         "failureMessage": None,
         "initialization": {"provisioned": True},
+        "conditions": _conditions(kind_cluster, now, "True", "Provisioned", entry=entry),
     }
-    kubernetes_events: tuple[KubernetesEvent, ...] = ()
-    if dig(kind_cluster, "status.ready") is not True:
-        status["conditions"] = _history(kind_cluster, CREATED, CREATED_MESSAGE, "", now)
-        kubernetes_events = (
-            KubernetesEvent(CREATED, f"{CREATED_MESSAGE}, API server at {instance.host}:{instance.port}"),
-        )
-    elif not has_condition_fields(kind_cluster):
-        status["conditions"] = _with_condition_fields(kind_cluster)
-    return Decision(tuple(effects), status, kubernetes_events, message="ready")
+    told = KubernetesEvent(CREATED, f"{CREATED_MESSAGE}, API server at {instance.host}:{instance.port}")
+    return Decision(tuple(effects), status, (told,) if is_new else (), message="ready")
 
 
-def _failed(observed: Observed, effects: list[Effect], now: datetime) -> Decision:
+def _pending(kind_cluster: Object, effects: list[Effect], now: datetime, step: str = "") -> Decision:
+    """Decides to wait for an instance that starts; `step` is how far it has come."""
+    status: Object = {
+        "ready": False,
+        "phase": PROVISIONING,
+        "failureMessage": None,
+        "conditions": _conditions(kind_cluster, now, "False", "Creating", step),
+    }
+    return Decision(tuple(effects), status, requeue_after=STARTING_RETRY, message=step or "starting")
+
+
+def _failed(kind_cluster: Object, instance: Instance, effects: list[Effect], now: datetime) -> Decision:
     """Decides to report a failed instance, and to try again after a while."""
-    reason = observed.instance.error or "the runtime gave no reason"
-    message = f"{NOT_CREATED_MESSAGE}: {reason}"
-    status: Object = {"ready": False, "phase": "Failed", "failureMessage": message}
-    kubernetes_events: tuple[KubernetesEvent, ...] = ()
+    cause = instance.error or "the runtime gave no reason"
+    message = f"{NOT_CREATED_MESSAGE}: {cause}"
     # The history decides whether the failure is new: phase and message of the status change with each attempt.
-    last = dig(observed.kind_cluster, "status.conditions", [])[-1:]
-    if [(entry.get("message"), entry.get("reason")) for entry in last] != [(NOT_CREATED_MESSAGE, reason)]:
-        status["conditions"] = _history(observed.kind_cluster or {}, NOT_CREATED, NOT_CREATED_MESSAGE, reason, now)
-        kubernetes_events = (KubernetesEvent(NOT_CREATED, message, "Warning"),)
-    return Decision(tuple(effects), status, kubernetes_events, requeue_after=FAILED_RETRY, message=message)
+    last = _history(kind_cluster)[-1:]
+    is_new = [(entry.get("message"), entry.get("reason")) for entry in last] != [(NOT_CREATED_MESSAGE, cause)]
+    status: Object = {
+        "ready": False,
+        "phase": "Failed",
+        "failureMessage": message,
+        "conditions": _conditions(
+            kind_cluster,
+            now,
+            "False",
+            instance.reason or "CreationFailed",
+            cause,
+            entry=(NOT_CREATED, NOT_CREATED_MESSAGE, cause) if is_new else None,
+        ),
+    }
+    told = KubernetesEvent(NOT_CREATED, message, "Warning")
+    retry = instance.retry_after or FAILED_RETRY
+    return Decision(tuple(effects), status, (told,) if is_new else (), requeue_after=retry, message=message)
 
 
-def _delete(observed: Observed, kind_cluster: Object) -> Decision:
+def _delete(observed: Observed, kind_cluster: Object, now: datetime) -> Decision:
     """Decides to delete the instance and the Secrets that the KINDCluster owns, and to remove the finalizer."""
     if not has_finalizer(kind_cluster, FINALIZER):
         return Decision()
-    if observed.instance.phase == "unknown":
-        message = f"cannot delete: {observed.instance.error}"
-        return Decision(status={"failureMessage": message}, requeue_after=FAILED_RETRY, message=message)
-    effects: list[Effect] = [Stop(kind_cluster["metadata"]["uid"])]
+    instance = observed.instance
+    if instance.phase == "unknown":
+        return _deleting(kind_cluster, now, instance.error, instance.reason)
+    if instance.phase == "deleting":
+        return _deleting(kind_cluster, now)
+    effects: list[Effect] = [Stop(kind_cluster)]
     secrets = (observed.ca_secret, observed.config)
     effects += [Delete(SECRET, secret) for secret in secrets if secret and owned_by(secret, kind_cluster)]
     effects.append(RemoveFinalizer(KIND_CLUSTER, kind_cluster, FINALIZER))
-    return Decision(tuple(effects), {"phase": "Deleting", "failureMessage": None}, message="deleted")
+    waiting = _deleting(kind_cluster, now)
+    return Decision(tuple(effects), waiting.status, message="deleted")
+
+
+def _deleting(kind_cluster: Object, now: datetime, error: str = "", reason: str = "") -> Decision:
+    """Decides to wait for the deletion; with `error` it could not be done, and is tried again after a while."""
+    message = f"cannot delete: {error}" if error else "deleting"
+    status: Object = {
+        "ready": False,
+        "phase": "Deleting",
+        "failureMessage": message if error else None,
+        "conditions": _conditions(kind_cluster, now, "False", reason if error and reason else "Deleting", error),
+    }
+    return Decision(status=status, requeue_after=FAILED_RETRY if error else STARTING_RETRY, message=message)
+
+
+def _paused(kind_cluster: Object, now: datetime) -> Object:
+    conditions = set_condition(
+        _state(kind_cluster), PAUSED, "True", "Paused", now=now, observed_generation=_generation(kind_cluster)
+    )
+    return {"conditions": [*conditions, *_history(kind_cluster)]}
 
 
 def _secret(kind_cluster: Object, name: str, data: dict[str, bytes]) -> Object:
@@ -177,25 +227,59 @@ def _secret(kind_cluster: Object, name: str, data: dict[str, bytes]) -> Object:
     }
 
 
-def _pending(phase: str) -> Object:
-    return {"ready": False, "phase": phase, "failureMessage": None}
+def _conditions(
+    kind_cluster: Object,
+    now: datetime,
+    ready: str,
+    reason: str,
+    message: str = "",
+    *,
+    entry: tuple[str, str, str] | None = None,
+) -> list[Object]:
+    """Returns `status.conditions`: Ready and Paused, and the history with a new entry, without the oldest entries.
+
+    `entry` has the type, message and reason of the event, as upstream writes them.
+    """
+    generation = _generation(kind_cluster)
+    state = set_condition(
+        _state(kind_cluster),
+        READY,
+        ready,
+        reason,
+        truncate(message),
+        now=now,
+        observed_generation=generation,
+    )
+    state = set_condition(state, PAUSED, "False", "NotPaused", now=now, observed_generation=generation)
+    history = _history(kind_cluster)
+    if entry is not None:
+        type_, text, cause = entry
+        new: Object = {"type": type_, "timestamp": rfc3339(now), "message": text, "reason": cause}
+        history = [*history, _as_condition(new)]
+    return [*state, *history[-HISTORY:]]
 
 
-def _history(kind_cluster: Object, type_: str, message: str, reason: str, now: datetime) -> list[Object]:
-    """Returns `status.conditions` with a new entry, without the oldest entries."""
-    entry = {"type": type_, "timestamp": rfc3339(now), "message": message, "reason": reason}
-    return [*_with_condition_fields(kind_cluster), _as_condition(entry)][-HISTORY:]
+def _generation(kind_cluster: Object) -> int | None:
+    generation: int | None = dig(kind_cluster, "metadata.generation")
+    return generation
 
 
-def _with_condition_fields(kind_cluster: Object) -> list[Object]:
-    return [_as_condition(entry) for entry in dig(kind_cluster, "status.conditions", [])]
+def _state(kind_cluster: Object) -> list[Object]:
+    """Returns the conditions of the list, without the history."""
+    return [entry for entry in dig(kind_cluster, "status.conditions", []) if entry.get("type") in (READY, PAUSED)]
+
+
+def _history(kind_cluster: Object) -> list[Object]:
+    """Returns the past events of the list, with the fields of conditions."""
+    entries = dig(kind_cluster, "status.conditions", [])
+    return [_as_condition(entry) for entry in entries if entry.get("type") not in (READY, PAUSED)]
 
 
 def _as_condition(entry: Object) -> Object:
     """Adds the fields of a condition to an entry of the history.
 
-    The condition's status is True, since the event of each entry did happen; the current state is in `status.ready` and
-    `status.phase`. All entries have the same status, so readers may take any entry of a type.
+    The condition's status is True, since the event of each entry did happen; the current state is the condition Ready.
+    All entries have the same status, so readers may take any entry of a type.
     """
     type_ = CREATED if entry.get("message") == CREATED_MESSAGE else NOT_CREATED
     time = {"lastTransitionTime": entry["timestamp"]} if entry.get("timestamp") else {}

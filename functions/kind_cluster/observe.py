@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL, infrastructure_ref
+from shared.api.conditions import READY, get_condition
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by, owners
 from shared.kube.crds import find_definition
 from shared.runtime import Request
+from shared.runtime.status import PAUSED
 
-from .runtime import Instance, RuntimeUnavailable, from_env
+from .runtime import Instance, InstanceSpec, RuntimeUnavailable, runtime_for
 
+MANAGED_BY_ANNOTATION = "cluster.x-k8s.io/managed-by"
 PROVISIONING = "Provisioning"
 """The phase in the status while the instance starts."""
 
@@ -39,8 +42,12 @@ def observe(clients: Clients, request: Request) -> Observed:
     key, kind_cluster = request.key, request.primary
     if kind_cluster is None:
         return Observed(None)
+    if is_managed_elsewhere(kind_cluster):
+        return Observed(kind_cluster)
     instance = _inspect(kind_cluster)
-    if is_published(kind_cluster, instance) and not request.event.resync:
+    # An event of the Cluster is about its pause, which only the Cluster shows.
+    is_own = request.event.kind != CLUSTER.kind
+    if is_own and not request.event.resync and is_published(kind_cluster, instance):
         return Observed(kind_cluster, instance, published=True)
     cluster = _cluster(clients, kind_cluster)
     if instance.phase == "unknown" or is_paused(kind_cluster, cluster):
@@ -53,25 +60,35 @@ def observe(clients: Clients, request: Request) -> Observed:
 def _inspect(kind_cluster: Object) -> Instance:
     """Returns the state of the instance; `unknown` with the reason if the runtime cannot be used."""
     try:
-        return from_env().inspect(kind_cluster["metadata"]["uid"])
+        return runtime_for(kind_cluster).inspect(InstanceSpec.of(kind_cluster))
     except RuntimeUnavailable as error:
-        return Instance("unknown", str(error))
+        return Instance("unknown", str(error), reason=error.reason)
 
 
 def is_published(kind_cluster: Object, instance: Instance) -> bool:
-    """Returns whether spec and status show that the instance starts or is ready."""
-    if deleting(kind_cluster):
+    """Returns whether spec and status show that the instance starts or is ready, and that it is not paused."""
+    if deleting(kind_cluster) or cluster_api.is_paused(kind_cluster):
+        return False
+    conditions = dig(kind_cluster, "status.conditions", [])
+    ready, paused = get_condition(conditions, READY) or {}, get_condition(conditions, PAUSED) or {}
+    if paused.get("status") != "False":
         return False
     if instance.phase == "starting":
-        shown = dig(kind_cluster, "status.phase"), dig(kind_cluster, "status.failureMessage")
-        return shown == (PROVISIONING, None) and not cluster_api.is_paused(kind_cluster)
+        shown = dig(kind_cluster, "status.phase"), dig(kind_cluster, "status.failureMessage"), ready.get("message")
+        return shown == (PROVISIONING, None, instance.step)
     return (
         instance.phase == "ready"
+        and ready.get("status") == "True"
         and dig(kind_cluster, "status.ready") is True
         and dig(kind_cluster, "status.initialization.provisioned") is True
         and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None
         and has_condition_fields(kind_cluster)
     )
+
+
+def is_managed_elsewhere(kind_cluster: Object) -> bool:
+    """Returns whether another program provides the infrastructure, as Cluster API's contract for providers defines."""
+    return MANAGED_BY_ANNOTATION in dig(kind_cluster, "metadata.annotations", {})
 
 
 def has_condition_fields(kind_cluster: Object) -> bool:

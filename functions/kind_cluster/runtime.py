@@ -4,17 +4,20 @@ An instance is one control plane. The uid of its KINDCluster identifies it: a re
 it created, and never adopts or deletes that of another KINDCluster of the same name.
 
 Runtimes are plugins: an entry point of the group `capi_functions.kind_runtimes` maps the runtime's name to a callable
-that takes the environment variables and returns a `Runtime`. `local` is in infra/local/kind_runtime.py.
+that takes the environment variables and returns a `Runtime`. `local` is in infra/local/kind_runtime.py, `kind` in
+infra/local/kind.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
+
+from shared.kube import Object
 
 GROUP = "capi_functions.kind_runtimes"
 """The group of entry points that name runtimes."""
@@ -23,53 +26,103 @@ DEFAULT = "local"
 
 
 @dataclass(frozen=True)
+class InstanceSpec:
+    """What a runtime needs to know of a KINDCluster.
+
+    Attributes:
+        uid: The uid of the KINDCluster; identifies the instance.
+        name: `spec.clusterName`.
+        fields: The spec; runtimes take from it what they support.
+    """
+
+    uid: str
+    name: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, kind_cluster: Object) -> InstanceSpec:
+        """Returns the spec of the instance of a KINDCluster."""
+        fields = {name: value for name, value in kind_cluster["spec"].items() if name != "controlPlaneEndpoint"}
+        return cls(kind_cluster["metadata"]["uid"], fields.get("clusterName", ""), fields)
+
+
+@dataclass(frozen=True)
 class Instance:
     """An instance as its runtime reports it.
 
-    `phase` is `absent` (not created), `starting`, `ready` (the API server answers), or `failed` (see `error`); it is
-    `unknown` if the runtime cannot be used, which no runtime reports itself. A ready instance has an endpoint, a CA
-    (certificate and key in PEM) and an admin kubeconfig.
+    `phase` is `absent` (not created), `starting`, `ready` (the API server answers), `failed` (see `error`), or
+    `deleting`; it is `unknown` if the runtime cannot be used, which no runtime reports itself. A ready instance has an
+    endpoint, a CA (certificate and key in PEM) and an admin kubeconfig.
     """
 
-    phase: Literal["absent", "starting", "ready", "failed", "unknown"]
+    phase: Literal["absent", "starting", "ready", "failed", "deleting", "unknown"]
     error: str = ""
+    """Why the phase is `failed`, and what to do."""
     host: str = ""
     port: int = 0
     ca: tuple[bytes, bytes] = field(default=(b"", b""), repr=False)
     kubeconfig: bytes = field(default=b"", repr=False)
+    reason: str = ""
+    """The class of the error, in the form of a condition's reason."""
+    step: str = ""
+    """What a starting instance does now."""
+    retry_after: float = 0.0
+    """Seconds after which a failed instance is to be created again."""
 
 
 class RuntimeUnavailable(Exception):
-    """The runtime cannot be used; the message says why and what to do."""
+    """The runtime cannot be used; the message says why and what to do, `reason` is the class of the error."""
+
+    def __init__(self, message: str, reason: str = "RuntimeUnavailable") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class StillDeleting(Exception):
+    """The deletion of an instance goes on in the background."""
 
 
 class Runtime(Protocol):
-    """Creates, inspects and deletes instances. Every call returns soon: creation continues in the background.
+    """Creates, inspects and deletes instances. Every call returns soon: the work continues in the background.
 
     Each method raises `RuntimeUnavailable` if the runtime refuses the call.
     """
 
-    def inspect(self, uid: str) -> Instance:
+    def inspect(self, spec: InstanceSpec) -> Instance:
         """Returns the current phase of the instance, and how to reach it once it is ready."""
 
-    def create(self, uid: str, ca: tuple[bytes, bytes] | None) -> None:
-        """Starts (or restarts) the instance; `ca` is the user's own CA: certificate and key in PEM."""
+    def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
+        """Starts the instance, or continues what was interrupted; `ca` is the user's own CA: certificate and key.
 
-    def delete(self, uid: str) -> None:
-        """Ends and removes the instance. Does nothing if there is none."""
+        The effect is that of a single call if an instance is starting or ready already.
+        """
+
+    def delete(self, spec: InstanceSpec) -> None:
+        """Ends and removes the instance. Does nothing if there is none.
+
+        Raises `StillDeleting` until nothing is left.
+        """
+
+    def ended(self) -> Collection[str]:
+        """Returns the uids of the instances of this runtime that do not run any more, but should."""
 
 
 FromEnv = Callable[[Mapping[str, str]], Runtime]
 """The type of the callable that an entry point names: takes the environment variables, returns a runtime."""
 
 
-def from_env(env: Mapping[str, str] = os.environ) -> Runtime:
-    """Returns the runtime that `KIND_RUNTIME` names; the default is `local`, but not in a pod.
+def runtime_for(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> Runtime:
+    """Returns the runtime that `spec.runtime` names, else that of `from_env`. Raises `RuntimeUnavailable`."""
+    return from_env(env, kind_cluster["spec"].get("runtime") or "")
+
+
+def from_env(env: Mapping[str, str] = os.environ, name: str = "") -> Runtime:
+    """Returns the runtime `name`, else the one that `KIND_RUNTIME` names; the default is `local`, but not in a pod.
 
     In a pod the variable must be set: processes that `local` starts end with the pod and are unreachable from outside.
     Raises `RuntimeUnavailable` if there is no such runtime.
     """
-    name = env.get("KIND_RUNTIME", "")
+    name = name or env.get("KIND_RUNTIME", "")
     if not name and env.get("KUBERNETES_SERVICE_HOST"):
         raise RuntimeUnavailable(
             "KIND_RUNTIME is not set, and the default `local` does not work in a pod: it runs the control plane of a "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from functions.kind_cluster.runtime import Instance, RuntimeUnavailable
+from functions.kind_cluster.runtime import Instance, InstanceSpec, RuntimeUnavailable
 from infra import local_control_plane
 from infra.local_control_plane.binaries import BinaryNotFound
 
@@ -17,9 +17,9 @@ class LocalRuntime:
         self._directory = directory
         self._owner = owner
 
-    def inspect(self, uid: str) -> Instance:
+    def inspect(self, spec: InstanceSpec) -> Instance:
         """Implements `Runtime.inspect`."""
-        folder = self._folder(uid)
+        folder = self._folder(spec.uid)
         status = local_control_plane.status(folder)
         if status.phase == "ready":
             try:
@@ -35,16 +35,16 @@ class LocalRuntime:
                 kubeconfig=kubeconfig,
             )
         if status.phase in ("starting", "failed"):
-            return Instance(status.phase, status.error)
+            return Instance(status.phase, status.error, reason="ControlPlaneFailed" if status.error else "")
         return Instance("absent")
 
-    def create(self, uid: str, ca: tuple[bytes, bytes] | None) -> None:
+    def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
         """Implements `Runtime.create`."""
         from shared.certificates import CertificateAuthority  # loads slowly, and only a start needs it
 
         try:
             local_control_plane.start(
-                self._folder(uid),
+                self._folder(spec.uid),
                 ca=CertificateAuthority.load(*ca) if ca else None,
                 owner=self._owner,
                 wait=False,
@@ -52,12 +52,17 @@ class LocalRuntime:
         except (local_control_plane.ControlPlaneError, BinaryNotFound, ValueError) as error:
             raise RuntimeUnavailable(str(error)) from error
 
-    def delete(self, uid: str) -> None:
+    def delete(self, spec: InstanceSpec) -> None:
         """Implements `Runtime.delete`."""
         try:
-            local_control_plane.remove(self._folder(uid))
+            local_control_plane.remove(self._folder(spec.uid))
         except local_control_plane.ControlPlaneError as error:
             raise RuntimeUnavailable(str(error)) from error
+
+    def ended(self) -> list[str]:
+        """Implements `Runtime.ended`."""
+        folders = [path for path in self._directory.glob("*") if path.is_dir()]
+        return [path.name for path in folders if local_control_plane.status(path).phase in ("failed", "stopped")]
 
     def _folder(self, uid: str) -> Path:
         if not uid or not all(char.isalnum() or char == "-" for char in uid):

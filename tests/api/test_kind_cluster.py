@@ -14,11 +14,12 @@ import pytest
 
 from functions import catalog
 from infra import local_control_plane
+from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Client, Key, Object, Unavailable, connect, dig
+from shared.kube import ApiError, Client, Key, Object, Unavailable, connect, dig
 from shared.runtime import Answer
 from tests.support import objects
 from tests.support.until import until
@@ -85,7 +86,10 @@ def test_lifecycle_from_creation_to_deletion(world: World) -> None:
     assert dig(cluster, "status.initialization.infrastructureProvisioned") is True
     assert dig(cluster, "status.phase") == "Provisioned"
     assert kind["metadata"]["ownerReferences"][0]["uid"] == cluster["metadata"]["uid"]
-    [entry] = kind["status"]["conditions"]
+    ready, paused, entry = kind["status"]["conditions"]
+    assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "True", "Provisioned")
+    assert (paused["type"], paused["status"]) == ("Paused", "False")
+    assert get_condition(cluster["status"]["conditions"], "InfrastructureReady")["status"] == "True"  # type: ignore[index]
     assert entry["message"] == "Cluster was successfully created"
     # Readers of conditions need these three, whatever they look for.
     assert (entry["type"], entry["status"]) == ("ClusterCreated", "True")
@@ -138,6 +142,30 @@ def test_user_provided_ca_is_used(world: World) -> None:
     assert [s["metadata"]["name"] for s in world.client.list(SECRET, world.namespace)] == ["dev-ca"]
 
 
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"clusterName": "other"}, "spec.clusterName cannot change once the cluster runs"),
+        ({"runtime": "kind"}, "spec.runtime cannot change"),
+        ({"nodes": [{"role": "worker"}]}, "spec.nodes cannot change"),
+        ({"networking": {"podSubnet": "10.1.0.0/16"}}, "spec.networking cannot change"),
+        ({"kubernetesVersion": "1.36"}, ""),
+        ({"controlPlaneEndpoint": {"host": "h", "port": 1}}, ""),
+    ],
+)
+def test_what_a_cluster_was_created_with_is_fixed_once_it_runs(world: World, spec: Object, message: str) -> None:
+    world.create(with_cluster=False)
+    before = world.client.patch(KIND_CLUSTER, world.key, {"spec": {"image": "x", "networking": {"podSubnet": "aa"}}})
+    assert world.client.patch(KIND_CLUSTER, world.key, {"spec": {"image": None, "networking": None}})["spec"] != before
+    provisioned = {"status": {"initialization": {"provisioned": True}}}
+    world.client.patch(KIND_CLUSTER, world.key, provisioned, subresource="status")
+    if not message:
+        world.client.patch(KIND_CLUSTER, world.key, {"spec": spec})
+        return
+    with pytest.raises(ApiError, match=message):
+        world.client.patch(KIND_CLUSTER, world.key, {"spec": spec})
+
+
 def test_killed_instance_restarts_with_the_same_identity(world: World) -> None:
     world.create()
     world.until(world.ready)
@@ -167,7 +195,8 @@ def test_history_of_another_program_gets_condition_fields(world: World) -> None:
     theirs = [{"timestamp": "2026-01-01T00:00:00Z", "message": "Cluster cannot be created", "reason": "no room"}]
     world.client.patch(KIND_CLUSTER, world.key, {"status": {"conditions": theirs}}, subresource="status")
     world.turn()
-    [entry] = world.kind()["status"]["conditions"]
+    ready, paused, entry = world.kind()["status"]["conditions"]
+    assert (ready["type"], paused["type"]) == ("Ready", "Paused")
     assert entry == {
         **theirs[0],
         "type": "ClusterNotCreated",
@@ -187,6 +216,7 @@ def test_paused_cluster_pauses_its_infrastructure(world: World, how: str) -> Non
     world.client.patch(CLUSTER, world.key, paused)
     world.turn()
     assert "finalizers" not in world.kind()["metadata"]
+    assert is_true(world.kind()["status"]["conditions"], "Paused")
     assert not list((world.data / "clusters").glob("*"))
     cluster = world.client.patch(CLUSTER, world.key, resumed)
     # That the Cluster goes on is the only event.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.kind_cluster.runtime import GROUP, Instance
+from functions.kind_cluster.runtime import GROUP, Instance, InstanceSpec
 from shared.certificates import CertificateAuthority
 
 _NAME, _FOLDER = "quick", "QUICK_RUNTIME"
@@ -23,9 +23,9 @@ class QuickRuntime:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def inspect(self, uid: str) -> Instance:
+    def inspect(self, spec: InstanceSpec) -> Instance:
         """Implements `Runtime.inspect`."""
-        instance = self._instances / uid
+        instance = self._instances / spec.uid
         if not instance.exists():
             return Instance("absent")
         if not instance.read_text():
@@ -34,14 +34,18 @@ class QuickRuntime:
         ca = (self._folder / "ca.crt").read_bytes(), (self._folder / "ca.key").read_bytes()
         return Instance("ready", host="127.0.0.1", port=6443, ca=ca, kubeconfig=b"kubeconfig")
 
-    def create(self, uid: str, ca: tuple[bytes, bytes] | None) -> None:
+    def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
         """Implements `Runtime.create`."""
         del ca
-        (self._instances / uid).touch()
+        (self._instances / spec.uid).touch()
 
-    def delete(self, uid: str) -> None:
+    def delete(self, spec: InstanceSpec) -> None:
         """Implements `Runtime.delete`."""
-        (self._instances / uid).unlink(missing_ok=True)
+        (self._instances / spec.uid).unlink(missing_ok=True)
+
+    def ended(self) -> list[str]:
+        """Implements `Runtime.ended`."""
+        return []
 
     @property
     def _instances(self) -> Path:

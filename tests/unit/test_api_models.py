@@ -20,6 +20,19 @@ def test_valid_kubernetes_versions_are_accepted(version: str) -> None:
     KINDCluster.model_validate({"spec": {"clusterName": "a", "kubernetesVersion": version}})
 
 
+KIND_NODES = [
+    {"role": "control-plane", "extraPortMappings": [{"containerPort": 80, "hostPort": 0, "protocol": "TCP"}]},
+    {"role": "worker", "extraMounts": [{"hostPath": "/a", "containerPath": "/b", "readOnly": True}]},
+]
+
+
+def test_kind_configuration_is_accepted() -> None:
+    networking = {"apiServerAddress": "192.0.2.1", "disableDefaultCNI": True, "podSubnet": "10.1.0.0/16"}
+    spec = {"clusterName": "a", "kubernetesVersion": "1.36", "runtime": "kind", "nodes": KIND_NODES}
+    given = {"spec": {**spec, "networking": networking, "featureGates": {"X": True}, "endpointAccess": "Network"}}
+    assert KINDCluster.model_validate(given).model_dump(by_alias=True, exclude_unset=True) == given
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -33,6 +46,13 @@ def test_valid_kubernetes_versions_are_accepted(version: str) -> None:
             for version in ("1.13", "1.9", "1.1", "1", "v1.21", "1.21.1", "0.20", "1.014", "", "1.14\n")
         ],
         {"clusterName": "a", "runtime": "vm"},
+        {"clusterName": "a", "nodes": []},
+        {"clusterName": "a", "nodes": [{"role": "etcd"}]},
+        {"clusterName": "a", "nodes": [{"extraPortMappings": [{"containerPort": 70000}]}]},
+        {"clusterName": "a", "nodes": [{"extraPortMappings": [{"containerPort": 80, "hostPort": -2}]}]},
+        {"clusterName": "a", "networking": {"apiServerPort": 9999999}},
+        {"clusterName": "a", "networking": {"ipFamily": "v4"}},
+        {"clusterName": "a", "networking": {"kubeProxyMode": "none of these"}},
         {"clusterName": "a", "controlPlaneEndpoint": {"host": "h"}},
         {"clusterName": "a", "controlPlaneEndpoint": {"host": "h", "port": 65536}},
     ],

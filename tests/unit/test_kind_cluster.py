@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from functions.kind_cluster.decide import Start, Stop, decide, report_failure
 from functions.kind_cluster.observe import Observed, cluster_name, config_secret_name, is_published
-from functions.kind_cluster.runtime import Instance, RuntimeUnavailable
+from functions.kind_cluster.runtime import Instance, RuntimeUnavailable, StillDeleting
 from functions.kind_cluster.triggers import FINALIZER
 from shared.api.names import CERTIFICATES_ANNOTATION
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results, would_change
@@ -17,11 +18,25 @@ from shared.kube import Object, dig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAILED = Instance("failed", "no room")
+STATES = ("Ready", "Paused")
+TRUE = {"type": "Ready", "status": "True", "reason": "Provisioned", "message": ""}
+NOT_PAUSED = {"type": "Paused", "status": "False", "reason": "NotPaused", "message": ""}
 
 
 def kind_cluster() -> Object:
     metadata = {"name": "demo", "namespace": "default", "uid": "u", "resourceVersion": "1", "finalizers": [FINALIZER]}
     return {"apiVersion": "g/v1", "kind": "KINDCluster", "metadata": metadata, "spec": {"clusterName": "dev"}}
+
+
+def history(status: Object | None) -> list[Object]:
+    """Returns the past events among the conditions of a status."""
+    return [entry for entry in (status or {})["conditions"] if entry.get("type") not in STATES]
+
+
+def state(status: Object | None, type_: str = "Ready") -> tuple[str, str, str]:
+    """Returns status, reason and message of a condition."""
+    [found] = [entry for entry in (status or {})["conditions"] if entry.get("type") == type_]
+    return found["status"], found["reason"], found["message"]
 
 
 def turn(obj: Object, instance: Instance, minute: int = 0) -> list[str]:
@@ -39,18 +54,20 @@ def test_failure_message_is_removed_after_recovery(then: Instance) -> None:
     assert "no room" in obj["status"]["failureMessage"]
     turn(obj, then)
     assert "failureMessage" not in obj["status"]
-    assert obj["status"]["conditions"][0]["reason"] == "no room"
+    assert history(obj["status"])[0]["reason"] == "no room"
 
 
 @pytest.mark.parametrize(
     ("phase", "going", "effects"),
     [
-        ("absent", False, [Start("u")]),
+        ("absent", False, [Start]),
         ("starting", False, []),
-        ("failed", False, [Start("u")]),
+        ("failed", False, [Start]),
+        ("deleting", False, []),
         ("unknown", False, []),
-        ("absent", True, [Stop("u"), RemoveFinalizer]),
-        ("failed", True, [Stop("u"), RemoveFinalizer]),
+        ("absent", True, [Stop, RemoveFinalizer]),
+        ("failed", True, [Stop, RemoveFinalizer]),
+        ("deleting", True, []),
         ("unknown", True, []),
     ],
 )
@@ -58,7 +75,7 @@ def test_runtime_is_called_by_effects_where_it_can_be_used(phase: Any, going: bo
     obj = kind_cluster()
     obj["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}
     found = decide(Observed(obj, Instance(phase, "no room")), NOW).effects
-    assert [one if isinstance(one, (Start, Stop)) else type(one) for one in found] == effects
+    assert [type(one) for one in found] == effects
 
 
 def test_instance_is_started_once_the_cluster_owns_it() -> None:
@@ -67,7 +84,7 @@ def test_instance_is_started_once_the_cluster_owns_it() -> None:
     waiting = decide(Observed(obj, Instance("absent"), cluster=owner), NOW)
     assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 0.5)
     obj["metadata"]["ownerReferences"] = [{"uid": "c"}]
-    assert decide(Observed(obj, Instance("absent"), cluster=owner), NOW).effects == (Start("u"),)
+    assert decide(Observed(obj, Instance("absent"), cluster=owner), NOW).effects == (Start(obj),)
 
 
 @pytest.mark.parametrize(("requested", "waits"), [("", True), ("ca", True), ("sa", False)])
@@ -79,7 +96,7 @@ def test_instance_is_started_with_the_ca_that_the_cluster_requests(requested: st
     assert (waiting.effects == ()) is waits
     assert waiting.requeue_after == 0.5
     given = decide(Observed(obj, Instance("absent"), ca, cluster=owner), NOW)
-    assert given.effects == (Start("u", (b"certificate", b"key")),)
+    assert given.effects == (Start(obj, (b"certificate", b"key")),)
 
 
 def test_failure_message_is_removed_on_deletion() -> None:
@@ -96,7 +113,7 @@ def test_repeated_failure_adds_one_entry_and_one_event() -> None:
         reason for minute in range(4) for reason in turn(obj, FAILED if minute % 2 else Instance("starting"), minute)
     ]
     assert reasons == ["ClusterNotCreated"]
-    assert [entry["timestamp"] for entry in obj["status"]["conditions"]] == ["2026-01-01T00:01:00Z"]
+    assert [entry["timestamp"] for entry in history(obj["status"])] == ["2026-01-01T00:01:00Z"]
 
 
 def test_failure_after_success_adds_another_entry_and_event() -> None:
@@ -104,7 +121,7 @@ def test_failure_after_success_adds_another_entry_and_event() -> None:
     instances = (FAILED, Instance("ready", host="h", port=1), FAILED)
     reasons = [reason for minute, instance in enumerate(instances) for reason in turn(obj, instance, minute)]
     assert reasons == ["ClusterNotCreated", "ClusterCreated", "ClusterNotCreated"]
-    assert len(obj["status"]["conditions"]) == 3
+    assert len(history(obj["status"])) == 3
 
 
 def test_reconciling_an_unchanged_failure_changes_nothing() -> None:
@@ -130,7 +147,12 @@ def changed(metadata: Object | None = None, status: Object | None = None, **spec
         **obj,
         "metadata": {**obj["metadata"], **(metadata or {})},
         "spec": {**obj["spec"], "controlPlaneEndpoint": ENDPOINT, **spec},
-        "status": {"ready": True, "initialization": {"provisioned": True}, "conditions": [SHOWN], **(status or {})},
+        "status": {
+            "ready": True,
+            "initialization": {"provisioned": True},
+            **(status or {}),
+            "conditions": [TRUE, NOT_PAUSED, *(status or {}).get("conditions", [SHOWN])],
+        },
     }
 
 
@@ -157,7 +179,10 @@ def test_ready_instance_is_published_with_its_secrets_and_endpoint() -> None:
         assert [reference["uid"] for reference in body["metadata"]["ownerReferences"]] == ["u"]
     assert endpoint.patch == {"spec": {"controlPlaneEndpoint": ENDPOINT}}
     entry = {**SHOWN, "timestamp": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    assert decision.status == {**PUBLISHED, "conditions": [entry]}
+    status = dict(decision.status or {})
+    assert history(status) == [entry]
+    assert (state(status), state(status, "Paused")) == (("True", "Provisioned", ""), ("False", "NotPaused", ""))
+    assert {**status, "conditions": []} == {**PUBLISHED, "conditions": []}
     [event] = decision.kubernetes_events
     assert (event.reason, event.type) == ("ClusterCreated", "Normal")
     assert "h:6443" in event.message
@@ -165,23 +190,23 @@ def test_ready_instance_is_published_with_its_secrets_and_endpoint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("observed", "effects", "history"),
+    ("observed", "effects", "entries"),
     [
-        pytest.param(Observed(changed(), READY, CA, CONFIG), [], None, id="published"),
-        pytest.param(Observed(changed(), READY, CA), ["dev-config"], None, id="kubeconfig deleted"),
+        pytest.param(Observed(changed(), READY, CA, CONFIG), [], [SHOWN], id="published"),
+        pytest.param(Observed(changed(), READY, CA), ["dev-config"], [SHOWN], id="kubeconfig deleted"),
         pytest.param(
             Observed(changed(), READY, CA, secret("dev-config", config="b2xk")),
             [{"data": {"config": "a3ViZWNvbmZpZw=="}}],
-            None,
+            [SHOWN],
             id="kubeconfig outdated",
         ),
         pytest.param(
-            Observed(changed(), READY, CA, secret("dev-config", "other", config="b2xk")), [], None, id="not its own"
+            Observed(changed(), READY, CA, secret("dev-config", "other", config="b2xk")), [], [SHOWN], id="not its own"
         ),
         pytest.param(
             Observed(changed(controlPlaneEndpoint={"host": "h", "port": 1}), READY, CA, CONFIG),
             [{"spec": {"controlPlaneEndpoint": ENDPOINT}}],
-            None,
+            [SHOWN],
             id="another port",
         ),
         pytest.param(
@@ -189,13 +214,12 @@ def test_ready_instance_is_published_with_its_secrets_and_endpoint() -> None:
         ),
     ],
 )
-def test_published_instance_is_kept_as_it_is(
-    observed: Observed, effects: list[Any], history: list[Object] | None
-) -> None:
+def test_published_instance_is_kept_as_it_is(observed: Observed, effects: list[Any], entries: list[Object]) -> None:
     decision = decide(observed, NOW)
     found = [one.body["metadata"]["name"] if isinstance(one, Create) else one.patch for one in decision.effects]  # type: ignore[attr-defined]
     assert found == effects
-    assert decision.status == {**PUBLISHED, **({} if history is None else {"conditions": history})}
+    assert history(decision.status) == entries
+    assert {**(decision.status or {}), "conditions": []} == {**PUBLISHED, "conditions": []}
     assert decision.kubernetes_events == ()
 
 
@@ -217,19 +241,25 @@ def test_object_shows_that_its_instance_is_published(obj: Object, expected: bool
     assert is_published(obj, Instance("ready")) is expected
 
 
+CREATING = {"type": "Ready", "status": "False", "reason": "Creating", "message": "Writing configuration"}
+STARTING = {"ready": False, "phase": "Provisioning", "conditions": [CREATING, NOT_PAUSED]}
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
         ({}, True),
         ({"status": {"phase": "Ready"}}, False),
-        ({"status": {"phase": "Provisioning", "failureMessage": "no room"}}, False),
+        ({"status": {**STARTING, "failureMessage": "no room"}}, False),
+        ({"status": {**STARTING, "conditions": [CREATING]}}, False),
+        ({"status": {**STARTING, "conditions": [{**CREATING, "message": "a step before"}, NOT_PAUSED]}}, False),
         ({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}}, False),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False),
     ],
 )
 def test_starting_instance_is_published_by_its_phase(changes: Object, expected: bool) -> None:
-    obj = {**kind_cluster(), "status": {"ready": False, "phase": "Provisioning"}, **changes}
-    assert is_published(obj, Instance("starting")) is expected
+    obj = {**kind_cluster(), "status": STARTING, **changes}
+    assert is_published(obj, Instance("starting", step="Writing configuration")) is expected
     assert not is_published(obj, Instance("absent"))
     waiting = decide(Observed(obj, Instance("starting"), published=True), NOW)
     assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 0.5)
@@ -240,11 +270,10 @@ def test_starting_instance_is_published_by_its_phase(changes: Object, expected: 
     [
         (Observed(None), ""),
         (Observed(changed(), READY, published=True), "ready"),
-        (Observed(changed({"annotations": {"cluster.x-k8s.io/paused": ""}}), FAILED), "paused"),
-        (Observed(changed(), FAILED, cluster={"spec": {"paused": True}}), "paused"),
+        (Observed(changed({"annotations": {"cluster.x-k8s.io/managed-by": ""}}), FAILED), "managed by another program"),
         (Observed(changed({"deletionTimestamp": "x", "finalizers": []}), FAILED), ""),
     ],
-    ids=["gone", "published", "paused", "its Cluster is paused", "deleted"],
+    ids=["gone", "published", "managed elsewhere", "deleted"],
 )
 def test_there_is_nothing_to_do(observed: Observed, message: str) -> None:
     decision = decide(observed, NOW)
@@ -253,18 +282,46 @@ def test_there_is_nothing_to_do(observed: Observed, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "status", "requeue_after"),
+    "observed",
     [
-        ("absent", {"ready": False, "phase": "Provisioning", "failureMessage": None}, 0.5),
-        ("starting", {"ready": False, "phase": "Provisioning", "failureMessage": None}, 0.5),
-        ("failed", {"ready": False, "phase": "Failed"}, 10.0),
-        ("unknown", {"ready": False, "phase": "Failed"}, 10.0),
+        Observed(changed({"annotations": {"cluster.x-k8s.io/paused": ""}}), FAILED),
+        Observed(changed(), FAILED, cluster={"spec": {"paused": True}}),
+        Observed(changed({"deletionTimestamp": "x"}), READY, cluster={"spec": {"paused": True}}),
+    ],
+    ids=["paused", "its Cluster is paused", "being deleted"],
+)
+def test_paused_object_is_left_alone_and_says_so(observed: Observed) -> None:
+    decision = decide(observed, NOW)
+    assert (decision.effects, decision.message, decision.requeue_after) == ((), "paused", None)
+    assert state(decision.status, "Paused") == ("True", "Paused", "")
+    assert state(decision.status) == ("True", "Provisioned", "")
+    assert history(decision.status) == [SHOWN]
+    obj = {**(observed.kind_cluster or {}), "status": {**changed()["status"], **(decision.status or {})}}
+    assert not would_change(obj["status"], decide(replace(observed, kind_cluster=obj), NOW).status)
+
+
+@pytest.mark.parametrize(
+    ("instance", "phase", "ready", "requeue_after"),
+    [
+        (Instance("absent"), "Provisioning", ("False", "Creating", ""), 0.5),
+        (Instance("starting", step="Preparing nodes"), "Provisioning", ("False", "Creating", "Preparing nodes"), 0.5),
+        (Instance("deleting"), "Provisioning", ("False", "Creating", ""), 0.5),
+        (FAILED, "Failed", ("False", "CreationFailed", "no room"), 10.0),
+        (Instance("failed", "pull it", reason="ImageNotFound"), "Failed", ("False", "ImageNotFound", "pull it"), 10.0),
+        (Instance("failed", "x", reason="PortTaken", retry_after=42), "Failed", ("False", "PortTaken", "x"), 42),
+        (Instance("unknown", "x", reason="RuntimeUnavailable"), "Failed", ("False", "RuntimeUnavailable", "x"), 10.0),
     ],
 )
-def test_status_follows_the_phase_of_the_instance(phase: Any, status: Object, requeue_after: float) -> None:
-    decision = decide(Observed(kind_cluster(), Instance(phase, "no room")), NOW)
-    assert {name: (decision.status or {}).get(name) for name in status} == status
+def test_status_follows_the_phase_of_the_instance(
+    instance: Instance, phase: str, ready: tuple[str, str, str], requeue_after: float
+) -> None:
+    decision = decide(Observed(kind_cluster(), instance), NOW)
+    status = decision.status or {}
+    assert (status["ready"], status["phase"], state(status)) == (False, phase, ready)
     assert decision.requeue_after == requeue_after
+    assert any(isinstance(one, Start) for one in decision.effects) is (
+        instance.phase in ("absent", "failed") and not instance.retry_after
+    )
 
 
 @pytest.mark.parametrize(("error", "shown"), [("no room", "no room"), ("", "the runtime gave no reason")])
@@ -272,7 +329,7 @@ def test_failure_is_reported_with_its_reason(error: str, shown: str) -> None:
     decision = decide(Observed(kind_cluster(), Instance("failed", error)), NOW)
     assert (decision.status or {})["failureMessage"] == f"Cluster cannot be created: {shown}"
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("ClusterNotCreated", "Warning")]
-    assert (decision.status or {})["conditions"] == [
+    assert history(decision.status) == [
         {
             "type": "ClusterNotCreated",
             "status": "True",
@@ -287,8 +344,10 @@ def test_failure_is_reported_with_its_reason(error: str, shown: str) -> None:
 def test_history_keeps_the_latest_twenty_entries() -> None:
     past = [{**SHOWN, "reason": str(number)} for number in range(20)]
     decision = decide(Observed(changed(status={"conditions": past}), FAILED), NOW)
-    history = (decision.status or {})["conditions"]
-    assert [entry["reason"] for entry in history] == [*(str(number) for number in range(1, 20)), "no room"]
+    assert [entry["reason"] for entry in history(decision.status)] == [
+        *(str(number) for number in range(1, 20)),
+        "no room",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +361,7 @@ def test_history_keeps_the_latest_twenty_entries() -> None:
 )
 def test_instance_starts_with_the_users_own_ca(data: dict[str, str], ca: tuple[bytes, bytes] | None) -> None:
     [start] = decide(Observed(kind_cluster(), Instance("absent"), secret("dev-ca", "other", **data)), NOW).effects
-    assert start == Start("u", ca)
+    assert start == Start(kind_cluster(), ca)
 
 
 @pytest.mark.parametrize("owner", ["u", "other"])
@@ -312,13 +371,35 @@ def test_deletion_deletes_the_secrets_that_it_owns(owner: str) -> None:
     deleted = [one.obj["metadata"]["name"] for one in decision.effects if isinstance(one, Delete)]
     assert deleted == (["dev-ca", "dev-config"] if owner == "u" else [])
     assert isinstance(decision.effects[-1], RemoveFinalizer)
-    assert decision.status == {"phase": "Deleting", "failureMessage": None}
+    status = decision.status or {}
+    assert (status["phase"], status["failureMessage"], state(status)) == ("Deleting", None, ("False", "Deleting", ""))
 
 
 def test_deletion_waits_for_a_runtime_that_can_be_used() -> None:
-    decision = decide(Observed(changed({"deletionTimestamp": "x"}), Instance("unknown", "no docker")), NOW)
-    assert decision.status == {"failureMessage": "cannot delete: no docker"}
+    unknown = Instance("unknown", "no docker", reason="RuntimeUnavailable")
+    decision = decide(Observed(changed({"deletionTimestamp": "x"}), unknown), NOW)
+    assert (decision.status or {})["failureMessage"] == "cannot delete: no docker"
+    assert state(decision.status) == ("False", "RuntimeUnavailable", "no docker")
     assert (decision.effects, decision.requeue_after) == ((), 10.0)
+
+
+@pytest.mark.parametrize(
+    ("instance", "error", "message", "requeue_after"),
+    [
+        (READY, StillDeleting(), None, 0.5),
+        (Instance("failed", "no docker"), StillDeleting(), "cannot delete: no docker", 10.0),
+        (READY, RuntimeUnavailable("no docker"), "cannot delete: no docker", 10.0),
+    ],
+    ids=["in the background", "failed before", "refused"],
+)
+def test_deletion_that_is_not_done_keeps_the_finalizer(
+    instance: Instance, error: Exception, message: str | None, requeue_after: float
+) -> None:
+    observed = Observed(changed({"deletionTimestamp": "x"}), instance)
+    told = report_failure(observed, decide(observed, NOW), Results([], error), NOW)
+    assert told is not None
+    status = told.status or {}
+    assert (status["phase"], status["failureMessage"], told.requeue_after) == ("Deleting", message, requeue_after)
 
 
 def test_runtime_that_refuses_is_reported_like_a_failed_instance() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.kind_cluster.runtime import RuntimeUnavailable, from_env
+from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, from_env, runtime_for
 from infra.local.kind_runtime import LocalRuntime
 
 
@@ -14,7 +14,14 @@ from infra.local.kind_runtime import LocalRuntime
 def test_local_processes_are_the_default_runtime(name: str, tmp_path: Path) -> None:
     runtime = from_env({"KIND_RUNTIME": name, "CAPI_FUNCTIONS_DATA": str(tmp_path)})
     assert isinstance(runtime, LocalRuntime)
-    assert runtime.inspect("uid").phase == "absent"
+    assert runtime.inspect(InstanceSpec("uid", "dev")).phase == "absent"
+
+
+def test_runtime_of_the_object_precedes_that_of_the_installation(tmp_path: Path) -> None:
+    env = {"KIND_RUNTIME": "bogus", "CAPI_FUNCTIONS_DATA": str(tmp_path)}
+    assert isinstance(runtime_for({"spec": {"runtime": "local"}}, env), LocalRuntime)
+    with pytest.raises(RuntimeUnavailable, match="KIND_RUNTIME=bogus"):
+        runtime_for({"spec": {}}, env)
 
 
 def test_unknown_runtime_is_refused_with_the_names_of_those_installed() -> None:
@@ -30,4 +37,4 @@ def test_a_pod_has_no_default_runtime() -> None:
 @pytest.mark.parametrize("uid", ["", "../other", "a/b"])
 def test_uid_that_is_no_folder_name_is_refused(uid: str, tmp_path: Path) -> None:
     with pytest.raises(RuntimeUnavailable, match="cannot name a folder"):
-        from_env({"CAPI_FUNCTIONS_DATA": str(tmp_path)}).inspect(uid)
+        from_env({"CAPI_FUNCTIONS_DATA": str(tmp_path)}).inspect(InstanceSpec(uid, "dev"))

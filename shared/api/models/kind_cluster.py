@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from shared.api import resources
 
-from .custom_resource import Column, CustomResource, Int32, Model, Timestamp
+from .custom_resource import AGE, Column, CustomResource, Int32, Int64, Model, Timestamp
 
 
 class APIEndpoint(Model):
@@ -18,27 +19,88 @@ class APIEndpoint(Model):
     port: Int32 = Field(ge=0, le=65535)
 
 
+class ExtraMount(Model):
+    """A folder or file of the machine that is mounted into a node."""
+
+    host_path: str = Field(min_length=1, max_length=4096)
+    container_path: str = Field(min_length=1, max_length=4096)
+    read_only: bool | None = None
+    selinux_relabel: bool | None = None
+    propagation: Literal["None", "HostToContainer", "Bidirectional"] | None = None
+
+
+class PortMapping(Model):
+    """A port of a node that is published at a port of the machine."""
+
+    container_port: Int32 = Field(ge=1, le=65535)
+    host_port: Int32 | None = Field(None, ge=-1, le=65535)
+    """0 or -1 is a random port."""
+    listen_address: str | None = Field(None, max_length=64)
+    protocol: Literal["TCP", "UDP", "SCTP"] | None = None
+
+
+class Node(Model):
+    """A node of the cluster: a container."""
+
+    role: Literal["control-plane", "worker"] = "control-plane"
+    image: str | None = Field(None, min_length=1, max_length=512)
+    """The image of this node, if it differs from `spec.image`."""
+    labels: dict[str, str] | None = Field(None, max_length=64)
+    extra_mounts: list[ExtraMount] | None = Field(None, max_length=32)
+    extra_port_mappings: list[PortMapping] | None = Field(None, max_length=64)
+    kubeadm_config_patches: list[str] | None = Field(None, max_length=16)
+
+
+class Networking(Model):
+    """The networks of the cluster, and the address of its API server."""
+
+    ip_family: Literal["ipv4", "ipv6", "dual"] | None = None
+    api_server_address: str | None = Field(None, max_length=64)
+    """The address of the machine at which the API server listens (default 127.0.0.1). Others reach the cluster at an
+    address of a network that they share with the machine."""
+    api_server_port: Int32 | None = Field(None, ge=-1, le=65535)
+    """0 is a random port that kind chooses, -1 one that the container engine chooses."""
+    pod_subnet: str | None = Field(None, max_length=128)
+    service_subnet: str | None = Field(None, max_length=128)
+    disable_default_cni: bool | None = Field(None, alias="disableDefaultCNI")
+    kube_proxy_mode: Literal["iptables", "ipvs", "nftables", "none"] | None = None
+    dns_search: list[str] | None = Field(None, max_length=32)
+
+
 class KINDClusterSpec(Model):
-    """The desired state of a KINDCluster."""
+    """The desired state of a KINDCluster. The fields from `image` on are for the runtime `kind`."""
 
     cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
     """The name of the cluster; its kubeconfig is in the Secret `<clusterName>-config`."""
     kubernetes_version: str = Field("1.21", pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
     """The requested minor version, 1.14 or later. The runtime `local` has a single version and runs that one."""
-    runtime: Literal["local"] | None = None
-    """`local`, the only runtime: a control plane of processes on the machine that runs the functions."""
+    runtime: Literal["local", "kind"] | None = None
+    """`local`: a control plane of processes on the machine that runs the functions; `kind`: nodes in containers of that
+    machine, which the kind program creates. Default: the setting KIND_RUNTIME of the functions, else `local`."""
     control_plane_endpoint: APIEndpoint | None = None
     """The address of the API server; set once it is known."""
+    image: str | None = Field(None, min_length=1, max_length=512)
+    """The node image, best by digest. Default: the image of the requested version in the docs, by digest."""
+    nodes: list[Node] | None = Field(None, min_length=1, max_length=32)
+    """Default: one node."""
+    networking: Networking | None = None
+    endpoint_access: Literal["Host", "Network"] | None = None
+    """Which address of the API server is published: `Host` (the default) is that of `networking.apiServerAddress`,
+    `Network` that of the node in the containers' network, for functions and others that run in a container there."""
+    feature_gates: dict[str, bool] | None = Field(None, max_length=64)
+    runtime_config: dict[str, str] | None = Field(None, max_length=64)
+    kubeadm_config_patches: list[str] | None = Field(None, max_length=16)
+    containerd_config_patches: list[str] | None = Field(None, max_length=16)
 
 
 class HistoryEntry(Model):
-    """An entry of the history in `status.conditions`. It has the fields of a condition, since generic clients cannot
-    read the list otherwise."""
+    """A condition, or a past event with its fields, without which generic readers reject the whole list."""
 
     type: str | None = None
-    """ClusterCreated or ClusterNotCreated."""
+    """Ready or Paused; of a past event ClusterCreated or ClusterNotCreated."""
     status: str | None = None
-    """Always True."""
+    """Of a past event always True: it did happen."""
+    observed_generation: Int64 | None = None
     last_transition_time: Timestamp | None = None
     timestamp: Timestamp | None = None
     message: str | None = None
@@ -58,13 +120,36 @@ class KINDClusterStatus(Model):
     ready: bool | None = None
     failure_message: str | None = None
     conditions: list[HistoryEntry] | None = Field(None, max_length=32)
-    """The history: the latest entries, the oldest first."""
+    """Ready and Paused, and after them the latest events, the oldest first."""
     initialization: KINDClusterInitialization | None = None
     phase: str | None = None
 
 
+_CREATED_WITH = (
+    *("clusterName", "runtime", "image", "nodes", "networking", "endpointAccess", "featureGates", "runtimeConfig"),
+    *("kubeadmConfigPatches", "containerdConfigPatches"),
+)
+"""The fields of the spec that a running cluster was created with. `kubernetesVersion` may change, as upstream."""
+_PROVISIONED = (
+    "has(oldSelf.status) && has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned)"
+    " && oldSelf.status.initialization.provisioned"
+)
+_FIXED: JsonDict = {
+    "x-kubernetes-validations": [
+        {
+            "rule": f"!({_PROVISIONED}) || (has(self.spec.{name}) == has(oldSelf.spec.{name})"
+            f" && (!has(self.spec.{name}) || self.spec.{name} == oldSelf.spec.{name}))",
+            "message": f"spec.{name} cannot change once the cluster runs: delete the KINDCluster and create it again",
+        }
+        for name in _CREATED_WITH
+    ]
+}
+
+
 class KINDCluster(Model):
-    """A workload cluster on the machine that runs the functions: a control plane of local processes."""
+    """A workload cluster on the machine that runs the functions."""
+
+    model_config = ConfigDict(json_schema_extra=_FIXED)
 
     spec: KINDClusterSpec
     status: KINDClusterStatus | None = None
@@ -78,6 +163,10 @@ KIND_CLUSTER = CustomResource(
         Column("KubernetesVersion", ".spec.kubernetesVersion"),
         Column("ClusterName", ".spec.clusterName"),
         Column("Ready", ".status.ready"),
+        Column("Phase", ".status.phase"),
+        Column("Endpoint", ".spec.controlPlaneEndpoint.host", wide=True),
+        Column("Reason", ".status.conditions[?(@.type=='Ready')].reason", wide=True),
+        AGE,
     ),
     labels={"cluster.x-k8s.io/v1beta1": "v1alpha1", "cluster.x-k8s.io/v1beta2": "v1alpha1"},
 )
