@@ -80,8 +80,8 @@ def _locate(value: Any, name: str) -> Any:
     if sort == "f" and isinstance(value, dict):
         return text if text in value else None
     if sort in ("k", "v") and isinstance(value, list):
-        wanted = json.loads(text)
+        parsed = json.loads(text)
         for index, item in enumerate(value):
-            if item == wanted if sort == "v" else isinstance(item, dict) and wanted.items() <= item.items():
+            if item == parsed if sort == "v" else isinstance(item, dict) and parsed.items() <= item.items():
                 return index
     return None

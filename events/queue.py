@@ -63,7 +63,7 @@ class QueueItem:
     failures: int = 0
     wait: float = 0.0
     only_waits: bool = False
-    """Whether the event is a resync for no other reason than that the function asked for it again."""
+    """Whether the event is a resync only because the function requested a requeue."""
     newer: tuple[Event, float] | None = None
     """The event that arrived during the delivery, and its time of arrival."""
 

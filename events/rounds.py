@@ -52,8 +52,8 @@ class PlainRound:
 
     def report(self, event: Event, functions: Sequence[str]) -> None:
         """Forwards the event."""
-        if wanted := [name for name in functions if self.is_referenced(name, event)]:
-            self.on_change(event, wanted)
+        if referring := [name for name in functions if self.is_referenced(name, event)]:
+            self.on_change(event, referring)
 
     def end(self, spec: InformerSpec) -> None:
         """Does nothing."""

@@ -107,10 +107,10 @@ class _Timed:
     def _with_deadline(self) -> Any:
         """Returns the base class's socket with its timeout cut to the deadline."""
         base: Any = super()
-        wanted = _shorter(_time_left(), self._timeout)
-        if wanted is None or self._set is None or abs(wanted - self._set) > _SLACK:
-            base.settimeout(wanted)
-            self._set = wanted
+        timeout = _shorter(_time_left(), self._timeout)
+        if timeout is None or self._set is None or abs(timeout - self._set) > _SLACK:
+            base.settimeout(timeout)
+            self._set = timeout
         return base
 
 

@@ -28,12 +28,12 @@ def parse(text: str) -> tuple[str, ...]:
 
     Raises ValueError for a profile that does not exist.
     """
-    wanted = tuple(text.replace(",", " ").split()) or ("all",)
-    if unknown := sorted(set(wanted) - NAMES.keys()):
+    selected = tuple(text.replace(",", " ").split()) or ("all",)
+    if unknown := sorted(set(selected) - NAMES.keys()):
         raise ValueError(f"there is no profile {unknown[0]}; the profiles are: {', '.join(NAMES)}")
-    return wanted
+    return selected
 
 
-def belongs(declared: Iterable[str], wanted: Collection[str]) -> bool:
-    """Returns whether a function with the profiles `declared` runs in an installation with the profiles `wanted`."""
-    return "all" in wanted or not set(wanted).isdisjoint(declared)
+def belongs(declared: Iterable[str], selected: Collection[str]) -> bool:
+    """Returns whether a function with the profiles `declared` runs in an installation with the profiles `selected`."""
+    return "all" in selected or not set(selected).isdisjoint(declared)

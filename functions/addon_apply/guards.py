@@ -76,5 +76,5 @@ def not_stored(builder: AddonStatusBuilder, cluster: Object, lost: MissingAssets
     else:
         builder.set_false(DOWNLOADED, lost.reason, lost.message)
     place = cluster_api.class_namespace(cluster)
-    wanted = lost.fetch_request(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
-    return wait(builder, ASSETS_RETRY, lost.message, reply=wanted)
+    fetch_request = lost.fetch_request(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
+    return wait(builder, ASSETS_RETRY, lost.message, reply=fetch_request)

@@ -31,7 +31,7 @@ def is_reconciled(addon: Object, event: Event) -> bool:
             and not belongs_to_earlier_cluster(addon, cluster)
             and _has_valid_policy(cluster, addon)
         )
-    # No other event tells of a change of the Cluster: that has an event of its own.
+    # Events about other objects need not check the Cluster: its changes have events of their own.
     return event.kind != SECRET.kind and _looks_up_to_date(addon) and _has_valid_policy(addon)
 
 

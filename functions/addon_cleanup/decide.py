@@ -24,32 +24,32 @@ _SHOWN = 3
 
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides the next step of a clean-up; gives up after the deadline."""
-    addon, found = observed.addon, observed.found
+    addon, leftovers = observed.addon, observed.leftovers
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Decision(message="nothing to clean up")
     builder = V1Beta1StatusBuilder(addon, now)
-    if isinstance(found, Leftovers) and not found.awaited:
+    if isinstance(leftovers, Leftovers) and not leftovers.awaited:
         message = "the workload cluster is cleaned up"
         builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
         return builder.decision(message=message)
-    message = found.message if isinstance(found, ConnectionFailed) else _waiting_for(found or Leftovers())
+    message = leftovers.message if isinstance(leftovers, ConnectionFailed) else _waiting_for(leftovers or Leftovers())
     if _overdue(addon, observed.cluster or {}, now, observed.deadline):
         message = f"given up after {observed.deadline.total_seconds():g} s; delete at the cloud what is left: {message}"
         builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
         return builder.decision(message=message)
-    if isinstance(found, ConnectionFailed):
+    if isinstance(leftovers, ConnectionFailed):
         builder.set_false(CLEANED_UP, "WorkloadUnreachable", message, event_type="Warning")
         return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
     builder.set_false(CLEANED_UP, "CleanupOngoing", message, event_type="Normal", progress=True)
     removal: tuple[Effect, ...] = ()
-    if found is not None and observed.workload_cluster is not None and found.removable:
-        removal = (RemoveLeftovers(observed.workload_cluster, found),)
+    if leftovers is not None and observed.workload_cluster is not None and leftovers.removable:
+        removal = (RemoveLeftovers(observed.workload_cluster, leftovers),)
     return builder.decision(*removal, requeue_after=RETRY, message=message)
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
     """Reports deletions that the API server rejected, since only a user can resolve that."""
-    failures = [failure for found in results.of(RemoveLeftovers) for failure in found]
+    failures = [failure for result in results.of(RemoveLeftovers) for failure in result]
     if not failures:
         return decision
     builder = V1Beta1StatusBuilder(observed.addon or {}, now)
@@ -65,8 +65,8 @@ def _overdue(addon: Object, cluster: Object, now: datetime, deadline: timedelta)
     return since is not None and now - since >= deadline
 
 
-def _waiting_for(found: Leftovers) -> str:
-    return "waiting until deleted: " + _first_few(found.awaited)
+def _waiting_for(leftovers: Leftovers) -> str:
+    return "waiting until deleted: " + _first_few(leftovers.awaited)
 
 
 def _first_few(texts: list[str]) -> str:

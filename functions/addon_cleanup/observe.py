@@ -18,14 +18,14 @@ from .leftovers import CLAIM, POD, SERVICE, VOLUME, Leftovers, leftovers
 
 @dataclass(frozen=True)
 class Observed:
-    """The inputs of a decision about one clean-up; `found` is only read if the clean-up is due."""
+    """The inputs of a decision about one clean-up; `leftovers` are only read if the clean-up is due."""
 
     addon: Object | None
     cluster: Object | None = None
     due: bool = False
     """Whether the Cluster is being deleted, and a hook requested its clean-up."""
     workload_cluster: ClusterClients | None = None
-    found: Leftovers | ConnectionFailed | None = None
+    leftovers: Leftovers | ConnectionFailed | None = None
     deadline: timedelta = HookDeadlines.delete
     """The time after which the clean-up gives up."""
 

@@ -80,9 +80,9 @@ def cluster_of(hook: str, body: bytes) -> Object:
         raise BadRequest(f"the request is not valid JSON: {error}") from error
     if not isinstance(request, dict):
         raise BadRequest("the request is not a JSON object")
-    for field, wanted in (("apiVersion", API_VERSION), ("kind", f"{hook}Request")):
-        if request.get(field, wanted) != wanted:
-            raise BadRequest(f"{field} is {request[field]!r}; this path needs {wanted}")
+    for field, expected in (("apiVersion", API_VERSION), ("kind", f"{hook}Request")):
+        if request.get(field, expected) != expected:
+            raise BadRequest(f"{field} is {request[field]!r}; this path needs {expected}")
     cluster: Object = request.get("cluster") or {}
     for field in ("name", "namespace"):
         value = dig(cluster, f"metadata.{field}")

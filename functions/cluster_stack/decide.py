@@ -73,7 +73,7 @@ def _partition_releases(observed: Observed) -> tuple[list[str], list[Object], li
     unused = {tag for tag in obsolete if Key(namespace, tag) not in observed.users}
     delete = [present[tag] for tag in observed.selection.obsolete if tag in unused and not deleting(present[tag])]
     keep = [release for tag, release in present.items() if tag not in unused or deleting(release)]
-    return [tag for tag in observed.selection.wanted if tag not in present], keep, delete
+    return [tag for tag in observed.selection.desired if tag not in present], keep, delete
 
 
 def _by_tag(observed: Observed) -> dict[str, Object]:

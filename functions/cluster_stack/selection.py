@@ -13,9 +13,9 @@ from shared.releases.sources import Listing
 
 @dataclass(frozen=True)
 class Selection:
-    """Tags of releases: `wanted` must exist, `obsolete` exist and are deleted unless a Cluster uses them."""
+    """Tags of releases: `desired` must exist, `obsolete` exist and are deleted unless a Cluster uses them."""
 
-    wanted: tuple[str, ...] = ()
+    desired: tuple[str, ...] = ()
     obsolete: tuple[str, ...] = ()
 
 
@@ -25,18 +25,18 @@ def select(spec: Mapping[str, Any], owned: Mapping[str, bool], offered: Sequence
     If `offered` is None or a `Listing` with a problem, the names are not all known. Nothing is obsolete then: otherwise
     the failure of a source would delete a release that is just being prepared.
     """
-    wanted = {name.tag for name in listed_versions(spec)[0]}
+    desired = {name.tag for name in listed_versions(spec)[0]}
     if auto_subscribes(spec):
-        wanted |= {name.tag for name in newest_per_channel(filter_channel(spec, offered or ()))}
+        desired |= {name.tag for name in newest_per_channel(filter_channel(spec, offered or ()))}
         if offered is None or (isinstance(offered, Listing) and offered.problem):
-            return Selection(sort_tags(wanted))
+            return Selection(sort_tags(desired))
     usable = filter_channel(spec, (tag for tag, ready in owned.items() if ready))
-    keep = wanted | {name.tag for name in newest_per_channel(usable)}
-    return Selection(sort_tags(wanted), sort_tags(tag for tag in owned if tag not in keep))
+    keep = desired | {name.tag for name in newest_per_channel(usable)}
+    return Selection(sort_tags(desired), sort_tags(tag for tag in owned if tag not in keep))
 
 
 def auto_subscribes(spec: Mapping[str, Any]) -> bool:
-    """Returns whether the newest release of the channel is wanted."""
+    """Returns whether the newest release of the channel is desired."""
     return spec.get("autoSubscribe") is not False
 
 

@@ -1,4 +1,4 @@
-"""Renders a release's class chart, which is a part of observing: it asks the management cluster, and runs templates."""
+"""Renders the class chart of a release. This is a part of `observe`: charts may look up objects of the cluster."""
 
 from __future__ import annotations
 

@@ -72,21 +72,21 @@ def _roll_out(
     secrets = {request.certificate: observed.serving_secrets[request.secret] or {} for request in observed.requests}
     try:
         built = objects.all_objects(provider, rendered, secrets, management.served)
-        wanted = desired(
+        desired_objects = desired(
             built, management.served, default_namespace=provider["metadata"]["namespace"], where=MANAGEMENT
         )
     except UnknownKinds as error:
         return _failed(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
-    plan, complete = planning.plan(observed, policy, wanted, builder)
+    plan, complete = planning.plan(observed, policy, desired_objects, builder)
     resource = provider_api.kind_of(provider).resource
     effects = serving.writes(observed.issued, observed.secrets)
     effects += ensure_finalizer(resource, provider, provider_api.FINALIZER)
     effects += planning.record_intent(builder, observed, provider, plan, complete)
-    for crd in wanted:
+    for crd in desired_objects:
         live = observed.crds.get(crd["metadata"]["name"]) if crd["kind"] == CRD.kind else None
         if live is not None and removed_versions(live, crd):
             effects.append(MigrateStorage(live, crd))
-    resources = {**management.served, **kinds_defined_by(wanted)}
+    resources = {**management.served, **kinds_defined_by(desired_objects)}
     # The selector of a Deployment and the roleRef of a binding are immutable: such an object is recreated.
     policy = replace(policy, recreate=True, owner=ownership.owner(provider))
     effects.append(Rollout(management.cluster, plan, resources, policy))

@@ -47,7 +47,7 @@ class Observed:
     inventory: Sequence[InventoryEntry] = ()
     """The provider's inventory; for a resumed installation with the current readiness of the objects."""
     components: FetchedComponents | None = None
-    """The components of the wanted version; None if they are not in storage."""
+    """The components of the version in the spec; None if they are not in storage."""
     policy: Policy | PolicyError = field(default_factory=Policy)
     rendered: Sequence[Object] | ComponentsError = ()
     management: ClusterConnection | None = None

@@ -24,17 +24,17 @@ from .observe import Observed
 
 
 def plan(
-    observed: Observed, policy: Policy, wanted: Sequence[Object], builder: ProviderStatusBuilder
+    observed: Observed, policy: Policy, desired: Sequence[Object], builder: ProviderStatusBuilder
 ) -> tuple[Plan, bool]:
     """Returns the rollout to carry out now, and whether it is complete: webhook configurations may follow later."""
     entries, resumed = observed.inventory, observed.resumed
-    complete = inventory.plan(wanted, entries, resumed=resumed)
+    complete = inventory.plan(desired, entries, resumed=resumed)
     webhooks_change = any(step.action == "apply" and step.obj["kind"] in WEBHOOK_KINDS for step in complete.steps)
     if not policy.wait or not webhooks_change:
         return complete, True
-    others = [obj for obj in wanted if obj["kind"] not in WEBHOOK_KINDS]
+    others = [obj for obj in desired if obj["kind"] not in WEBHOOK_KINDS]
     listed = {entry.identity for entry in entries}
-    webhooks = [entry_of(obj) for obj in wanted if obj["kind"] in WEBHOOK_KINDS]
+    webhooks = [entry_of(obj) for obj in desired if obj["kind"] in WEBHOOK_KINDS]
     unlisted = [entry for entry in webhooks if entry.identity not in listed]
     without_webhooks = inventory.plan(others, [*entries, *unlisted], resumed=resumed, prune=False)
     backends_run = resumed and all(step.action == "keep" and not step.entry.waiting for step in without_webhooks.steps)

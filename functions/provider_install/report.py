@@ -74,16 +74,16 @@ def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: RolloutOutcom
 
 def _is_complete(observed: Observed, rollout: Rollout) -> bool:
     """Returns whether the rollout includes the webhook configurations, or the provider has none."""
-    wanted = [] if isinstance(observed.rendered, Exception) else observed.rendered
-    late = any(obj["kind"] in WEBHOOK_KINDS for obj in wanted)
+    objects = [] if isinstance(observed.rendered, Exception) else observed.rendered
+    late = any(obj["kind"] in WEBHOOK_KINDS for obj in objects)
     return not late or any(step.obj["kind"] in WEBHOOK_KINDS for step in rollout.plan.steps)
 
 
 def _failed(builder: ProviderStatusBuilder, observed: Observed, message: str, **fields: Any) -> Decision:
     if observed.upgrades:
         provider = observed.provider or {}
-        installed, wanted = provider_api.installed_version(provider), provider_api.spec_version(provider)
-        message = f"from {installed} to {wanted}: {message}"
+        installed, requested = provider_api.installed_version(provider), provider_api.spec_version(provider)
+        message = f"from {installed} to {requested}: {message}"
         builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
     builder.set_false(PROVIDER_INSTALLED, "InstallFailed", message, event_type="Warning")
     return builder.decision(requeue_after=PARTIAL_RETRY, message=message, **fields)
@@ -98,7 +98,7 @@ def _installed(
     if observed.upgrades:
         builder.set_true(PROVIDER_UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")
     elif not builder.is_true(PROVIDER_UPGRADED):
-        builder.remove(PROVIDER_UPGRADED)  # the condition is about an upgrade that is no longer wanted
+        builder.remove(PROVIDER_UPGRADED)  # the condition is about an upgrade that the spec no longer requests
     renewal = next_renewal(observed.requests, observed.serving_secrets)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target |= {"object": object_hash(provider), "renewAt": rfc3339(renewal) if renewal else None}

@@ -67,17 +67,17 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def _version(_observed: Observed, provider: Object) -> FailedCheck | None:
-    wanted = provider_api.spec_version(provider)
+    requested = provider_api.spec_version(provider)
     try:
-        versions.parse(wanted or "v0.0.0")
+        versions.parse(requested or "v0.0.0")
     except ValueError as error:
         return FailedCheck("IncorrectVersionFormat", f"spec.version: {error}")
     return None
 
 
 def _no_downgrade(_observed: Observed, provider: Object) -> FailedCheck | None:
-    wanted, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
-    if message := versions.downgrade_refusal(installed, wanted) if wanted and installed else "":
+    requested, installed = provider_api.spec_version(provider), provider_api.installed_version(provider)
+    if message := versions.downgrade_refusal(installed, requested) if requested and installed else "":
         return FailedCheck("UnsupportedProviderDowngradeReason", message)
     return None
 

@@ -83,13 +83,13 @@ def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEn
     missing, unavailable = [], []
     selector = provider_api.selector_of(provider)
     for resource in WORKLOADS:
-        wanted = [entry for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)]
+        of_kind = [entry for entry in entries if (entry.group, entry.kind) == (resource.group, resource.kind)]
         found = {
             key_of(obj): obj
-            for namespace in sorted({entry.namespace for entry in wanted})
+            for namespace in sorted({entry.namespace for entry in of_kind})
             for obj in clients.management.list(resource, namespace, selector=selector)
         }
-        for entry in wanted:
+        for entry in of_kind:
             workload = found.get(Key(entry.namespace, entry.name))
             if workload is None:
                 missing.append(str(entry))
@@ -127,10 +127,10 @@ def _webhooks(clients: Clients, provider: Object, entries: Sequence[InventoryEnt
 
 
 def _unserved(clients: Clients, entries: Sequence[InventoryEntry]) -> list[str]:
-    wanted = {entry.name for entry in entries if (entry.group, entry.kind) == (CRD.group, CRD.kind)}
+    installed = {entry.name for entry in entries if (entry.group, entry.kind) == (CRD.group, CRD.kind)}
     for _attempt in range(2):
         served = {f"{resource.plural}.{resource.group}" for resource in clients.discovery.served().values()}
-        if wanted <= served:
+        if installed <= served:
             return []
         clients.discovery.invalidate()
-    return sorted(wanted - served)
+    return sorted(installed - served)

@@ -56,8 +56,8 @@ def handle(clients: Clients, event: Event) -> Answer:
 def _providers(clients: Clients, since: float) -> Sequence[Object]:
     """Returns the providers as the API server had them at `since` (monotonic) or later.
 
-    An older list does not do: the change may concern a provider that was created after it, and a broker does not
-    deliver an event again because an answer asks for it.
+    An older list may lack the provider that the change concerns, and a broker does not repeat a delivery if the answer
+    requests it.
     """
     global _recent
     with _listing:

@@ -53,8 +53,8 @@ def handle(clients: Clients, event: Event) -> Answer:
 
 def _swept() -> tuple[Triggers, ...]:
     """Returns the functions of the installation's profiles. Raises ValueError for a profile that does not exist."""
-    wanted = profiles.parse(SETTINGS.get("CAPI_FUNCTIONS_PROFILES", ""))
-    return tuple(one for one in SWEPT if profiles.belongs(one.profiles, wanted))
+    selected = profiles.parse(SETTINGS.get("CAPI_FUNCTIONS_PROFILES", ""))
+    return tuple(one for one in SWEPT if profiles.belongs(one.profiles, selected))
 
 
 def _sweep(clients: Clients, swept: Sequence[Triggers], kind: str | None, *, everything: bool) -> Answer:

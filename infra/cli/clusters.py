@@ -88,10 +88,10 @@ def plan(
     from . import plan as planning
     from . import plan_text
 
-    wanted = _one_name(name, cluster)
+    cluster_name = _one_name(name, cluster)
     with failures(), helm_when_needed(), open_management_cluster(directory, kubeconfig, context) as target:
         os.environ |= target.settings
-        plan = planning.plan(target.client, _cluster(target, namespace, wanted), release)
+        plan = planning.plan(target.client, _cluster(target, namespace, cluster_name), release)
         if as_json or output is Format.json:
             typer.echo(json.dumps(plan.dump(), indent=2))
         else:
@@ -140,9 +140,9 @@ def rollback(
 
     from . import rollback as back
 
-    wanted = _one_name(name, cluster)
+    cluster_name = _one_name(name, cluster)
     with failures(), open_management_cluster(directory, kubeconfig, context) as target:
-        found = _cluster(target, namespace, wanted)
+        found = _cluster(target, namespace, cluster_name)
         addon = back.addon_of_cluster(target.client, found)
         timeline = Timeline()
         timeline.say(f"management cluster: {target}")

@@ -37,7 +37,7 @@ _WORDS = {
 
 def lines(plan: ReleasePlan) -> Iterator[str]:
     """Yields the lines of a plan, in rich's markup."""
-    yield f"[bold]Cluster {plan.cluster}[/bold]  {escape(plain(_releases(plan.present, plan.wanted)))}"
+    yield f"[bold]Cluster {plan.cluster}[/bold]  {escape(plain(_releases(plan.present_class, plan.target_class)))}"
     yield "  " + escape(plain(f"addons {plan.addon_version}, rendered for Kubernetes {plan.kubernetes}"))
     for note in plan.notes:
         yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
@@ -49,11 +49,11 @@ def lines(plan: ReleasePlan) -> Iterator[str]:
         yield "[red]nothing would be applied or deleted[/red] until the kinds marked ? are served"
 
 
-def _releases(present: str, wanted: str) -> str:
-    """Returns the present and the wanted release; one name if both are the same release."""
-    if ReleaseName.from_class_name(present) == ReleaseName.from_class_name(wanted):
-        return wanted
-    return f"{present or 'nothing'} -> {wanted}"
+def _releases(present: str, target: str) -> str:
+    """Returns the present and the target release; one name if both are the same release."""
+    if ReleaseName.from_class_name(present) == ReleaseName.from_class_name(target):
+        return target
+    return f"{present or 'nothing'} -> {target}"
 
 
 def summary(counts: dict[str, int]) -> Iterable[str]:

@@ -48,11 +48,11 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """The plan of a release for one Cluster; `present` and `wanted` are its classes before and after."""
+    """The plan of a release for one Cluster, whose class changes from `present_class` to `target_class`."""
 
     cluster: Key
-    present: str
-    wanted: str
+    present_class: str
+    target_class: str
     addon_version: str
     kubernetes: str
     hook: str
@@ -89,7 +89,7 @@ class ReleasePlan:
         return {
             "cluster": self.cluster.name,
             "namespace": self.cluster.namespace,
-            "clusterStack": {"present": self.present, "wanted": self.wanted},
+            "clusterStack": {"present": self.present_class, "wanted": self.target_class},
             "addonVersion": self.addon_version,
             "kubernetesVersion": self.kubernetes,
             "hook": self.hook,
@@ -129,9 +129,9 @@ def plan_release(release: ReleaseContext, addon: Object, cluster: Object) -> Rel
     """
     assets, target = release.assets, release.target
     due = assets.stages.at(target.hook) if assets.stages else ()
-    wanted = assets.stages.desired(target.hook) if assets.stages else ()
+    desired_stages = assets.stages.desired(target.hook) if assets.stages else ()
     rendered = _render_stages(release, due)
-    shown = (*due, *(one for one in wanted if one not in due), _OTHERS)
+    shown = (*due, *(one for one in desired_stages if one not in due), _OTHERS)
     stages = tuple(_stage_plans(release, rendered, shown))
     changed = any(change.changes for stage in stages for change in stage.changes)
     return ReleasePlan(
@@ -160,17 +160,17 @@ def _render_stages(release: ReleaseContext, due: Sequence[Stage]) -> _RenderedSt
         raise Failure(f"{release.name}: {error}") from error
     served = {**release.connection.served, **kinds_defined_by(obj for objects in applied.values() for obj in objects)}
 
-    def known(objects: Iterable[Object]) -> list[Object]:
-        there = [obj for obj in objects if (obj["apiVersion"], obj["kind"]) in served]
-        return desired(there, served, default_namespace=DEFAULT_NAMESPACE)
+    def complete(objects: Iterable[Object]) -> list[Object]:
+        of_served_kinds = [obj for obj in objects if (obj["apiVersion"], obj["kind"]) in served]
+        return desired(of_served_kinds, served, default_namespace=DEFAULT_NAMESPACE)
 
     return _RenderedStages(
-        {stage: known(objects) for stage, objects in applied.items()},
+        {stage: complete(objects) for stage, objects in applied.items()},
         {
             stage: [obj for obj in objects if (obj["apiVersion"], obj["kind"]) not in served]
             for stage, objects in applied.items()
         },
-        {stage: known(objects) for stage, objects in deleted.items()},
+        {stage: complete(objects) for stage, objects in deleted.items()},
         served,
         (describe_fields(charts.fields),) if charts.fields else (),
     )
@@ -189,24 +189,24 @@ def _stage_plans(release: ReleaseContext, rendered: _RenderedStages, stages: Seq
     changes = preview(release.connection.cluster, rollout, rendered.served, release.policy)
     for stage in stages:
         if stage.action == "delete":
-            here = [entry.identity for entry in deleted[stage.name]]
+            identities = [entry.identity for entry in deleted[stage.name]]
         elif stage is _OTHERS:
-            here = list(changes)
+            identities = list(changes)
         else:
-            here = [identity(obj) for obj in rendered.applied[stage.name]]
-        of_stage = [changes.pop(who) for who in here if who in changes]
+            identities = [identity(obj) for obj in rendered.applied[stage.name]]
+        of_stage = [changes.pop(identity_) for identity_ in identities if identity_ in changes]
         of_stage += map(_unknown_kind, rendered.unknown.get(stage.name, ()))
         if of_stage or stage is not _OTHERS:
             yield StagePlan(stage, tuple(of_stage))
 
 
 def _deleted_entries(
-    objects: Iterable[Object], known: Iterable[InventoryEntry], wanted: Container[Identity]
+    objects: Iterable[Object], known: Iterable[InventoryEntry], applied: Container[Identity]
 ) -> list[InventoryEntry]:
     """Returns the entries of objects that a stage deletes and no other stage applies."""
     ours = {entry.identity: entry for entry in known}
-    unwanted = {identity(obj): entry_of(obj) for obj in objects if identity(obj) not in wanted}
-    return [ours.get(who, entry) for who, entry in unwanted.items()]
+    deleted = {identity(obj): entry_of(obj) for obj in objects if identity(obj) not in applied}
+    return [ours.get(who, entry) for who, entry in deleted.items()]
 
 
 def _unknown_kind(obj: Object) -> Change:

@@ -33,15 +33,15 @@ def addon_of_cluster(management: Client, cluster: Object) -> Object:
 
 def request_rollback(management: Client, cluster: Object, addon: Object) -> StoredManifest:
     """Annotates the addon; returns the manifest to roll back to, or raises `Failure` if there is none."""
-    unwanted = cluster_api.class_name(cluster)
-    if not unwanted:
+    present_class = cluster_api.class_name(cluster)
+    if not present_class:
         raise Failure(f"Cluster {key_of(cluster)} has no class to roll back from")
-    annotations = {**dig(addon, "metadata.annotations", {}), ROLLBACK_ANNOTATION: unwanted}
+    annotations = {**dig(addon, "metadata.annotations", {}), ROLLBACK_ANNOTATION: present_class}
     annotated = {**addon, "metadata": {**addon["metadata"], "annotations": annotations}}
     manifest = manifest_history.read_previous(Clients(management), annotated)
     if manifest.problem:
         raise Failure(f"{manifest.problem}; give the Cluster another class instead")
-    _annotate(management, addon, unwanted)
+    _annotate(management, addon, present_class)
     return manifest
 
 

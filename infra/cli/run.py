@@ -51,7 +51,7 @@ def run(
         str, typer.Option("--namespace", "-n", help="Watch this namespace only.", show_default=False)
     ] = "",
     install_crds: Annotated[
-        bool, typer.Option("--install-crds", help="Install the definitions of kinds that are missing; asks first.")
+        bool, typer.Option("--install-crds", help="Install missing CRDs, after a confirmation.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     logs: Annotated[Path, typer.Option("--logs", help="Folder of the log files.")] = DEFAULT_DIR / "logs",
@@ -137,7 +137,7 @@ def _write(target: ManagementCluster, folder: Path) -> Path:
 def _prepare(
     target: ManagementCluster, services: Services, timeline: Timeline, *, namespace: str, install: bool, yes: bool
 ) -> None:
-    """Installs missing definitions if asked to, and says which kinds may not be watched. Raises `Failure`."""
+    """Installs missing CRDs if the options say so, and prints which kinds may not be watched. Raises `Failure`."""
     from infra.local import cluster_checks, crds
 
     missing = cluster_checks.missing_crds(target.client, services.declared)

@@ -55,11 +55,11 @@ def sources(
         chosen = profiles.parse(profile or _installed_profiles(target.client))
         declared = knative.in_a_cluster(catalog.triggers(profiles=chosen))
         watches = list(served_watches(declared, Discovery(target.client), _definitions(target.client, declared)))
-        wanted = knative.sources_of(watches)
+        generated = knative.sources_of(watches)
         if not check:
-            typer.echo(dump([knative.source_role(watches), *wanted]), nl=False)
+            typer.echo(dump([knative.source_role(watches), *generated]), nl=False)
             return
-        found = differences(wanted, _installed(target.client))
+        found = differences(generated, _installed(target.client))
     for line in found:
         out.print(line)
     raise typer.Exit(MISSING if found else 0)
@@ -85,9 +85,9 @@ def served_watches(
             yield from (kinds.watch(resource) for resource in defined if not triggers.names(resource))
 
 
-def differences(wanted: Iterable[Object], installed: Iterable[Object]) -> list[str]:
+def differences(generated: Iterable[Object], installed: Iterable[Object]) -> list[str]:
     """Returns a line for each kind that the installed sources lack, have in another version, or have too much."""
-    before, after = _kinds(installed), _kinds(wanted)
+    before, after = _kinds(installed), _kinds(generated)
     found = []
     for source, kind in sorted(before.keys() | after.keys()):
         is_, should_be = before.get((source, kind)), after.get((source, kind))

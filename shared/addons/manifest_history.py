@@ -40,10 +40,10 @@ def read_previous(clients: Clients, addon: Object) -> StoredManifest:
     Raises:
         ApiError: The Secret could not be read.
     """
-    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
-    entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != unwanted]
+    rollback_from = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
+    entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != rollback_from]
     if not entries:
-        return StoredManifest(problem=f"there is no manifest of another class than {unwanted} to roll back to")
+        return StoredManifest(problem=f"there is no manifest of another class than {rollback_from} to roll back to")
     entry = entries[0]
     secret = clients.management.find(SECRET, _key(addon)) or {}
     if secret and not owned_by(secret, addon):

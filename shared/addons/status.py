@@ -37,8 +37,8 @@ def is_awaiting_readiness(addon: Object, cluster: Object) -> bool:
 
 def is_rollback_requested(addon: Object, cluster: Object) -> bool:
     """Returns whether the annotation requests a rollback from the Cluster's present class."""
-    unwanted = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
-    return bool(unwanted) and unwanted == cluster_api.class_name(cluster)
+    rollback_from = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
+    return bool(rollback_from) and rollback_from == cluster_api.class_name(cluster)
 
 
 def is_rolled_back(addon: Object, cluster: Object) -> bool:

@@ -104,11 +104,11 @@ def is_applied(addon: Object, target: RolloutTarget) -> bool:
     Releases of one cluster stack have the same addons if their addon versions are equal.
     """
     applied = ReleaseName.from_class_name(dig(addon, "spec.clusterStack", ""))
-    wanted = ReleaseName.from_class_name(target.class_name)
+    release = ReleaseName.from_class_name(target.class_name)
     return (
         applied is not None
-        and wanted is not None
-        and applied.stack == wanted.stack
+        and release is not None
+        and applied.stack == release.stack
         and dig(addon, "spec.version") == target.version
         and dig(addon, "status.ready") is True
         and dig(addon, "status.kubernetesVersion", "") == target.kubernetes_version

@@ -17,7 +17,7 @@ STAGE_ANNOTATION = "ClusterAddonStage"
 RENEW_ANNOTATION = "capi-functions.dev/kubeconfig-renew-days"
 """The annotation of a Cluster that says how many days before its expiry the kubeconfig is renewed; 0: never."""
 REGENERATE_ANNOTATION = "capi-functions.dev/kubeconfig-regenerate"
-"""The annotation of a Cluster that asks for a new kubeconfig; it is removed when that is there."""
+"""The annotation of a Cluster that requests a new kubeconfig; it is removed once the kubeconfig is written."""
 CERTIFICATES_ANNOTATION = "capi-functions.dev/certificates"
 """The annotation of a Cluster that lists the certificates to generate; empty: those of `CONTROL_PLANE_CERTIFICATES`."""
 CONTROL_PLANE_CERTIFICATES = ("ca", "etcd", "proxy", "sa")

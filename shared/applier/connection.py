@@ -35,7 +35,7 @@ class ClusterConnection:
 
 @dataclass(frozen=True)
 class OpenedWorkload:
-    """The clients of a workload cluster that was not asked anything yet, and the kubeconfig that they are made from."""
+    """The clients of a workload cluster, before the first request, and the kubeconfig that configures them."""
 
     clients: ClusterClients
     kubeconfig: bytes = field(repr=False)

@@ -19,44 +19,44 @@ _PAIR = re.compile(r"(\w*)=((?:\"(?:[^\"\\]|\\.)*\")|[^,]+)")
 PathStep = str | int
 
 
-def contains(live: Any, wanted: Any) -> bool:
-    """Returns whether `live` has every value of `wanted`, so that an apply would change nothing.
+def contains(live: Any, desired: Any) -> bool:
+    """Returns whether `live` has every value of `desired`, so that an apply would change nothing.
 
     A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) counts as a
     difference; `stored` distinguishes this from a real one. Lists are compared item by item, since their merge
     keys are not known here. Owner references are compared by uid, since others add theirs.
     """
-    if isinstance(wanted, Mapping):
+    if isinstance(desired, Mapping):
         return isinstance(live, Mapping) and all(
             _field_contains(name, live[name], value) if name in live else _empty(value)
-            for name, value in wanted.items()
+            for name, value in desired.items()
         )
-    if isinstance(wanted, list):
+    if isinstance(desired, list):
         return (
             isinstance(live, list)
-            and len(live) == len(wanted)
-            and all(contains(live_item, wanted_item) for live_item, wanted_item in zip(live, wanted, strict=True))
+            and len(live) == len(desired)
+            and all(contains(live_item, desired_item) for live_item, desired_item in zip(live, desired, strict=True))
         )
-    return type(live) is type(wanted) and bool(live == wanted)
+    return type(live) is type(desired) and bool(live == desired)
 
 
-def _field_contains(name: str, live: Any, wanted: Any) -> bool:
-    """Returns whether the live field has every wanted value; owner references are compared by uid."""
-    if name != "ownerReferences" or not isinstance(live, list) or not isinstance(wanted, list):
-        return contains(live, wanted)
+def _field_contains(name: str, live: Any, desired: Any) -> bool:
+    """Returns whether the live field has every desired value; owner references are compared by uid."""
+    if name != "ownerReferences" or not isinstance(live, list) or not isinstance(desired, list):
+        return contains(live, desired)
     by_uid = {reference.get("uid"): reference for reference in live if isinstance(reference, Mapping)}
-    return all(contains(by_uid.get(dig(reference, "uid")), reference) for reference in wanted)
+    return all(contains(by_uid.get(dig(reference, "uid")), reference) for reference in desired)
 
 
-def stored(live: Any, wanted: Any) -> Any:
-    """Returns the part of `live` that `wanted` sets, in the form in which the server stores it.
+def stored(live: Any, desired: Any) -> Any:
+    """Returns the part of `live` that `desired` sets, in the form in which the server stores it.
 
     If this part is the same as right after the apply, nobody has changed the object since.
     """
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        return {name: stored(live[name], value) for name, value in wanted.items() if name in live}
-    if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):
-        return [stored(live_item, wanted_item) for live_item, wanted_item in zip(live, wanted, strict=True)]
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        return {name: stored(live[name], value) for name, value in desired.items() if name in live}
+    if isinstance(desired, list) and isinstance(live, list) and len(desired) == len(live):
+        return [stored(live_item, desired_item) for live_item, desired_item in zip(live, desired, strict=True)]
     return live
 
 
@@ -65,17 +65,17 @@ def _empty(value: Any) -> bool:
     return value is None or value in ({}, [])
 
 
-def differences(live: Any, wanted: Any, path: str = "") -> list[str]:
-    """Returns the paths at which `live` differs from `wanted`, without values."""
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+def differences(live: Any, desired: Any, path: str = "") -> list[str]:
+    """Returns the paths at which `live` differs from `desired`, without values."""
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
         found: list[str] = []
-        for name, value in wanted.items():
+        for name, value in desired.items():
             if name in live and _field_contains(name, live[name], value):
                 continue
             if name in live or not _empty(value):
                 found += differences(live.get(name), value, f"{path}.{name}" if path else name)
         return found
-    return [] if contains(live, wanted) else [path]
+    return [] if contains(live, desired) else [path]
 
 
 def resolve(obj: Any, path: str) -> list[PathStep] | None:

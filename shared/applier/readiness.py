@@ -36,34 +36,34 @@ def incomplete_reason(obj: Object) -> str:
 
 
 def _deployment(obj: Object) -> str:
-    wanted = dig(obj, "spec.replicas", 1)
+    desired = dig(obj, "spec.replicas", 1)
     progressing = _condition(obj, "Progressing")
     if progressing.get("reason") == "ProgressDeadlineExceeded":
         return str(progressing.get("message") or "its progress deadline was exceeded")
-    if missing := _replica_shortage(obj, "updatedReplicas", wanted, "updated"):
+    if missing := _replica_shortage(obj, "updatedReplicas", desired, "updated"):
         return missing
     # Replicas of the former generation count as available, too.
     if (former := dig(obj, "status.replicas", 0) - dig(obj, "status.updatedReplicas", 0)) > 0:
         return f"{former} of its former replicas are still there"
-    return _replica_shortage(obj, "availableReplicas", wanted, "available")
+    return _replica_shortage(obj, "availableReplicas", desired, "available")
 
 
 def _stateful_set(obj: Object) -> str:
-    wanted = dig(obj, "spec.replicas", 1)
-    ready = _replica_shortage(obj, "readyReplicas", wanted, "ready")
+    desired = dig(obj, "spec.replicas", 1)
+    ready = _replica_shortage(obj, "readyReplicas", desired, "ready")
     if ready or dig(obj, "spec.updateStrategy.type") == "OnDelete":
         return ready
-    updated = max(0, wanted - dig(obj, "spec.updateStrategy.rollingUpdate.partition", 0))
+    updated = max(0, desired - dig(obj, "spec.updateStrategy.rollingUpdate.partition", 0))
     return _replica_shortage(obj, "updatedReplicas", updated, "updated")
 
 
 def _daemon_set(obj: Object) -> str:
-    wanted = dig(obj, "status.desiredNumberScheduled", 0)
+    desired = dig(obj, "status.desiredNumberScheduled", 0)
     if dig(obj, "spec.updateStrategy.type") != "OnDelete":
-        updated = _replica_shortage(obj, "updatedNumberScheduled", wanted, "updated")
+        updated = _replica_shortage(obj, "updatedNumberScheduled", desired, "updated")
         if updated:
             return updated
-    return _replica_shortage(obj, "numberAvailable", wanted, "available")
+    return _replica_shortage(obj, "numberAvailable", desired, "available")
 
 
 def _job(obj: Object) -> str:
@@ -121,6 +121,6 @@ def _condition(obj: Object, type_: str) -> Mapping[str, Any]:
     return next((entry for entry in conditions if entry.get("type") == type_), {})
 
 
-def _replica_shortage(obj: Object, field: str, wanted: int, word: str) -> str:
+def _replica_shortage(obj: Object, field: str, desired: int, word: str) -> str:
     have = dig(obj, f"status.{field}", 0)
-    return "" if have >= wanted else f"{have} of {wanted} replicas {word}"
+    return "" if have >= desired else f"{have} of {desired} replicas {word}"

@@ -25,8 +25,8 @@ _MAX_MINORS, _SINCE = 3, versions.Version(1, 10, 0)
 
 def contract_of(metadata: ProviderMetadata, version: str) -> tuple[str, str]:
     """Returns the contract of a version, and why the version cannot be used (empty if it can)."""
-    wanted = versions.parse(version)
-    contract = metadata.contract(*wanted.series)
+    parsed = versions.parse(version)
+    contract = metadata.contract(*parsed.series)
     if not contract:
         return "", f"version {version} does not match any release series of its metadata.yaml"
     if contract not in CONTRACTS:

@@ -76,5 +76,5 @@ def _test(token: re.Match[str]) -> _Test:
         ranges = [(low, high or low) for low, high in _RANGE.findall(token["class"])]
         negated = bool(token["not"])
         return lambda found: any(low <= found <= high for low, high in ranges) is not negated
-    wanted = token["escaped"] or token["plain"]
-    return lambda found: found == wanted
+    literal = token["escaped"] or token["plain"]
+    return lambda found: found == literal

@@ -63,8 +63,8 @@ def _checked(document: Any, number: int) -> Object:
     for path in ("apiVersion", "kind", "metadata.name"):
         if not isinstance(value := dig(document, path), str) or not value:
             raise ComponentsError(f"components: document {number}: {document.get('kind') or 'object'} has no {path}")
-    for path, wanted in (("namespace", str), ("labels", dict), ("annotations", dict)):
-        if not isinstance(dig(document["metadata"], path, wanted()), wanted):
+    for path, type_ in (("namespace", str), ("labels", dict), ("annotations", dict)):
+        if not isinstance(dig(document["metadata"], path, type_()), type_):
             what = f"{document['kind']} {document['metadata']['name']}"
             raise ComponentsError(f"components: document {number}: {what} has an invalid metadata.{path}")
     return document

@@ -74,13 +74,13 @@ def highest(texts: Iterable[str]) -> str:
     return max(texts, key=parse)
 
 
-def downgrade_refusal(installed: str, wanted: str) -> str:
+def downgrade_refusal(installed: str, requested: str) -> str:
     """Returns why a provider must not be downgraded; empty if it may: within a release series, or upwards."""
-    before, after = try_parse(installed), try_parse(wanted)
+    before, after = try_parse(installed), try_parse(requested)
     if before is None or after is None or after.series >= before.series:
         return ""
     return (
-        f"Downgrade is not supported from version {installed} to {wanted}: "
+        f"Downgrade is not supported from version {installed} to {requested}: "
         f"only within v{before.major}.{before.minor} may a version go down"
     )
 

@@ -242,8 +242,8 @@ class Registry:
             raise SourceError(
                 f"the token server {redact_url(realm)} would get credentials in the clear", transient=False
             )
-        wanted = "pull,push" if actions == "push" else "pull"
-        query = {"scope": challenge.get("scope") or f"repository:{self.repository}:{wanted}"}
+        permissions = "pull,push" if actions == "push" else "pull"
+        query = {"scope": challenge.get("scope") or f"repository:{self.repository}:{permissions}"}
         if "service" in challenge:
             query["service"] = challenge["service"]
         separator = "&" if urlsplit(realm).query else "?"

@@ -104,7 +104,7 @@ class Discovery:
     def served(self, *, probe: bool = False) -> Mapping[tuple[str, str], Resource]:
         """Returns all known resources by (apiVersion, kind).
 
-        With `probe` the server may not be there yet: it is not asked twice, nor waited for long.
+        `probe` is for a server that may not run yet: requests have a short timeout, and are not repeated.
         """
         with self._locked():
             self._load(probe=probe)
@@ -132,10 +132,10 @@ class Discovery:
         # The core group only changes with the server's version.
         self._known = _kinds(tuple(resource for resource in self._known.resources if not resource.group))
         self._stale = set()
-        asked = client.within(_PROBE_SECONDS).once() if probe else client
+        limited = client.within(_PROBE_SECONDS).once() if probe else client
         for path in ("/apis",) if self._known.resources else ("/api", "/apis"):
-            answer = asked.request("GET", path, accept=_AGGREGATED, subject="discovery")
-            asked = client  # it is there
+            answer = limited.request("GET", path, accept=_AGGREGATED, subject="discovery")
+            limited = client  # the server has answered
             if answer.get("kind") == "APIGroupDiscoveryList":
                 self._add(self._read_aggregated(answer))
             else:  # servers before 1.26 answer with bare group names

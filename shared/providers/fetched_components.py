@@ -1,4 +1,4 @@
-"""The components of a provider's wanted version, as `provider_fetch` has stored them."""
+"""The components of the version in a provider's spec, as `provider_fetch` has stored them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FetchedComponents:
 def load_components(clients: Clients, provider: Object, inputs: Inputs) -> FetchedComponents | None:
     """Loads the components that `status.target` names.
 
-    Returns None if the wanted version or its source has changed since, or if storage has lost the components.
+    Returns None if version or source in the spec have changed since the fetch, or if storage has lost the components.
 
     Raises:
         StorageError: Storage cannot be read.

@@ -72,7 +72,8 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
     if bundle := clients.components.find(source.identity, version):
         return ResolvedSource(source, version, bundle)
     if names_source(provider):
-        # It has not answered if the components were fetched from elsewhere: it is not asked again for this version.
+        # If the components of this version were fetched from elsewhere, this source did not answer then: it is not
+        # requested again.
         fetched = load_components(clients, provider, inputs)
         return ResolvedSource(source, version, fetched.bundle if fetched else None)
     copy = downloaded_copy(clients, provider, version, source.repository.place)

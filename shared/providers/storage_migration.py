@@ -14,9 +14,9 @@ from shared.kube import MANAGER, ApiError, Conflict, NotFound, Object, Resource,
 from shared.kube.crds import CRD
 
 
-def removed_versions(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Returns the versions that objects of the CRD `live` may be stored in and that the CRD `wanted` does not have."""
-    kept = {version["name"] for version in dig(wanted, "spec.versions", [])}
+def removed_versions(live: Mapping[str, Any], desired: Mapping[str, Any]) -> list[str]:
+    """Returns the versions that objects of the CRD `live` may be stored in and that the CRD `desired` does not have."""
+    kept = {version["name"] for version in dig(desired, "spec.versions", [])}
     return [version for version in dig(live, "status.storedVersions", []) if version not in kept]
 
 
@@ -31,13 +31,13 @@ class NoCommonVersion(ApiError):
 
 @dataclass(frozen=True)
 class MigrateStorage:
-    """Effect: rewrites every object of the CRD `live` in a version that the CRD `wanted` keeps.
+    """Effect: rewrites every object of the CRD `live` in a version that the CRD `desired` keeps.
 
     Its result is the number of objects. Raises `NoCommonVersion`, and `Conflict` if the versions change meanwhile.
     """
 
     live: Object
-    wanted: Object
+    desired: Object
 
     def execute(self, clients: Clients) -> int:
         """Carries out the effect; see the class."""
@@ -72,9 +72,9 @@ class MigrateStorage:
                 live = newer  # only conditions or metadata changed
 
     def _with_common_storage(self, clients: Clients) -> Object:
-        """Returns the CRD with a storage version that `wanted` keeps; changes the storage version first if need be."""
+        """Returns the CRD with a storage version that `desired` keeps; changes the storage version first if need be."""
         versions = dig(self.live, "spec.versions", [])
-        kept = {version["name"]: version for version in dig(self.wanted, "spec.versions", [])}
+        kept = {version["name"]: version for version in dig(self.desired, "spec.versions", [])}
         if any(version.get("storage") and version["name"] in kept for version in versions):
             return self.live
         common = [version["name"] for version in versions if version["name"] in kept and version.get("served")]

@@ -130,7 +130,7 @@ WORKLOAD = cast(ClusterClients, object())
 def observed(found: Leftovers | ConnectionFailed | None, obj: Object | None = None, **more: Any) -> Observed:
     workload = WORKLOAD if isinstance(found, Leftovers) else None
     return Observed(
-        obj or addon(), **{"cluster": cluster(), "due": True, "workload_cluster": workload, **more}, found=found
+        obj or addon(), **{"cluster": cluster(), "due": True, "workload_cluster": workload, **more}, leftovers=found
     )
 
 

@@ -98,7 +98,7 @@ def test_selection_of_wanted_and_obsolete_releases(
     "foreign", ["docker-ferrol-1-28-v9", "docker-other-1-27-v9", "aws-ferrol-1-27-v9", "v9", "", "../..", F + "v9x"]
 )
 def test_names_of_other_stacks_are_ignored(foreign: str) -> None:
-    assert select(SPEC, {}, [foreign, F + "v1"]).wanted == tags("v1")
+    assert select(SPEC, {}, [foreign, F + "v1"]).desired == tags("v1")
 
 
 def test_versions_are_sorted_as_numbers_within_channels() -> None:

@@ -258,7 +258,7 @@ def test_plan_text_lists_changes_fields_and_conflicts() -> None:
     ],
 )
 def test_plan_text_names_the_releases_once_if_equal(present: str, wanted: str, expected: str) -> None:
-    line = next(plan_text.lines(replace(forecast(), present=present, wanted=wanted)))
+    line = next(plan_text.lines(replace(forecast(), present_class=present, target_class=wanted)))
     assert line == f"[bold]Cluster ns/demo[/bold]  {expected}"
 
 

@@ -16,7 +16,7 @@ from ..connection import ManagementCluster, open_management_cluster
 from ..failures import Failure, failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline, WaitTimeout, err, out
-from . import TOLD
+from . import PROGRESS_INTERVAL
 
 if TYPE_CHECKING:
     from .load import Load, WorkloadCluster
@@ -110,7 +110,7 @@ def _intentions(load: Load, target: ManagementCluster, workload: WorkloadCluster
 
 
 def _ask(yes: bool, timeline: Timeline, lines: list[str]) -> None:
-    """Says what is about to be written, and asks unless `--yes` is given. Raises `Failure` without consent."""
+    """Prints what will be written, and requests a confirmation unless `--yes` is given. Raises `Failure` without it."""
     for line in lines:
         timeline.say(line)
     if yes:
@@ -163,13 +163,13 @@ def _deleted_after(load: Load, target: ManagementCluster, timeline: Timeline, ti
 
 
 def _progress(timeline: Timeline, total: int, what: str) -> Callable[[int], None]:
-    """Returns a function that says the number so far, at most every `TOLD` seconds."""
-    told = timeline.now
+    """Returns a function that prints the number of created objects, at most every `PROGRESS_INTERVAL` seconds."""
+    reported_at = timeline.now
 
     def done(number: int) -> None:
-        nonlocal told
-        if number == total or timeline.now - told > TOLD:
-            told = timeline.now
+        nonlocal reported_at
+        if number == total or timeline.now - reported_at > PROGRESS_INTERVAL:
+            reported_at = timeline.now
             timeline.say(f"{number} of {total} {what} created")
 
     return done

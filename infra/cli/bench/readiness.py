@@ -14,7 +14,7 @@ from shared.kube import ApiError, Client, Object, dig
 
 from ..output import WaitTimeout, failing_condition
 from ..text import plain
-from . import TOLD
+from . import PROGRESS_INTERVAL
 from .load import Load
 
 _WATCH = 60
@@ -46,16 +46,19 @@ class Readiness:
 
     def wait(self, within: float, progress: Callable[[str], None]) -> None:
         """Waits until all are Ready. Raises `WaitTimeout`, with the first condition that says why not."""
-        deadline, told, said = time.monotonic() + within, time.monotonic(), 0
+        deadline, reported_at, reported_count = time.monotonic() + within, time.monotonic(), 0
         while (count := len(self.ready)) < self._load.clusters:
             now = time.monotonic()
             if now > deadline:
                 raise WaitTimeout(
                     f"{count} of {self._load.clusters} Clusters were Ready after {within:g} s; {self._obstacle()}"
                 )
-            if now - told > TOLD:
-                progress(f"{count} of {self._load.clusters} Ready" + ("" if count > said else f": {self._obstacle()}"))
-                told, said = now, count
+            if now - reported_at > PROGRESS_INTERVAL:
+                progress(
+                    f"{count} of {self._load.clusters} Ready"
+                    + ("" if count > reported_count else f": {self._obstacle()}")
+                )
+                reported_at, reported_count = now, count
             self._ended.wait(0.1)
 
     def _obstacle(self) -> str:

@@ -19,7 +19,7 @@ from shared.manifests import Identity
 
 from ..failures import Failure
 from ..output import Timeline, WaitTimeout
-from . import TOLD
+from . import PROGRESS_INTERVAL
 from .load import NAMESPACE, SPACE_LABEL, check_namespace, each
 
 _POLL = 0.5
@@ -130,13 +130,13 @@ def _present(client: Client, namespace: str) -> list[Object]:
 
 def _await_gone(what: str, left: Callable[[], list[Object]], timeline: Timeline, deadline: float) -> None:
     """Waits until nothing is left. Raises `WaitTimeout`."""
-    told = time.monotonic()
+    reported_at = time.monotonic()
     while found := left():
         now = time.monotonic()
         if now > deadline:
             names = ", ".join(obj["metadata"]["name"] for obj in found[:3])
             raise WaitTimeout(f"{len(found)} {what} are still there ({names}); run the command again with --clean-up")
-        if now - told > TOLD:
-            told = now
+        if now - reported_at > PROGRESS_INTERVAL:
+            reported_at = now
             timeline.say(f"{len(found)} {what} are still there")
         time.sleep(_POLL)

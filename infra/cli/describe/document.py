@@ -40,8 +40,10 @@ def document(objects: ClusterObjects, now: datetime) -> Object:
                 "paused": cluster_api.is_paused(cluster),
                 "class": cluster_api.class_name(cluster),
             },
-            "infrastructure": _found(objects.infrastructure, _referred(cluster, cluster_api.infrastructure_ref), now),
-            "controlPlane": _found(objects.control_plane, _referred(cluster, cluster_api.control_plane_ref), now),
+            "infrastructure": _looked_up(
+                objects.infrastructure, _referred(cluster, cluster_api.infrastructure_ref), now
+            ),
+            "controlPlane": _looked_up(objects.control_plane, _referred(cluster, cluster_api.control_plane_ref), now),
             "versions": {
                 "wanted": cluster_api.class_name(cluster),
                 "applied": dig(addon, "spec.clusterStack"),
@@ -49,10 +51,10 @@ def document(objects: ClusterObjects, now: datetime) -> Object:
                 "kubernetes": dig(cluster, "spec.topology.version"),
                 "kubernetesToldToCharts": dig(addon, "status.kubernetesVersion"),
             },
-            "addon": {**_found(objects.addon, addon_of(cluster), now), **_addon(addon, now)},
+            "addon": {**_looked_up(objects.addon, addon_of(cluster), now), **_addon(addon, now)},
             "policy": _policy(cluster, addon),
             "release": {
-                **_found(objects.release, release_of(cluster), now),
+                **_looked_up(objects.release, release_of(cluster), now),
                 "kubernetesVersion": dig(objects.release.object, "status.kubernetesVersion"),
             },
             "events": [_event(event, now) for event in objects.events],
@@ -80,7 +82,7 @@ def _referred(cluster: Object, reference: Callable[[Object], Object | None]) -> 
     return Key(key_of(cluster).namespace, found["name"]) if found else None
 
 
-def _found(found: LookupResult, key: Key | None, now: datetime) -> Object:
+def _looked_up(found: LookupResult, key: Key | None, now: datetime) -> Object:
     """Describes a looked-up object; `key` is its name if it does not exist."""
     if found.object is not None:
         return _object(found.object, now)

@@ -98,9 +98,9 @@ def select(candidates: Sequence[ProviderRequest], kind: ProviderKind, name: str)
     return selected
 
 
-def paused(wanted: Iterable[ProviderRequest]) -> list[ProviderRequest]:
+def paused(requests: Iterable[ProviderRequest]) -> list[ProviderRequest]:
     """Returns the requests for providers that are created paused."""
-    return [replace(one, paused=True) for one in wanted]
+    return [replace(one, paused=True) for one in requests]
 
 
 def _records(client: Client) -> Iterable[Object]:

@@ -16,22 +16,22 @@ from .requests import ProviderRequest
 _MIN_SIMILARITY = 0.75
 
 
-def notes_on_unknown(wanted: Iterable[ProviderRequest]) -> Iterator[str]:
+def notes_on_unknown(requests: Iterable[ProviderRequest]) -> Iterator[str]:
     """Yields a note for each provider that neither catalog nor configuration has a source for."""
-    for one in wanted:
+    for one in requests:
         try:
             catalog.lookup(one.kind, one.name)
         except ComponentsError as error:
             yield f"{error}; the functions' own configuration may have a source"
 
 
-def reject_misspelled(wanted: Iterable[ProviderRequest]) -> None:
+def reject_misspelled(requests: Iterable[ProviderRequest]) -> None:
     """Rejects names that are close to a name in the catalog, or that the catalog has for another kind.
 
     Raises:
         Failure: A name is probably misspelled.
     """
-    for one in wanted:
+    for one in requests:
         try:
             catalog.lookup(one.kind, one.name)
         except UnknownProvider:

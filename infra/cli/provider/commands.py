@@ -69,17 +69,17 @@ def init(
     from .requests import complete, manifests
 
     with failures():
-        wanted = complete(
+        requests = complete(
             parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
         )
-        if not wanted:
+        if not requests:
             raise Failure("no provider is given: name one, such as `--infrastructure docker`, or `--core cluster-api`")
         given = parse_settings(config_secret, annotate, target_namespace)
         report = Report(as_json=as_json or output is Format.json)
-        reject_misspelled(wanted)
-        report.add_notes(notes_on_unknown(wanted))
+        reject_misspelled(requests)
+        report.add_notes(notes_on_unknown(requests))
         if dry_run:
-            report.print_manifests(manifests(wanted, given))
+            report.print_manifests(manifests(requests, given))
             return
         with open_management_cluster(directory, kubeconfig, context) as connection:
             report.timeline.say(f"management cluster: {connection}")
@@ -87,7 +87,7 @@ def init(
             report.add_notes(notes)
             obstacle = "" if wait else why_not_reconciled(connection)
             create_and_wait(
-                connection.client, wanted, given, report, within=None if wait is False else timeout, obstacle=obstacle
+                connection.client, requests, given, report, within=None if wait is False else timeout, obstacle=obstacle
             )
 
 
@@ -118,7 +118,7 @@ def list_(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
 ) -> None:
-    """List the providers of a cluster: installed and wanted version, and why one is not ready."""
+    """List the providers of a cluster: installed and requested version, and why one is not ready."""
     from .status import format_table, list_providers, status_of
 
     with failures(), open_management_cluster(directory, kubeconfig, context) as connection:

@@ -161,7 +161,7 @@ def _ineffective(dry_run: PhaseDryRun, fetched: FetchedComponents) -> Iterable[s
 
 
 def _format_migration(migration: MigrateStorage) -> str:
-    removed = ", ".join(removed_versions(migration.live, migration.wanted))
+    removed = ", ".join(removed_versions(migration.live, migration.desired))
     return f"{migration.live['metadata']['name']}: objects stored as {removed} are migrated to another version first"
 
 

@@ -186,9 +186,9 @@ def complete(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
     return sorted([*requests, *implied], key=lambda one: KINDS.index(one.kind))
 
 
-def namespaces(wanted: Iterable[ProviderRequest]) -> list[Object]:
+def namespaces(requests: Iterable[ProviderRequest]) -> list[Object]:
     """Returns the Namespace objects of the requests, without duplicates."""
-    return [namespace_object(name) for name in dict.fromkeys(one.namespace for one in wanted)]
+    return [namespace_object(name) for name in dict.fromkeys(one.namespace for one in requests)]
 
 
 def namespace_object(name: str) -> Object:
@@ -196,6 +196,6 @@ def namespace_object(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def manifests(wanted: Sequence[ProviderRequest], settings: ProviderSettings) -> list[Object]:
+def manifests(requests: Sequence[ProviderRequest], settings: ProviderSettings) -> list[Object]:
     """Returns all objects to apply, namespaces first."""
-    return [*namespaces(wanted), *(one.dump(settings) for one in wanted)]
+    return [*namespaces(requests), *(one.dump(settings) for one in requests)]
