@@ -350,6 +350,6 @@ def test_other_errors_are_left_to_the_runtime() -> None:
 
 
 def test_busy_workers_are_not_reported_as_a_failed_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "PATIENCE", 0.01)
+    monkeypatch.setattr(slots, "MAX_SLOT_WAIT", 0.01)
     with slots.slot(), slots.slot(), pytest.raises(Busy):
         seen(a_release(content=assets(addons=[config_map("only-here")])))
