@@ -48,7 +48,7 @@ _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 
 class _ReferenceIndex:
-    """Which objects the watched objects refer to, for watches with `referenced_by`. Shared by all informers."""
+    """The objects that watched objects refer to, for watches with `referenced_by`. All informers share this."""
 
     def __init__(self, watched: Iterable[InformerSpec]) -> None:
         watched = list(watched)
@@ -244,7 +244,7 @@ class Watcher:
 
 @dataclass
 class _Known:
-    """What an informer remembers of an object; `hashes` has one hash for each watch of the spec."""
+    """The state that an informer keeps for an object; `hashes` has one hash for each watch of the spec."""
 
     version: str
     uid: str
@@ -286,7 +286,7 @@ class _Informer:
         self._defined = False
         """Whether the definition of the kind was created or changed since the kind was not served."""
         self._absences = 0
-        """How often the kind was not served since it was last served or defined."""
+        """The number of attempts that found the kind not served, since it was last served or defined."""
         self._on_not_served = on_not_served
         self._awake = threading.Event()
         self._interrupted = False

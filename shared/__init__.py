@@ -1,1 +1,1 @@
-"""What functions share, in layers: a layer imports only the layers below it."""
+"""Code that functions share, in layers. A layer imports only the layers below it."""

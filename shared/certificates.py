@@ -18,9 +18,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 YEAR = datetime.timedelta(days=365)
 CLOCK_SKEW = datetime.timedelta(minutes=5)
-"""How far the clock of another machine may be behind for it to accept a new CA."""
+"""The time by which a CA is valid before its creation, so that machines whose clock is behind accept it."""
 _WRONG_CLOCK = datetime.timedelta(days=1)
-"""How far clocks may differ that are not synchronized, such as those that show local time."""
+"""The largest expected difference of clocks that are not synchronized, such as those that are set to local time."""
 
 
 @dataclass(frozen=True)

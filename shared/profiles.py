@@ -14,7 +14,7 @@ NAMES: Mapping[str, str] = {
     "standalone": "addons, kubeconfigs, Clusters and KINDClusters: where no Cluster API core runs",
     "all": "every function",
 }
-"""What each profile is for."""
+"""The profiles by name, each with its purpose."""
 
 ADDONS = ("addons", "standalone")
 PROVIDERS = ("providers",)

@@ -1,4 +1,4 @@
-"""What starts `addon_apply`: the ClusterAddon, its Cluster, the kubeconfig Secret, and a fetched release."""
+"""Starts `addon_apply` when a ClusterAddon, its Cluster or kubeconfig Secret changes, or a release is fetched."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PARTIAL_RETRY = 20.0
 CONDITION_RETRY = 20.0
 READY_RETRY = 5.0
 BROKEN_RETRY = 60.0
-"""For problems that only a user can solve: attempts are slow, but do not stop."""
+"""The interval for problems that only a user can solve: attempts are rare, but do not end."""
 
 
 def wait(

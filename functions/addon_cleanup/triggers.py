@@ -1,4 +1,4 @@
-"""What starts `addon_cleanup`: the hook on a ClusterAddon, and a Cluster that is being deleted."""
+"""Starts `addon_cleanup` when a hook requests it on a ClusterAddon, or the Cluster is being deleted."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from shared.triggers import Rule, Triggers, Watch
 
 
 def cleanup_requested(addon: Mapping[str, Any]) -> Key | None:
-    """Returns the addon if a hook requests its clean-up, or if the event has only a reference to it."""
+    """Returns the key of the ClusterAddon if a hook requests its clean-up; a reference may be to such an addon."""
     return key_of(addon) if is_reference(addon) or dig(addon, "spec.hook") == BEFORE_CLUSTER_DELETE else None
 
 
 def addon_of_deleted(cluster: Mapping[str, Any]) -> Key | None:
-    """Returns the addon of a Cluster that is being deleted, or whose event has only a reference to it."""
+    """Returns the key of the ClusterAddon if its Cluster is being deleted; a reference may be to such a Cluster."""
     return addon_of(cluster) if is_reference(cluster) or deleting(cluster) else None
 
 

@@ -1,4 +1,4 @@
-"""What starts `addon_create`: a Cluster that gets a class, a ClusterAddon that is deleted."""
+"""Starts `addon_create` when a Cluster gets a class, or a ClusterAddon is deleted."""
 
 from __future__ import annotations
 

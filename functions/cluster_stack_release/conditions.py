@@ -20,7 +20,7 @@ PREREQUISITES = (DOWNLOADED, PROVIDER)
 PROVIDER_RETRY = 10.0
 PARTIAL_RETRY = 20.0
 FAILURE_RETRY = 60.0
-"""For failures that only a user can fix: attempts are slow, but do not stop."""
+"""The interval for failures that only a user can fix: attempts are rare, but do not end."""
 
 
 def set_applied(builder: V1Beta1StatusBuilder) -> None:

@@ -24,7 +24,7 @@ _OF_DAEMON_SET = (
     "status.updatedNumberScheduled",
     "status.numberAvailable",
 )
-"""What readiness depends on; an update is forwarded only if the workload becomes ready or ceases to be."""
+"""The fields that readiness depends on. An update is only forwarded if the readiness of the workload changes."""
 
 
 def observed_by_controller(workload: Mapping[str, Any]) -> PrimaryRef | None:

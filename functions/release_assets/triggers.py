@@ -1,4 +1,4 @@
-"""What starts `release_assets`: a ClusterAddon that found its release missing, or was created and will need it."""
+"""Starts `release_assets` when a release is missing in storage, or a new ClusterAddon will need it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
 
 def requester(event: Event) -> Key | None:
-    """Returns the object that waits for the release, so that each waiting object gets an answer of its own.
+    """Returns the key of the object that waits for the release: each waiting object gets a reply of its own.
 
-    If no object waits, returns a key for the release, so that equal requests are coalesced (no object's name has a
-    slash).
+    If no object waits, returns a key for the release, so that equal requests are coalesced. No object has this key,
+    since it contains a slash.
     """
     release, namespace = event.data.get("release"), event.data.get("namespace")
     if not release:

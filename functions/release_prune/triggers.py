@@ -1,4 +1,4 @@
-"""What starts `release_prune`: the hourly timer."""
+"""Starts `release_prune` by an hourly timer."""
 
 from __future__ import annotations
 

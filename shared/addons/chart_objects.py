@@ -18,7 +18,7 @@ OVERWRITE = "overwrite.yaml"
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What charts see of the cluster: Helm's `.Capabilities`, and the objects that `lookup` finds.
+    """The view that charts have of a cluster: Helm's `.Capabilities`, and the objects that `lookup` finds.
 
     Attributes:
         version: The Kubernetes version (`v1.36.3`).

@@ -13,8 +13,8 @@ from ..kube import ApiError, Key, Resource, Unauthorized, dig
 from ..kube.connect import KubeconfigError
 
 _DEADLINE_SECONDS = 90.0
-"""For all requests of one reconcile. Together with the time within which a delivery may begin a reconcile this stays
-below the forwarder's timeout."""
+"""The limit for all requests of one reconcile. A delivery may also begin its last reconcile late: both times together
+are below the timeout of the forwarder."""
 
 
 @dataclass(frozen=True)

@@ -121,10 +121,10 @@ Action = Literal["apply", "verify", "keep"]
 
 @dataclass(frozen=True)
 class Step:
-    """What a rollout does about one desired object.
+    """The work of a rollout on one desired object.
 
-    `entry` is its inventory entry, or a new entry that records the intent to apply it. `action` is `apply` (the content
-    is new or changed), `verify` (apply it only if the live object differs) or `keep` (already done by this rollout).
+    `entry` is the inventory entry of the object; a new entry records the intent to apply it. `action` is `apply` (the
+    content is new or changed), `verify` (apply only if the live object differs) or `keep` (this rollout applied it).
     """
 
     obj: Object
@@ -136,7 +136,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rollout does: `steps` first, then it prunes `prune`. `rest` are our objects outside this plan."""
+    """The work of a rollout: it executes `steps`, then deletes `prune`. `rest` are our other objects; they are left."""
 
     steps: tuple[Step, ...]
     prune: tuple[InventoryEntry, ...] = ()

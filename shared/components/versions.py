@@ -18,7 +18,7 @@ _VERSION = re.compile(
     re.ASCII,
 )
 _PROBES = 5
-"""How many of the newest versions are probed: a tag may exist before its release."""
+"""The number of newest versions to probe: a tag may exist before its release."""
 
 
 @total_ordering

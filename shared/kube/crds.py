@@ -14,7 +14,7 @@ CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "custom
 _FIRST_PAUSE = 0.03
 """Seconds between the first polls; the pause doubles from poll to poll."""
 _LIST_FROM = 2
-"""From this many CRDs on, one list is cheaper than a read of each."""
+"""The number of CRDs from which one list request is cheaper than a get request for each."""
 
 
 def stored_resource(crd: Object) -> Resource | None:

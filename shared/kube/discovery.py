@@ -26,7 +26,10 @@ _PROBE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class _Kinds:
-    """What a server serves: `resources` in its order, `versions` by group and kind, `served` by apiVersion and kind."""
+    """The kinds that a server serves.
+
+    `resources` are in the order of the server; `versions` has them by group and kind, `served` by apiVersion and kind.
+    """
 
     resources: tuple[Resource, ...] = ()
     versions: Mapping[tuple[str, str], Mapping[str, Resource]] = field(default_factory=dict)

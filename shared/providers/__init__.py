@@ -1,1 +1,1 @@
-"""What the functions of one provider's phases share: reading inputs, building the status, starting the next phase."""
+"""Code that the provider functions share: reading inputs, building the status, starting the next phase."""

@@ -1,4 +1,4 @@
-"""Which Clusters use which release: by the name and the namespace of their ClusterClass."""
+"""Determines which Clusters use a release, by name and namespace of their ClusterClass."""
 
 from __future__ import annotations
 

@@ -85,8 +85,8 @@ class KINDClusterSpec(Model):
     """Default: one node."""
     networking: Networking | None = None
     endpoint_access: Literal["Host", "Network"] | None = None
-    """Which address of the API server is published: `Host` (the default) is that of `networking.apiServerAddress`,
-    `Network` that of the node in the containers' network, for functions and others that run in a container there."""
+    """The address of the API server to publish. `Host` (default): `networking.apiServerAddress`. `Network`: the address
+    of the node in the network of the containers, for clients that run in a container of this network."""
     feature_gates: dict[str, bool] | None = Field(None, max_length=64)
     runtime_config: dict[str, str] | None = Field(None, max_length=64)
     kubeadm_config_patches: list[str] | None = Field(None, max_length=16)
@@ -94,12 +94,13 @@ class KINDClusterSpec(Model):
 
 
 class HistoryEntry(Model):
-    """A condition, or a past event with its fields, without which generic readers reject the whole list."""
+    """A condition, or a past event. Both have the fields of a condition, since generic clients cannot read the list
+    otherwise."""
 
     type: str | None = None
-    """Ready or Paused; of a past event ClusterCreated or ClusterNotCreated."""
+    """Ready or Paused for a condition; ClusterCreated or ClusterNotCreated for a past event."""
     status: str | None = None
-    """Of a past event always True: it did happen."""
+    """Always True for a past event."""
     observed_generation: Int64 | None = None
     last_transition_time: Timestamp | None = None
     timestamp: Timestamp | None = None

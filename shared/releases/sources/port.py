@@ -101,11 +101,11 @@ def no_access(_env: Mapping[str, str]) -> Access:
 
 @dataclass(frozen=True, slots=True)
 class SourceType:
-    """What a module of this folder declares.
+    """The declaration of one type of source, as `SOURCE_TYPE` of a module in this folder.
 
-    `schemes` are those of its URLs, its own name first. `open` makes the source, without a request; it may raise
-    `UnusableUrl` or `SourceError`. `access_from` makes an `Access` of the settings, for the first host in
-    `RELEASE_SOURCE` that has a source of this type.
+    `schemes` are those of its URLs; the first one is the name of the type. `open` creates the source without a request;
+    it may raise `UnusableUrl` or `SourceError`. `access_from` reads credentials from the settings, for the first host
+    in `RELEASE_SOURCE` that has a source of this type.
     """
 
     schemes: tuple[str, ...]
