@@ -11,7 +11,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -84,7 +84,9 @@ class Event:
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
     def attributes(self) -> dict[str, str]:
-        """Returns the attributes of the CloudEvent."""
+        """Returns the attributes of the CloudEvent. Raises ValueError if it was not issued."""
+        if not self.id:
+            raise ValueError(f"event {self.type} was not issued, so it has no id")
         attributes = {"specversion": "1.0", "type": self.type, "source": self.source, "id": self.id}
         optional = {
             "subject": self.subject,
@@ -228,7 +230,7 @@ def change_event(obj: Object, change: Change, *, source: str, reference: bool = 
 def own_event(
     type_: str, *, source: str, subject: str, about: Object | None = None, data: Object, resync: bool = False
 ) -> Event:
-    """Returns an event for a next step, with the type `dev.capi-functions.<type_>`.
+    """Returns an event for a next step, with the type `dev.capi-functions.<type_>`, to be issued when it is sent.
 
     Args:
         type_: The rest of the type.
@@ -243,9 +245,8 @@ def own_event(
     return Event(
         type=OWN + type_,
         source=source,
-        id=str(uuid.uuid4()),
+        id="",
         subject=subject,
-        time=_now(),
         api_version=about.get("apiVersion", ""),
         kind=about.get("kind", ""),
         namespace=key.namespace,
@@ -253,6 +254,16 @@ def own_event(
         data=data,
         resync=resync,
     )
+
+
+def draft(event: Event) -> Event:
+    """Returns the event without id and time, as a decision contains it: it is issued when it is sent."""
+    return replace(event, id="", time="")
+
+
+def issue(event: Event) -> Event:
+    """Returns the event with an id and a time of its own, unless it has them."""
+    return event if event.id else replace(event, id=str(uuid.uuid4()), time=_now())
 
 
 def _now() -> str:

@@ -6,7 +6,7 @@ are those of cluster-stack-operator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from shared import charts
@@ -15,10 +15,9 @@ from shared.addons.first_values import RenderedAddons
 from shared.addons.status import belongs_to_earlier_cluster
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
-from shared.applier.connection import ClusterConnection, ConnectionFailed
+from shared.applier.connection import ConnectionFailed
 from shared.applier.desired import UnknownKinds
 from shared.applier.policy import PolicyError
-from shared.clients import Clients
 from shared.effects import Delete
 from shared.kube import deleting, dig
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
@@ -39,16 +38,6 @@ from .step import (
     UnreadableReference,
 )
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_finalizer, wait
-
-
-@dataclass(frozen=True)
-class InvalidateDiscovery:
-    """Effect: invalidates the workload cluster's cached discovery, since an unknown kind may be served by now."""
-
-    connection: ClusterConnection
-
-    def execute(self, _clients: Clients) -> None:
-        self.connection.cluster.discovery.invalidate()
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
@@ -127,9 +116,7 @@ def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) 
             return guards.connection_failed(builder, problem)
         case UnknownKinds() as error:
             builder.remove("HelmChartTemplated")  # the charts were rendered
-            message = f"{context}: {error}"
-            decision = _failed(builder, "HelmChartApplied", "FailedToApplyObjects", message, PARTIAL_RETRY)
-            return replace(decision, effects=(*decision.effects, InvalidateDiscovery(context.connection)))
+            return _failed(builder, "HelmChartApplied", "FailedToApplyObjects", f"{context}: {error}", PARTIAL_RETRY)
         case RenderedAddons() as rendered:
             builder.remove("HelmChartTemplated")  # the charts were rendered
             if context.position is None:

@@ -21,6 +21,7 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier import inventory
 from shared.applier.connection import ConnectionFailed, connect_workload
+from shared.applier.desired import UnknownKinds
 from shared.applier.policy import Policy, PolicyError
 from shared.charts import ChartError
 from shared.clients import Clients
@@ -126,4 +127,9 @@ def _find_work(
         found = resolve.resolve_release(clients, addon, cluster, policy, name, connection)
     except ChartError as error:  # the charts cannot be read, so the capabilities they need are unknown
         return error
-    return ReleaseStep(found, find_step(found)) if isinstance(found, ReleaseContext) else found
+    if not isinstance(found, ReleaseContext):
+        return found
+    step = find_step(found)
+    if isinstance(step, UnknownKinds):
+        connection.cluster.discovery.invalidate()  # the next look may find that they are served
+    return ReleaseStep(found, step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..event import Event
+from ..event import Event, issue
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,6 @@ def done(
     retry_after: float | None = None,
     context: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Returns an answer of success: 200 with a `reply`, 202 with `retry_after` (seconds), else 204."""
+    """Returns an answer of success: 200 with a `reply`, which is issued, 202 with `retry_after` (seconds), else 204."""
     status = 200 if reply is not None else 202 if retry_after is not None else 204
-    return Answer(status, message, reply, retry_after, context or {})
+    return Answer(status, message, issue(reply) if reply is not None else None, retry_after, context or {})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.addon_apply.decide import InvalidateDiscovery, decide
+from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import RecheckReadiness
 from functions.addon_apply.report import report, report_failure, report_generated_values
@@ -153,8 +153,11 @@ def test_missing_release_is_requested() -> None:
     assert (reply.type, reply.data) == ("dev.capi-functions.release.wanted", {"release": TAG, "namespace": "ns"})
 
 
-def test_unknown_kind_invalidates_discovery() -> None:
-    assert decided(a_release(content=assets(addons=[WIDGET]))).effects == (InvalidateDiscovery(REACHED),)
+def test_unknown_kind_is_waited_for() -> None:
+    decision = decided(a_release(content=assets(addons=[WIDGET])))
+    assert (decision.effects, decision.requeue_after) == ((), 20.0)
+    assert condition(decision, "HelmChartApplied")[:2] == ("False", "FailedToApplyObjects")
+    assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("FailedToApplyObjects", "Warning")]
 
 
 @pytest.mark.parametrize(("before", "types"), [("True", ["ControlPlaneNotReady"]), ("False", [])])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from shared.event import Event, EventError, change_event, from_http, from_json, own_event
+from shared.event import Event, EventError, change_event, from_http, from_json, issue, own_event
 from shared.kube import Key, Object
 
 HEADERS = {
@@ -145,6 +145,13 @@ def test_change_event_has_the_subject_of_apiserversource() -> None:
 
 
 def test_own_event_round_trips() -> None:
-    event = own_event("release.wanted", source="/addon_apply", subject="r", about=CLUSTER, data={"release": "r"})
+    step = own_event("release.wanted", source="/addon_apply", subject="r", about=CLUSTER, data={"release": "r"})
+    with pytest.raises(ValueError, match="was not issued"):
+        step.to_http()
+    event = issue(step)
+    assert event.id != issue(step).id
+    assert event.time.endswith("Z")
+    assert issue(event) == event
     again = from_http(*event.to_http())
+    assert again == event
     assert (again.change, again.key, again.data) == (None, Key("default", "demo"), {"release": "r"})

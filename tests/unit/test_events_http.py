@@ -14,14 +14,14 @@ import urllib3
 from events.delivery import HttpDelivery, read_answer
 from events.ingress import Ingress
 from events.replay import replay_to
-from shared.event import Event, change_event, own_event
+from shared.event import Event, change_event, issue, own_event
 from shared.runtime.answer import Answer
 from tests.support.event_receiver import EventReceiver
 
 EVENT = change_event(
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "one"}}, "add", source="test"
 )
-REPLY = own_event("wanted", source="test", subject="x", data={"release": "1"})
+REPLY = issue(own_event("wanted", source="test", subject="x", data={"release": "1"}))
 
 
 def unused_port() -> int:
