@@ -118,7 +118,7 @@ def test_stored_components_start_the_installation(installed: str, resync: bool) 
     decision = decide(Observed(obj, resolved=wanted, resync=resync), NOW)
     assert wanted.bundle is not None
     target = (decision.status or {})["target"]
-    assert target.pop("asked")
+    assert target.pop("sourceHash")
     assert target == {
         "object": "kept",
         "version": "v1.1.0",
