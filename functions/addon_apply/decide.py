@@ -115,10 +115,8 @@ def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) 
         case ConnectionFailed() as problem:
             return guards.connection_failed(builder, problem)
         case UnknownKinds() as error:
-            builder.remove("HelmChartTemplated")  # the charts were rendered
             return _failed(builder, "HelmChartApplied", "FailedToApplyObjects", f"{context}: {error}", PARTIAL_RETRY)
         case RenderedAddons() as rendered:
-            builder.remove("HelmChartTemplated")  # the charts were rendered
             if context.position is None:
                 return rollout.apply_release(builder, context, rendered)
             return stages.roll_out_stage(builder, context, context.position, rendered)
