@@ -84,9 +84,9 @@ class Event:
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
     def attributes(self) -> dict[str, str]:
-        """Returns the attributes of the CloudEvent. Raises ValueError if it was not issued."""
+        """Returns the attributes of the CloudEvent, which is issued with this if it was not before."""
         if not self.id:
-            raise ValueError(f"event {self.type} was not issued, so it has no id")
+            return issue(self).attributes()
         attributes = {"specversion": "1.0", "type": self.type, "source": self.source, "id": self.id}
         optional = {
             "subject": self.subject,

@@ -11,7 +11,7 @@ import urllib3
 
 from functions import catalog
 from infra.local.functions_server import FunctionsServer
-from shared.event import PING, Event, change_event, issue, own_event
+from shared.event import PING, Event, change_event, own_event
 from shared.kube import Object
 
 from .parts import cpu_seconds, management, median, rss_mib, since, storage
@@ -26,7 +26,7 @@ def first_event(name: str) -> Event:
     if name == "sweep":
         return Event(type=PING, source="/bench", id="1")
     if name == "release_assets":
-        return issue(own_event("release.wanted", source="/bench", subject="r", data={"release": "local-demo-1-36-v1"}))
+        return own_event("release.wanted", source="/bench", subject="r", data={"release": "local-demo-1-36-v1"})
     cluster: Object = {
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "KINDCluster" if name == "kind_cluster" else "Cluster",

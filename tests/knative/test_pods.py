@@ -9,7 +9,7 @@ import pytest
 import urllib3
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
-from shared.event import Event, change_event, issue, own_event
+from shared.event import Event, change_event, own_event
 from shared.kube import Client, Key
 from shared.storage import ObjectStore
 from tests.support.objects import manifest, secret
@@ -69,7 +69,7 @@ def test_changed_settings_reach_a_function_without_a_restart(
     tag = write_release(tmp_path / "releases", "v1", [config_map("a")])
     management.create(CLUSTER_STACK_RELEASE, manifest(CLUSTER_STACK_RELEASE, tag, namespace, spec={}))  # wants it
     data = {"release": tag, "namespace": namespace}
-    request_event = issue(own_event("release.wanted", source="/test", subject=tag, data=data))
+    request_event = own_event("release.wanted", source="/test", subject=tag, data=data)
     pod = Pod(MANIFESTS / "function-release-assets.yaml", tmp_path, management, kubeconfig, SINK)
 
     def answer() -> tuple[int, str]:
