@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -129,6 +129,14 @@ class CertificateAuthority:
     def fingerprints(self) -> frozenset[bytes]:
         """The SHA-256 fingerprints of all certificates of the bundle."""
         return fingerprints(self.cert_pem)
+
+    def has_issued(self, cert_pem: bytes) -> bool:
+        """Returns whether the key of this CA signed the certificate."""
+        try:
+            load_certificates(cert_pem)[0].verify_directly_issued_by(self._certificate)
+        except (ValueError, TypeError, InvalidSignature):
+            return False
+        return True
 
     def new_key(self) -> PrivateKey:
         """Returns a new key of the CA's own type: who verifies the CA can use it. RSA keys have 2048 bits."""

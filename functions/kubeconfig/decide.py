@@ -135,7 +135,7 @@ def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, obse
     threshold = Threshold.of(cluster, observed.setting)
     if is_managed_by_core(cluster, status.now) and not (threshold.is_set or is_requested(cluster)):
         message = f"{describe(existing)}; not renewed, since Cluster API core manages this Cluster: {RENEW_HINT}"
-        _report(status, existing, MANAGED_BY_CORE, message, event_type="Normal")
+        _report_validity(status, existing, MANAGED_BY_CORE, message, event_type="Normal")
         return status.decision(message=message)
     changed = why_changed(existing, cluster, observed.ca)
     if not changed and not is_due(existing, threshold.before, status.now):

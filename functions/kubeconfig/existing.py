@@ -35,6 +35,8 @@ class Existing:
     """When the client certificate or the token expires; None: never, or unknown."""
     trusted: frozenset[bytes] = frozenset()
     """The fingerprints of the CA certificates."""
+    certificate: bytes = b""
+    """The client certificate in PEM; empty without one, or if it was not read."""
     fault: str = ""
     """Why it cannot be used, as a sentence for the user; nothing else is known then."""
     secret: Object = field(default_factory=dict, compare=False, repr=False)
@@ -53,7 +55,7 @@ def inspect(secret: Object, cluster: Mapping[str, object]) -> Existing:
     is_admin = certificate is not None and f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
     generated = is_admin and owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
     expires = certificate.not_valid_after_utc if certificate else _token_expiry(credentials.bearer())
-    return Existing(generated, credentials.host, expires, trusted, secret=identity)
+    return Existing(generated, credentials.host, expires, trusted, credentials.certificate, secret=identity)
 
 
 def _credentials(secret: Object) -> Credentials:

@@ -64,9 +64,10 @@ def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateA
         return f"requested by the annotation {REGENERATE_ANNOTATION}"
     if existing.server != wanted_server(cluster):
         return f"the endpoint is {wanted_server(cluster)} now"
-    if ca is not None and not isinstance(ca, str) and existing.trusted != ca.fingerprints:
-        return "the CA has changed"
-    return ""
+    if ca is None or isinstance(ca, str):
+        return ""
+    is_signed = not existing.certificate or ca.has_issued(existing.certificate)
+    return "" if is_signed and existing.trusted == ca.fingerprints else "the CA has changed"
 
 
 def is_due(existing: Existing, before: timedelta | None, now: datetime) -> bool:

@@ -230,7 +230,7 @@ def test_cluster_of_a_live_core_is_left_to_core_and_one_event_of_each_function_s
     world.write_ca(world.ca)
     assert world.client.find(SECRET, kubeconfig_secret_of(world.key)) is None
     assert (world.condition()["status"], world.condition()["reason"]) == ("False", "ManagedByClusterAPI")
-    world.write_kubeconfig(datetime.now(UTC) + timedelta(days=9))  # as core does
+    world.write_kubeconfig(datetime.now(UTC) + timedelta(days=90))  # as core does
     for _look in range(2):
         for name in ("cluster", "kubeconfig"):
             world.call(name, world.cluster, resync=True)

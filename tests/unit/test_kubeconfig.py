@@ -327,7 +327,7 @@ ELSEWHERE = "https://elsewhere:1"
     ],
 )
 def test_existing_kubeconfig_is_inspected(found: Object, expected: Existing) -> None:
-    assert inspect(found, cluster()) == expected
+    assert replace(inspect(found, cluster()), certificate=b"") == expected
 
 
 @pytest.mark.parametrize(
@@ -382,6 +382,8 @@ def test_new_kubeconfig_is_due_only_at_the_threshold_of_its_validity() -> None:
 
 
 WITH_CA = ca(EC, PKCS8, until=NOW + 20 * DAY)
+BUNDLE = CertificateAuthority(CA.cert_pem + OTHER_CA.cert_pem, CA.key_pem)
+SIGNED = replace(OURS, trusted=BUNDLE.fingerprints, certificate=CA.issue("kubernetes-admin").cert_pem)
 SOON = replace(OURS, expires=NOW + 20 * DAY)
 EXPIRES_WITH_CA = Observed(cluster(), replace(SOON, trusted=WITH_CA.fingerprints), WITH_CA)
 
@@ -395,6 +397,14 @@ EXPIRES_WITH_CA = Observed(cluster(), replace(SOON, trusted=WITH_CA.fingerprints
         pytest.param(Observed(cluster(), OURS), "True", "Generated", False, None, id="valid"),
         pytest.param(Observed(cluster(), OURS, CA), "True", "Generated", False, None, id="valid, for this CA"),
         pytest.param(Observed(cluster(), OURS, OTHER_CA), "True", "Generated", True, None, id="CA rotated"),
+        pytest.param(
+            Observed(cluster(), SIGNED, BUNDLE), "True", "Generated", False, None, id="valid, for this bundle"
+        ),
+        pytest.param(
+            Observed(cluster(), SIGNED, CertificateAuthority(BUNDLE.cert_pem, OTHER_CA.key_pem)),
+            *("True", "Generated", True, None),
+            id="the other CA of the bundle signs now",
+        ),
         pytest.param(Observed(cluster(), OURS, "no key"), "True", "Generated", False, None, id="CA without key"),
         pytest.param(
             Observed(cluster(controlPlaneEndpoint={"host": "h2", "port": 1}), OURS, CA),
@@ -476,7 +486,8 @@ def of_core(obj: Object) -> Object:
     ("observed", "status", "reason", "written"),
     [
         pytest.param(Observed(of_core(cluster()), None, CA), "False", "ManagedByClusterAPI", False, id="none yet"),
-        pytest.param(Observed(of_core(cluster()), SOON, CA), "True", "ManagedByClusterAPI", False, id="due"),
+        pytest.param(Observed(of_core(cluster()), OURS, CA), "True", "ManagedByClusterAPI", False, id="valid"),
+        pytest.param(Observed(of_core(cluster()), SOON, CA), "True", "Expires", False, id="expires"),
         pytest.param(Observed(of_core(cluster()), SOON, CA, "182"), "True", "Generated", True, id="due by the setting"),
         pytest.param(
             Observed(of_core(cluster({RENEW_ANNOTATION: "182"})), SOON, CA), "True", "Generated", True, id="annotated"
