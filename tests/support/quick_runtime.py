@@ -1,5 +1,7 @@
 """A runtime of KINDClusters without processes: an instance is a file, and it is ready when it is inspected again.
 
+All instances have the API server of one control plane that runs already.
+
 `installed` makes it the runtime of the functions servers that a test starts.
 """
 
@@ -12,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from functions.kind_cluster.runtime import GROUP, Instance, InstanceSpec
-from shared.certificates import CertificateAuthority
+from infra import local_control_plane
+from shared.kube import connect
 
 _NAME, _FOLDER = "quick", "QUICK_RUNTIME"
 
 
 class QuickRuntime:
-    """Keeps the instances in a folder, by the uid of the KINDCluster; all have the CA in `ca.crt` and `ca.key`."""
+    """Keeps the instances in a folder, by the uid of the KINDCluster, and in files the CA and the port of all."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,7 +35,8 @@ class QuickRuntime:
             instance.write_text("ready")
             return Instance("starting")
         ca = (self._folder / "ca.crt").read_bytes(), (self._folder / "ca.key").read_bytes()
-        return Instance("ready", host="127.0.0.1", port=6443, ca=ca, kubeconfig=b"kubeconfig")
+        port = int((self._folder / "port").read_text())
+        return Instance("ready", host="127.0.0.1", port=port, ca=ca, kubeconfig=b"kubeconfig")
 
     def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
         """Implements `Runtime.create`."""
@@ -57,12 +61,17 @@ def from_env(env: Mapping[str, str]) -> QuickRuntime:
     return QuickRuntime(Path(env[_FOLDER]))
 
 
-def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes this the runtime of processes that are started from now on. Returns the folder of the instances."""
+def installed(folder: Path, plane: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes this the runtime of processes that are started from now on. Returns the folder of the instances.
+
+    `plane` is the folder of the control plane whose API server the instances have.
+    """
     (folder / "instances").mkdir(parents=True)
-    ca = CertificateAuthority.generate("quick")
+    ca = local_control_plane.load_ca(plane)
     (folder / "ca.crt").write_bytes(ca.cert_pem)
     (folder / "ca.key").write_bytes(ca.key_pem)
+    server = connect.inline_credentials(local_control_plane.kubeconfig(plane).read_bytes()).host
+    (folder / "port").write_text(server.rpartition(":")[2])
     distribution = folder / "quick_runtime-1.dist-info"
     distribution.mkdir()
     (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: quick-runtime\nVersion: 1\n")
