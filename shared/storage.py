@@ -210,10 +210,11 @@ class ObjectStore:
                     raise _error(answer)
                 return answer
             except StorageError as error:
-                slow = time.monotonic() - started > SLOW
+                transient = isinstance(error, StorageUnavailable)
+                slow = transient and time.monotonic() - started > SLOW  # what answers is reachable
                 if slow:
                     self._unreachable = (time.monotonic() + PAUSE, str(error))
-                if slow or attempt == ATTEMPTS or not isinstance(error, StorageUnavailable):
+                if slow or attempt == ATTEMPTS or not transient:
                     raise type(error)(f"cannot {verb} {what} at {self._place()}: {error}") from None
             time.sleep(random.uniform(0.05, 0.15))  # noqa: S311 - jitter, not a secret
         raise AssertionError("the last attempt returns or raises")

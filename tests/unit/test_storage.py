@@ -278,6 +278,17 @@ def test_mounted_credentials_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in repr(access)
 
 
+def test_slow_store_without_the_object_is_not_unreachable(
+    object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "SLOW", -1.0)  # every answer
+    new = ObjectStore(f"{object_store.bucket}-slow", object_store.endpoint)
+    new.ensure_bucket()
+    assert new.get("k") is None
+    new.put("k", b"v", if_absent=False)
+    assert new.get("k") == b"v"
+
+
 def test_unreachable_store_is_not_requested_again_at_once(
     object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
