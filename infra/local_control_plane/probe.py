@@ -10,7 +10,7 @@ from infra.local_control_plane.layout import Layout
 READY = ("/readyz", "/api/v1/namespaces/default")
 
 
-class Probe:
+class AdminConnection:
     """A connection to the API server of `layout` at 127.0.0.1:`port`. Raises OSError for unusable certificates."""
 
     def __init__(self, layout: Layout, port: int) -> None:

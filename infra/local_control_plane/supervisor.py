@@ -125,7 +125,7 @@ class Supervisor:
     def _await_ready(self, chosen: Sequence[str]) -> None:
         from infra.local_control_plane import probe
 
-        connection = probe.Probe(self.layout, self.state.port)
+        connection = probe.AdminConnection(self.layout, self.state.port)
         deadline = time.monotonic() + self.timeout
         self._await(lambda: connection.problem(*probe.READY), "kube-apiserver", deadline)
         # Controllers start after the API server is ready: they exit if it does not answer.

@@ -240,8 +240,11 @@ def test_export_writes_the_files_of_an_artifact(
         (("--to", "x", "--all", "--ipam=in-cluster"), "give either --all for the cluster"),
         (("--to", "s3://x/y", "--ipam=in-cluster"), "must be a folder, or oci://"),
         (("--to", "oci://x/y z", "--ipam=in-cluster:v1.0.0"), "must be [http://]<host>"),
-        (("--to", "127.0.0.1:5000/x/y", "--ipam=in-cluster"), "it is oci://127.0.0.1:5000/x/y, or oci+http://"),
-        (("--to", "registry.example.com/x", "--ipam=in-cluster"), "a folder is ./registry.example.com/x"),
+        (
+            ("--to", "127.0.0.1:5000/x/y", "--ipam=in-cluster"),
+            "write oci://127.0.0.1:5000/x/y for a registry, oci+http://",
+        ),
+        (("--to", "registry.example.com/x", "--ipam=in-cluster"), "./registry.example.com/x for a folder"),
         (("--to", "x", "--ipam=mine"), "IPAMProvider mine is not in the catalog"),
         (("--to", "x", "--ipam=in-cluster:v1.0.0"), "no version v1.0.0"),
         (("--to", "x", "--all"), "the cluster has no providers"),
