@@ -19,11 +19,11 @@ from shared.components import catalog, certificates
 from shared.components.certificates import CERT_MANAGER, CertificateRequest
 from shared.components.errors import ComponentsError
 from shared.components.render import render
-from shared.components.webhooks import without_webhooks
+from shared.components.webhooks import with_webhooks_at, without_webhooks
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from shared.providers import inputs
-from shared.providers.annotations import issues_own_certificates, omits_webhooks
+from shared.providers.annotations import issues_own_certificates, omits_webhooks, webhooks_url
 from shared.providers.fetched_components import FetchedComponents, load_components
 from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
@@ -111,6 +111,8 @@ def observe(clients: Clients, request: Request) -> Observed:
         ).objects
         if omits_webhooks(provider):
             objects = without_webhooks(objects)
+        elif url := webhooks_url(provider):
+            objects = with_webhooks_at(objects, url)
     except PolicyError as error:
         return replace(observed, policy=error)
     except ComponentsError as error:

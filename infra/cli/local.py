@@ -17,6 +17,7 @@ from .demo import RELEASES
 from .failures import failures
 from .options import DEFAULT_DIR, Dir, Profile
 from .output import Timeline, WaitTimeout, err, out
+from .run import BESIDE_CORE
 from .runs import detach as start_detached
 from .runs import end, refuse_second, until_signal, warn_of_other_cluster
 
@@ -29,23 +30,35 @@ def up(
     releases: Annotated[
         Path | None, typer.Option(help="Folder with cluster-stack releases (default: those of the demo).", exists=True)
     ] = None,
-    profile: Profile = "all",
+    profile: Profile = "",
+    providers: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Install these Cluster API providers, and run their managers as processes: core, kubeadm, docker.",
+            show_default=False,
+        ),
+    ] = "",
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
 ) -> None:
     """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
+    from .provider import local_managers
+
     with failures():
         refuse_second(directory)
+        wanted = local_managers.parse(providers)
         if detach:
-            start_detached(directory, releases, profile)
+            start_detached(directory, releases, profile, providers)
             return
         from infra.local.local_run import LocalRun
 
         timeline = Timeline()
+        chosen = profile or (BESIDE_CORE if wanted else "all")
         local_run = LocalRun(
-            directory, releases=releases or RELEASES, progress=timeline.say, profiles=profiles.parse(profile)
+            directory, releases=releases or RELEASES, progress=timeline.say, profiles=profiles.parse(chosen)
         )
         try:
-            urls = local_run.start()
+            urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say))
             timeline.say("up", mark="✔", style="green")
             for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")

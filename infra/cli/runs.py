@@ -61,11 +61,12 @@ def refuse_second(directory: Path) -> None:
         )
 
 
-def detach(directory: Path, releases: Path | None, profile: str) -> None:
+def detach(directory: Path, releases: Path | None, profile: str, providers: str = "") -> None:
     """Starts a run in the background, prints its log until it is up. Raises `Failure` if it ends before."""
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     log = directory / "logs" / "up.log"
     arguments = [sys.executable, "-m", "infra.cli.start", "up", "--dir", str(directory), "--profile", profile]
+    arguments += ["--providers", providers]
     if releases is not None:
         arguments += ["--releases", str(releases)]
     with fresh_log(log) as output:

@@ -15,10 +15,13 @@ from pathlib import Path
 from infra import local_control_plane
 from infra.local_control_plane import files
 from infra.local_control_plane.processes import Process
+from shared.api.provider import PROVIDER_LABEL
+from shared.api.resources import DEPLOYMENT
 from shared.charts import HelmMissing
 from shared.kube import Client, connect
 
 from . import crds, helm
+from .managers import Managers
 from .namespaces import Namespaces
 from .services import Services
 
@@ -68,21 +71,25 @@ class LocalRun:
         self._namespaces: Namespaces | None = None
         self._get_helm = get_helm
         self._helm = helm.HelmProgram(self.directory / "bin" / "helm", progress)
+        self._managers: Managers | None = None
 
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig of the management cluster."""
         return self.directory / "management.kubeconfig"
 
-    def start(self) -> Urls:
-        """Starts all parts. Raises `LocalRunError` after ending the parts that were started."""
+    def start(self, prepare: Callable[[], None] = lambda: None) -> Urls:
+        """Starts all parts, then calls `prepare`, before the run counts as up.
+
+        Raises `LocalRunError` after ending the parts that were started.
+        """
         try:
-            return self._start()
+            return self._start(prepare)
         except BaseException:
             self.stop()
             raise
 
-    def _start(self) -> Urls:
+    def _start(self, prepare: Callable[[], None]) -> Urls:
         (self.directory / "logs").mkdir(parents=True, exist_ok=True)
         self._end_leftovers()
         store = self.services.start_object_store()
@@ -104,9 +111,12 @@ class LocalRun:
         self.services.start_forwarder(self.client)
         self._namespaces = Namespaces(self._planes)
         self._namespaces.start()
+        if next(self.client.list(DEPLOYMENT, selector=PROVIDER_LABEL), None):
+            self.run_managers()
         self.services.wait_for_object_store()
         functions = self.services.functions.url if self.services.functions else ""
         self._progress(f"functions at {functions}: {', '.join(self.services.declared)}")
+        prepare()
         urls = Urls(plane.url, functions, self.services.ingress, store["S3_ENDPOINT_URL"])
         me = Process.of(os.getpid())
         state = {
@@ -119,10 +129,21 @@ class LocalRun:
         files.write(self.directory / STATE, json.dumps(state, indent=2) + "\n")
         return urls
 
+    def run_managers(self) -> Managers:
+        """Runs the managers of providers from now on: of those that are installed, and of those to come."""
+        if self.client is None:
+            raise RuntimeError("the run was not started")
+        if self._managers is None:
+            self._managers = Managers(self.directory / "management", self.directory, self.client, self._progress)
+            self._managers.start()
+        return self._managers
+
     def stop(self) -> None:
         """Ends all parts that were started."""
         self._helm.stop()
         self.services.stop()
+        if self._managers is not None:
+            self._managers.stop()
         if self._namespaces is not None:
             self._namespaces.stop()
         planes = self._planes()

@@ -88,15 +88,12 @@ def inject_ca_bundles(objects: Sequence[Object], secrets: Mapping[Key, Mapping[s
         secrets: The issued Secrets by the key of their Certificate.
     """
     result = []
-    for obj in without_cert_manager(objects):
+    for obj in objects:
+        if _group(obj) == CERT_MANAGER:
+            continue
         secret = secrets.get(_key(dig(obj, ("metadata", "annotations", INJECT), "")))
         result.append(obj if secret is None else _injected(obj, str(dig(secret, ("data", "ca.crt"), ""))))
     return result
-
-
-def without_cert_manager(objects: Iterable[Object]) -> list[Object]:
-    """Returns the objects without those of cert-manager."""
-    return [obj for obj in objects if _group(obj) != CERT_MANAGER]
 
 
 def _injected(obj: Object, ca: str) -> Object:

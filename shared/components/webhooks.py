@@ -7,14 +7,12 @@ calls them by URL, since a reference to a Service needs pods.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from shared.kube import Object, dig
 from shared.kube.crds import CRD
-
-from .certificates import INJECT, without_cert_manager
 
 WEBHOOK_KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
 """The kinds whose objects make the API server call a webhook or an extension server."""
@@ -25,51 +23,42 @@ def without_webhooks(objects: Iterable[Object]) -> list[Object]:
     return [_unconverted(obj) for obj in objects if obj["kind"] not in WEBHOOK_KINDS]
 
 
-def with_webhooks_at(objects: Iterable[Object], url: str, ca: bytes) -> list[Object]:
-    """Returns the objects with all webhooks called at a server instead of the provider's Service.
+def with_webhooks_at(objects: Iterable[Object], url: str) -> list[Object]:
+    """Returns the objects with all webhooks called at a server of this machine instead of the provider's Service.
 
-    Objects of cert-manager are left out, and so are APIServices, which cannot have a URL.
+    The certificates of the provider get the name of the server. APIServices are left out: they cannot have a URL.
 
     Args:
         objects: The objects of one provider.
-        url: The scheme, host and port of the server, such as `https://127.0.0.1:9443`.
-        ca: The CA of the server's certificate, PEM.
+        url: The scheme, host name and port of the server, such as `https://localhost:9443`.
     """
-    bundle = base64.b64encode(ca).decode()
-    kept = (obj for obj in without_cert_manager(objects) if obj["kind"] != "APIService")
-    return [_called_at(obj, url, bundle) for obj in kept]
+    return [_called_at(obj, url) for obj in objects if obj["kind"] != "APIService"]
 
 
-def _called_at(obj: Object, url: str, bundle: str) -> Object:
-    if obj["kind"] in WEBHOOK_KINDS:
-        webhooks = [
-            {**webhook, "clientConfig": _client_at(webhook.get("clientConfig") or {}, url, bundle)}
-            for webhook in obj.get("webhooks") or []
-        ]
-        return _without_injection({**obj, "webhooks": webhooks})
-    conversion = dig(obj, "spec.conversion", {}) if obj["kind"] == CRD.kind else {}
-    if conversion.get("strategy") != "Webhook":
-        return obj
-    webhook = conversion.get("webhook") or {}
-    client = _client_at(webhook.get("clientConfig") or {}, url, bundle)
-    conversion = {**conversion, "webhook": {**webhook, "clientConfig": client}}
-    return _without_injection({**obj, "spec": {**obj["spec"], "conversion": conversion}})
+def _called_at(obj: Object, url: str) -> Object:
+    match obj["kind"]:
+        case "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration":
+            webhooks = obj.get("webhooks") or []
+            return {**obj, "webhooks": [_with_client_at(webhook, url) for webhook in webhooks]}
+        case CRD.kind:
+            conversion = dig(obj, "spec.conversion", {})
+            if conversion.get("strategy") != "Webhook":
+                return obj
+            conversion = {**conversion, "webhook": _with_client_at(conversion.get("webhook") or {}, url)}
+            return {**obj, "spec": {**obj["spec"], "conversion": conversion}}
+        case "Certificate":
+            names = [*dig(obj, "spec.dnsNames", []), urlsplit(url).hostname]
+            return {**obj, "spec": {**dig(obj, "spec", {}), "dnsNames": names}}
+    return obj
 
 
-def _client_at(client: Mapping[str, Any], url: str, bundle: str) -> Object:
-    """Returns the configuration with the URL instead of a Service; one that has a URL already is kept."""
-    service = client.get("service")
-    if not service:
-        return dict(client)
-    return {"url": f"{url}/{str(service.get('path') or '').lstrip('/')}", "caBundle": bundle}
-
-
-def _without_injection(obj: Object) -> Object:
-    """Returns the object without the annotation that makes cert-manager replace its CA."""
-    annotations = dict(dig(obj, "metadata.annotations", {}))
-    if annotations.pop(INJECT, None) is None:
-        return obj
-    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
+def _with_client_at(webhook: Mapping[str, Any], url: str) -> Object:
+    """Returns the webhook with the URL instead of a Service; one that has a URL already is kept."""
+    client = webhook.get("clientConfig") or {}
+    if service := client.get("service"):
+        others = {name: value for name, value in client.items() if name != "service"}
+        client = {**others, "url": f"{url}/{str(service.get('path') or '').lstrip('/')}"}
+    return {**webhook, "clientConfig": client}
 
 
 def _unconverted(obj: Object) -> Object:

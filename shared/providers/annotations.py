@@ -3,12 +3,14 @@
 capi-functions.dev/certificates  own or cert-manager: the issuer of the provider's serving certificates; by default
                                  cert-manager if the cluster serves its kinds, else own
 capi-functions.dev/keep-download config-map: downloaded components are also written to a ConfigMap in its namespace
-capi-functions.dev/webhooks      install (default) or none: none is for clusters that do not run the provider's pods,
-                                 where no webhook would be answered
+capi-functions.dev/webhooks      install (default), none, or a URL: none is for clusters that do not run the provider's
+                                 pods, where no webhook would be answered; with a URL such as https://localhost:9443
+                                 the API server calls a manager that runs as a process beside it
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +20,7 @@ from shared.kube import dig
 CERTIFICATES = f"{PREFIX}certificates"
 KEEP_DOWNLOAD = f"{PREFIX}keep-download"
 WEBHOOKS = f"{PREFIX}webhooks"
+_URL = re.compile(r"https://[a-z0-9.-]+:[0-9]{1,5}")
 
 
 def own_annotations(provider: Mapping[str, Any]) -> dict[str, str]:
@@ -44,10 +47,27 @@ def omits_webhooks(provider: Mapping[str, Any]) -> bool:
     Raises:
         PolicyError: The annotation has an unknown value.
     """
+    return _webhooks(provider) == "none"
+
+
+def webhooks_url(provider: Mapping[str, Any]) -> str:
+    """Returns the scheme, host and port at which the provider's webhooks are called; empty for its Service.
+
+    Raises:
+        PolicyError: The annotation has an unknown value.
+    """
+    choice = _webhooks(provider)
+    return choice if choice.startswith("https:") else ""
+
+
+def _webhooks(provider: Mapping[str, Any]) -> str:
     choice = own_annotations(provider).get(WEBHOOKS, "install")
-    if choice not in ("install", "none"):
-        raise PolicyError(f"annotation {WEBHOOKS} is {choice!r}; it must be one of install, none")
-    return choice == "none"
+    if choice not in ("install", "none") and not _URL.fullmatch(choice):
+        raise PolicyError(
+            f"annotation {WEBHOOKS} is {choice!r}; it must be one of install, none, or a URL such as "
+            "https://localhost:9443"
+        )
+    return choice
 
 
 def keeps_download(provider: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT
 from shared.kube import Key, Object, dig
 from tests.support import external_cluster
-from tests.support.live_core import NAMESPACES, OURS, LiveCore, live_core
+from tests.support.live_core import OURS, USER, LiveCore, live_core
 from tests.support.objects import manifest
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
@@ -56,13 +56,13 @@ def condition(core: LiveCore, key: Key, type_: str) -> Object:
     return get_condition(dig(core.client.get(CLUSTER, key), "status.conditions"), type_) or {}
 
 
-def written_in_turns(core: LiveCore, namespace: str) -> dict[str, list[str]]:
-    """Returns the objects of a namespace that we wrote again after a manager had, and it again after that."""
+def written_in_turns(core: LiveCore) -> dict[str, list[str]]:
+    """Returns the objects that we and managers wrote in turns, with their writers."""
     found = {}
     for name, writers in core.writers().items():
-        ours = [writer == OURS for writer in writers if writer != "admin"]
+        ours = [writer == OURS for writer in writers if writer != USER]
         turns = sum(one != other for one, other in itertools.pairwise(ours))
-        if f"/{namespace}/" in name and turns > 1:
+        if turns > 1:
             found[name] = writers
     return found
 
@@ -119,7 +119,7 @@ def test_addons_follow_the_cluster_of_a_live_core(core: LiveCore) -> None:
     called = core.hooks_called(key)
     assert {hook: outcomes[-1] for hook, outcomes in called.items()} == dict.fromkeys(HOOKS, "continue")
     assert called["BeforeClusterDelete"][0] == "block", "the deletion waits for the clean-up"
-    assert written_in_turns(core, key.namespace) == {}
+    assert written_in_turns(core) == {}
 
 
 def test_cluster_in_memory_becomes_available(core: LiveCore) -> None:
@@ -127,20 +127,28 @@ def test_cluster_in_memory_becomes_available(core: LiveCore) -> None:
         return dig(core.client.get(CLUSTER, MEMORY), "status")
 
     until(lambda: condition(core, MEMORY, "Available").get("status") == "True", "Available", details=details)
-    assert written_in_turns(core, MEMORY.namespace) == {}
-    core.client.delete(CLUSTER, MEMORY)
-    until(lambda: core.client.find(CLUSTER, MEMORY) is None, "deleted", details=details)
+    assert written_in_turns(core) == {}
+
+
+def is_available(core: LiveCore, deployment: Key) -> bool:
+    status = dig(core.client.get(DEPLOYMENT, deployment), "status", {})
+    return is_true(status.get("conditions"), "Available") and status.get("availableReplicas") == 1
 
 
 def test_killed_manager_is_started_again(core: LiveCore) -> None:
-    name = "capi-controller-manager"
-    key, pid = Key(NAMESPACES["cluster-api"], name), core.managers.pids[name]
-
-    def is_available() -> bool:
-        status = dig(core.client.get(DEPLOYMENT, key), "status", {})
-        return is_true(status.get("conditions"), "Available") and status.get("availableReplicas") == 1
-
-    assert is_available()
+    key = Key("capi-system", "capi-controller-manager")
+    pid = core.managers.pids[key.name]
+    assert is_available(core, key)
     os.kill(pid, signal.SIGKILL)
     # It is reported as not Available before it is started again.
-    until(lambda: core.managers.pids[name] not in (0, pid) and is_available(), "Available again")
+    until(lambda: core.managers.pids[key.name] not in (0, pid) and is_available(core, key), "Available again")
+    assert written_in_turns(core) == {}
+
+
+def test_manager_ends_and_starts_with_the_replicas_of_its_deployment(core: LiveCore) -> None:
+    key = Key("capi-kubeadm-bootstrap-system", "capi-kubeadm-bootstrap-controller-manager")
+    core.client.patch(DEPLOYMENT, key, {"spec": {"replicas": 0}})
+    until(lambda: key.name not in core.managers.pids, "ended")
+    assert not is_available(core, key)
+    core.client.patch(DEPLOYMENT, key, {"spec": {"replicas": 1}})
+    until(lambda: is_available(core, key), "Available again")

@@ -4,44 +4,35 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from infra import local_control_plane
-from infra.local import crds
-from infra.local.managers import LocalProvider, Managers
-from infra.local.services import Services
+from infra.cli.provider import local_managers
+from infra.local.local_run import LocalRun
+from infra.local.managers import Managers
 from infra.local_control_plane.binaries import locate
 from shared import bounded_yaml
 from shared.api.conditions import is_true
-from shared.components.render import generate_components
 from shared.components.substitute import substitute
-from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.discovery import Discovery
 from tests.support.hooks_server import HooksServer
+from tests.support.http_server import HttpServer, Response
 from tests.support.objects import manifest
-from tests.support.planes import connected
 from tests.support.ports import fixed_port
-from tests.support.real_providers import CURRENT, DOWNLOADS, PROVIDERS, TEMPLATES, components
+from tests.support.real_providers import CURRENT, DOWNLOADS, TEMPLATES, components
 from tests.support.until import until
 
-NAMESPACES = {
-    "cluster-api": "capi-system",
-    "bootstrap-kubeadm": "capi-kubeadm-bootstrap-system",
-    "control-plane-kubeadm": "capi-kubeadm-control-plane-system",
-    "infrastructure-docker": "capd-system",
-}
-"""The namespaces that releases name, by the label of the provider."""
-FEATURES = {"CLUSTER_TOPOLOGY": "true", "EXP_RUNTIME_SDK": "true"}
-OURS = "our-functions"
-"""The user name of the functions."""
+PROFILES = ("addons", "providers")
+OURS, USER = "admin", "user"
+"""The user names of our functions, and of the tests."""
 _EXTENSION = Resource("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig", "extensionconfigs", namespaced=False)
 _DEBUG_PORT = 19000
 """Docker's manager listens on this port, which no flag changes."""
@@ -59,22 +50,24 @@ _POLICY = {
 
 @dataclass
 class LiveCore:
-    """The management cluster. The functions of the profile `addons` run, with releases in the folder `releases`."""
+    """The management cluster: a local run with providers, whose functions have the releases in a folder.
 
-    plane: Path
+    `kubeconfig` is that of the tests' user, for workload clusters.
+    """
+
+    run: LocalRun
     client: Client
-    managers: Managers
-    services: Services
     hooks: HooksServer
     releases: Path
-    folder: Path
+    kubeconfig: bytes
+    audit: Path
 
     def __post_init__(self) -> None:
         self._discovery = Discovery(self.client)
 
     @property
-    def kubeconfig(self) -> bytes:
-        return local_control_plane.kubeconfig(self.plane).read_bytes()
+    def managers(self) -> Managers:
+        return self.run.run_managers()
 
     def apply(self, *objects: Object) -> None:
         """Applies objects as a user does, in their order."""
@@ -101,7 +94,7 @@ class LiveCore:
 
     def templates(self, variables: Mapping[str, str]) -> list[Object]:
         """Returns the objects of the release's `TEMPLATES`."""
-        texts = [(_release() / name).read_text() for name in TEMPLATES]
+        texts = [(components(CURRENT) / DOWNLOADS / CURRENT / name).read_text() for name in TEMPLATES]
         objects = [obj for text in texts for obj in bounded_yaml.load_all(substitute(text, variables)) if obj]
         for obj in objects:
             obj["metadata"].setdefault("namespace", variables["NAMESPACE"])
@@ -110,7 +103,7 @@ class LiveCore:
     def writers(self) -> dict[str, list[str]]:
         """Returns who wrote each object of the management cluster: users in their order, without repetitions."""
         found: dict[str, list[str]] = defaultdict(list)
-        for line in (self.folder / "audit.log").read_text().splitlines():
+        for line in self.audit.read_text().splitlines():
             event = json.loads(line)
             of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
             if code >= 300 or of.get("resource") == "events":
@@ -125,48 +118,38 @@ class LiveCore:
 @contextmanager
 def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCore]:
     """Runs the cluster, its managers, and our functions in the block."""
-    plane, releases = folder / "management", folder / "releases"
+    releases = folder / "releases"
     releases.mkdir()
-    programs = locate([f"{provider.label}-manager" for provider in PROVIDERS], progress=print)
+    published = components(CURRENT)
     with ExitStack() as cleanup:
         cleanup.enter_context(fixed_port(_DEBUG_PORT))
-        cleanup.callback(local_control_plane.stop, plane)
-        environment.setenv("GOGC", "200")
-        local_control_plane.start(plane, owner=os.getpid(), progress=print, timeout=120, binaries=_audited(folder))
-        client = cleanup.enter_context(connected(plane))
-        managers = Managers(plane, folder, client, progress=print, timeout=300)
-        cleanup.callback(managers.stop)
-        managers.start(
-            [LocalProvider(_objects(one.file, one.label), programs[f"{one.label}-manager"]) for one in PROVIDERS]
+        site = cleanup.enter_context(
+            HttpServer(lambda request: Response(body=(published / request.path[1:]).read_bytes()))
         )
-        crds.install_missing(client, crds.load())
-        ours = local_control_plane.add_user(plane, OURS, ["system:masters"])
-        services = Services(folder / "logs" / "functions.log", ["addons"])
-        cleanup.callback(services.stop)
-        store = services.start_object_store()
-        services.start_functions({**store, "KUBECONFIG": str(ours), "RELEASE_SOURCE": releases.as_uri()})
-        services.start_forwarder(client)
+        for name, value in (("GITHUB_URL", site.url), ("GITHUB_API_URL", site.url), ("GOGC", "200")):
+            environment.setenv(name, value)
+        environment.setenv("KUBEBUILDER_ASSETS", str(_audited(folder)))
+        run = LocalRun(folder / "run", releases=releases, progress=print, profiles=PROFILES, get_helm=False)
+        cleanup.callback(run.stop)
+        run.start(lambda: local_managers.install(run, local_managers.parse("core,kubeadm,docker"), print))
+        plane = run.directory / "management"
+        user = local_control_plane.add_user(plane, USER, ["system:masters"])
+        client = cleanup.enter_context(closing(connect.from_kubeconfig(str(user))))
         (folder / "hooks").mkdir()
-        hooks = HooksServer(folder / "hooks", ours)
+        hooks = HooksServer(folder / "hooks", run.kubeconfig)
         cleanup.callback(hooks.close)
         hooks.start()
-        yield LiveCore(plane, client, managers, services, hooks, releases, folder)
+        yield LiveCore(run, client, hooks, releases, user.read_bytes(), folder / "audit.log")
 
 
-def _release() -> Path:
-    return components(CURRENT) / DOWNLOADS / CURRENT
-
-
-def _objects(file: str, label: str) -> list[Object]:
-    return generate_components((_release() / file).read_text(), FEATURES, namespace=NAMESPACES[label], label=label)
-
-
-def _audited(folder: Path) -> dict[str, Path]:
-    """Returns etcd, and a command that starts the API server with an audit log."""
+def _audited(folder: Path) -> Path:
+    """Returns a folder with etcd, and with a command that starts the API server with an audit log."""
     binaries = locate(["etcd", "kube-apiserver"], progress=print)
-    policy, command = folder / "audit.json", folder / "audited-apiserver"
+    (assets := folder / "assets").mkdir()
+    (assets / "etcd").symlink_to(binaries["etcd"])
+    policy, command = folder / "audit.json", assets / "kube-apiserver"
     policy.write_text(json.dumps(_POLICY))
     flags = f'--audit-policy-file="{policy}" --audit-log-path="{folder / "audit.log"}" --audit-log-maxsize=100000'
     command.write_text(f'#!/bin/sh\nexec "{binaries["kube-apiserver"]}" "$@" {flags}\n')
     command.chmod(0o755)
-    return {**binaries, "kube-apiserver": command}
+    return assets

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shared.applier.policy import PolicyError
-from shared.components.certificates import INJECT
 from shared.components.webhooks import with_webhooks_at, without_webhooks
 from shared.kube import Object
-from shared.providers.annotations import WEBHOOKS, omits_webhooks
+from shared.providers.annotations import WEBHOOKS, omits_webhooks, webhooks_url
 
 
 def of_kind(kind: str, **fields: object) -> Object:
@@ -33,9 +32,21 @@ def test_annotation_requests_components_without_webhooks(value: str | None, left
     assert omits_webhooks({"metadata": {"annotations": annotations}}) is left_out
 
 
-def test_unknown_value_of_the_annotation_is_refused() -> None:
-    with pytest.raises(PolicyError, match="webhooks is 'false'; it must be one of install, none"):
-        omits_webhooks({"metadata": {"annotations": {WEBHOOKS: "false"}}})
+@pytest.mark.parametrize(
+    ("value", "url"), [(None, ""), ("none", ""), ("https://localhost:9443", "https://localhost:9443")]
+)
+def test_annotation_has_the_url_of_webhooks(value: str | None, url: str) -> None:
+    annotations = {WEBHOOKS: value} if value else {}
+    assert webhooks_url({"metadata": {"annotations": annotations}}) == url
+
+
+@pytest.mark.parametrize(
+    "value", ["false", "http://localhost:9443", "https://localhost:9443/path", "https://:1", "https://h:x"]
+)
+def test_unknown_value_of_the_annotation_is_refused(value: str) -> None:
+    for read in (omits_webhooks, webhooks_url):
+        with pytest.raises(PolicyError, match=f"webhooks is '{value}'; it must be one of install, none, or a URL"):
+            read({"metadata": {"annotations": {WEBHOOKS: value}}})
 
 
 def service(path: str | None = None) -> Object:
@@ -43,16 +54,13 @@ def service(path: str | None = None) -> Object:
     return {"service": {**reference, "path": path} if path is not None else reference}
 
 
-CALLED = {"caBundle": "Q0E="}
-
-
 @pytest.mark.parametrize(
     ("given", "found"),
     [
-        (service("/convert"), {"url": "https://127.0.0.1:9443/convert", **CALLED}),
-        (service("validate"), {"url": "https://127.0.0.1:9443/validate", **CALLED}),
-        (service(), {"url": "https://127.0.0.1:9443/", **CALLED}),
-        ({"url": "https://elsewhere/x", "caBundle": "eA=="}, {"url": "https://elsewhere/x", "caBundle": "eA=="}),
+        (service("/convert"), {"url": "https://localhost:9443/convert"}),
+        (service("validate"), {"url": "https://localhost:9443/validate"}),
+        ({**service(), "caBundle": "eA=="}, {"url": "https://localhost:9443/", "caBundle": "eA=="}),
+        ({"url": "https://elsewhere/x"}, {"url": "https://elsewhere/x"}),
     ],
 )
 def test_services_of_webhooks_become_urls(given: Object, found: Object) -> None:
@@ -66,24 +74,16 @@ def test_services_of_webhooks_become_urls(given: Object, found: Object) -> None:
         ]
 
     given_objects = objects(given)
-    assert with_webhooks_at(given_objects, "https://127.0.0.1:9443", b"CA") == objects(found)
+    assert with_webhooks_at(given_objects, "https://localhost:9443") == objects(found)
     assert given_objects == objects(given)
 
 
-def test_objects_without_webhooks_stay_and_those_of_cert_manager_are_left_out() -> None:
+def test_certificates_are_for_the_server_of_the_webhooks_too() -> None:
     plain = [
         of_kind("CustomResourceDefinition", spec={"group": "example.com", "conversion": {"strategy": "None"}}),
         of_kind("CustomResourceDefinition", spec={"group": "example.com"}),
-        of_kind("MutatingWebhookConfiguration"),
         of_kind("Deployment"),
     ]
-    certificate = {**of_kind("Certificate"), "apiVersion": "cert-manager.io/v1"}
-    found = with_webhooks_at([*plain, certificate, of_kind("APIService")], "https://127.0.0.1:9443", b"CA")
-    assert found == [plain[0], plain[1], of_kind("MutatingWebhookConfiguration", webhooks=[]), plain[3]]
-
-
-def test_cert_manager_does_not_replace_the_ca() -> None:
-    webhook = of_kind("MutatingWebhookConfiguration", webhooks=[])
-    webhook["metadata"]["annotations"] = {INJECT: "n/serving-cert", "other": "stays"}
-    (found,) = with_webhooks_at([webhook], "https://127.0.0.1:9443", b"CA")
-    assert found["metadata"]["annotations"] == {"other": "stays"}
+    given = [*plain, of_kind("Certificate", spec={"dnsNames": ["s.n.svc"], "secretName": "s"}), of_kind("APIService")]
+    certificate = of_kind("Certificate", spec={"dnsNames": ["s.n.svc", "localhost"], "secretName": "s"})
+    assert with_webhooks_at(given, "https://localhost:9443") == [*plain, certificate]

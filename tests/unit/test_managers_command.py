@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from infra.local.managers.command import Addresses, Command, ManagerError, command_of
-from infra.local.managers.managers import deployment_status, free_ports
+from infra.local.managers.ports import free_ports
+from infra.local.managers.status import deployment_status
 from shared.kube import Object
 
 ADDRESSES = Addresses("127.0.0.1", 1, 2, 3, Path("/certificates"), Path("/kubeconfig"))

@@ -1,11 +1,11 @@
 """Runs the managers of Cluster API providers as processes beside a local control plane, which runs no pods.
 
-The Deployment of a manager becomes a process with its arguments and environment (`command`). The API server calls the
-manager's webhooks at a port of this machine (`shared.components.webhooks`). `process` keeps one manager running;
-`managers` installs providers and runs the managers of all of them.
+`managers` looks for the Deployments of providers, as a kubelet looks for pods. A Deployment becomes a command line and
+an environment (`command`), and a process that is kept running (`process`); its status says whether that is healthy. The
+API server calls the manager's webhooks at a port of this machine: that is what the URL in a provider's annotation
+`capi-functions.dev/webhooks` is for (`shared.components.webhooks`).
 """
 
-from .command import ManagerError
-from .managers import LocalProvider, Managers
+from .managers import Managers
 
-__all__ = ["LocalProvider", "ManagerError", "Managers"]
+__all__ = ["Managers"]

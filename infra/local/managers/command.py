@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.kube import dig, key_of
+from shared.kube import Key, dig, key_of
 
 CONTAINER = "manager"
 """The name of a manager's container by convention; others, such as a proxy of its metrics, are left out."""
@@ -21,6 +21,8 @@ WEBHOOK_PORT, WEBHOOK_CERTIFICATES, KUBECONFIG = ("webhook-port",), ("webhook-ce
 _BOOLEAN = LEADER_ELECTION
 _REPLACED = (*LEADER_ELECTION, *HEALTH, *DIAGNOSTICS, *WEBHOOK_PORT, *WEBHOOK_CERTIFICATES, *KUBECONFIG)
 
+_CERTIFICATES = "serving-certs"
+"""The last part of the path of a certificate's volume by convention."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 
 
@@ -71,6 +73,15 @@ def command_of(deployment: Mapping[str, Any], addresses: Addresses) -> Command:
         raise ManagerError(f"{key_of(deployment)}: a local process cannot take its environment from envFrom")
     given = [_expand(str(argument), environment) for argument in container.get("args") or []]
     return Command((*_kept(given), *_own(given, addresses)), environment)
+
+
+def certificate_secret(deployment: Mapping[str, Any]) -> Key:
+    """Returns the Secret with the certificate of the webhooks, a volume of the manager. Raises `ManagerError`."""
+    mounted = {mount["name"]: str(mount.get("mountPath")) for mount in _container(deployment).get("volumeMounts") or []}
+    for volume in dig(deployment, "spec.template.spec.volumes", []):
+        if _CERTIFICATES in mounted.get(volume["name"], "") and (name := dig(volume, "secret.secretName")):
+            return Key(key_of(deployment).namespace, name)
+    raise ManagerError(f"{key_of(deployment)} has no volume with a Secret at .../{_CERTIFICATES}")
 
 
 def _container(deployment: Mapping[str, Any]) -> Mapping[str, Any]:

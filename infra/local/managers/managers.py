@@ -1,214 +1,221 @@
-"""Installs providers in a control plane without pods, and runs their managers as processes of this machine."""
+"""Runs the managers of the providers that are installed in a plane, as a kubelet would run their pods."""
 
 from __future__ import annotations
 
+import base64
 import os
-import random
-import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from infra import local_control_plane
 from infra.local_control_plane import files
-from shared.api.resources import DEPLOYMENT
-from shared.components.webhooks import WEBHOOK_KINDS, with_webhooks_at
-from shared.kube import ApiError, Client, Object, dig, key_of
-from shared.kube.crds import CRD, await_all_established
-from shared.kube.discovery import Discovery
+from infra.local_control_plane.binaries import BinaryNotFound, locate
+from infra.local_control_plane.modules import module_of
+from shared.api.provider import KINDS, PROVIDER_LABEL, ProviderKind
+from shared.api.resources import DEPLOYMENT, SECRET
+from shared.kube import ApiError, Client, Key, Object, deleting, dig, key_of
+from shared.providers.annotations import webhooks_url
 
-from .command import Addresses, ManagerError, command_of
+from .command import Addresses, ManagerError, certificate_secret, command_of
+from .ports import free_ports
 from .process import ManagerProcess
+from .status import deployment_status
 
 HOST = "127.0.0.1"
 FIELD_MANAGER = "local-managers"
-_PORTS = range(10_000, 19_000)
-"""Below the ports of clients, and of the workload clusters of Cluster API's docker provider."""
-_THREADS = 8
+_INTERVAL = 0.5
+"""Seconds between looks at the Deployments."""
+_RETRY = 10.0
+"""Seconds until a manager that ended before it was healthy is started again."""
 
 
-@dataclass(frozen=True)
-class LocalProvider:
-    """A provider to install: its objects, with variables replaced, and the program of its manager."""
+@dataclass
+class _Running:
+    """A started manager; `started_for` identifies the Deployment and its generation."""
 
-    objects: Sequence[Object]
-    program: Path
-
-    @property
-    def deployment(self) -> Object:
-        """The Deployment of the manager. Raises `ManagerError` if there is not exactly one."""
-        found = [obj for obj in self.objects if obj["kind"] == DEPLOYMENT.kind]
-        if len(found) != 1:
-            raise ManagerError(f"{self.program.name}: the provider has {len(found)} Deployments, and 1 is needed")
-        return found[0]
+    deployment: Object
+    started_for: tuple[str, int]
+    process: ManagerProcess
+    retry_at: float = 0.0
 
 
 class Managers:
-    """The managers of providers in the control plane in `plane`, between `start` and `stop`.
+    """Runs each manager whose provider has the URL of its webhooks in an annotation, between `start` and `stop`.
 
-    Logs, certificates and addresses are in `folder`. A manager has all rights, as a user with the name of its
-    Deployment, whose status says whether it is healthy.
+    A manager runs with all rights, as a user with the name of its Deployment. One whose Deployment changes is started
+    anew; one whose Deployment is gone or scaled to 0 is ended.
+
+    Args:
+        plane: The folder of the control plane.
+        folder: The folder for logs and certificates.
+        client: A client of the control plane.
+        progress: Called with each line of progress, and with what fails.
     """
 
     def __init__(
-        self,
-        plane: Path,
-        folder: Path,
-        client: Client,
-        *,
-        progress: Callable[[str], None] = lambda _line: None,
-        timeout: float = 120.0,
+        self, plane: Path, folder: Path, client: Client, progress: Callable[[str], None] = lambda _line: None
     ) -> None:
         self._plane = plane
         self._folder = folder
         self._client = client
         self._progress = progress
-        self._timeout = timeout
-        self._discovery = Discovery(client)
-        self._processes: list[ManagerProcess] = []
-        self._reporting = threading.Lock()
+        self._ports: dict[str, int] = {}
+        self._running: dict[Key, _Running] = {}
+        self._reported: dict[Key, str] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="managers", daemon=True)
+
+    def start(self) -> None:
+        """Starts to look for Deployments."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the managers, the last started first, and waits for all of them."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(30)
+        processes = [running.process for running in reversed(self._running.values())]
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.stop()
+
+    def free_port(self, purpose: str) -> int:
+        """Returns a free port for a purpose of one manager: the same one at each call, and after a restart if free."""
+        if purpose not in self._ports:
+            taken = set(self._ports.values())
+            self._ports[purpose] = next(port for port in free_ports(f"{self._folder}/{purpose}") if port not in taken)
+        return self._ports[purpose]
 
     @property
     def pids(self) -> dict[str, int]:
-        """The pids by name of the manager."""
-        return {process.name: process.pid for process in self._processes}
+        """The pids of the managers by name; 0 while one is started again."""
+        return {running.process.name: running.process.pid for running in list(self._running.values())}
 
-    def start(self, providers: Sequence[LocalProvider]) -> None:
-        """Installs the providers in their order, and returns once all managers are healthy.
+    # -- all managers ------------------------------------------------------------------------------------------
 
-        First come the kinds of all providers, then their managers, then the webhooks that these answer. Raises
-        `ManagerError`, `ApiError` or `ControlPlaneError` after ending the managers that were started.
-        """
-        try:
-            self._start(providers)
-        except BaseException:
-            self.stop()
-            raise
+    def _run(self) -> None:
+        while not self._ended.wait(_INTERVAL):
+            try:
+                self._look()
+            except (ApiError, OSError) as error:
+                self._report_problem(Key("", ""), f"managers: {error}")
 
-    def stop(self) -> None:
-        """Ends the managers in the reverse order of their start, and waits for all of them."""
-        for process in reversed(self._processes):
-            process.terminate()
-        while self._processes:
-            self._processes.pop().stop()
+    def _look(self) -> None:
+        wanted = {key_of(obj): obj for obj in self._client.list(DEPLOYMENT, selector=PROVIDER_LABEL) if _is_wanted(obj)}
+        for key, running in list(self._running.items()):
+            if key not in wanted or running.started_for != _generation_of(wanted[key]):
+                running.process.stop()
+                del self._running[key]
+        for key, deployment in wanted.items():
+            try:
+                if key not in self._running:
+                    self._start_manager(key, deployment)
+                elif self._running[key].process.error is not None:
+                    self._retry(key, self._running[key])
+            except ManagerError as error:
+                self._report_problem(key, str(error))
 
-    def _start(self, providers: Sequence[LocalProvider]) -> None:
-        objects: list[Object] = []
-        prepared: list[ManagerProcess] = []
-        ca = local_control_plane.load_ca(self._plane).cert_pem
-        for provider in providers:
-            addresses = self._addresses(provider.deployment)
-            prepared.append(self._process(provider, addresses))
-            objects += with_webhooks_at(provider.objects, f"https://{HOST}:{addresses.webhooks}", ca)
-        webhooks = [obj for obj in objects if obj["kind"] in WEBHOOK_KINDS]
-        for obj in objects:
-            if obj["kind"] == "Namespace":
-                self._apply(obj)
-        with ThreadPoolExecutor(_THREADS) as pool:
-            established = list(pool.map(self._apply, (obj for obj in objects if obj["kind"] == CRD.kind)))
-            if problems := await_all_established(self._client, established):
-                raise ManagerError("; ".join(problems.values()))
-            others = ("Namespace", CRD.kind, *WEBHOOK_KINDS)
-            list(pool.map(self._apply, (obj for obj in objects if obj["kind"] not in others)))
-        for process in prepared:
-            self._progress(f"starting manager {process.name}, log {process.log}")
-            self._processes.append(process)
-            process.start()
-        for process in prepared:
-            process.wait_healthy(self._timeout)
-            self._progress(f"manager {process.name} is healthy")
-        for obj in webhooks:
-            self._apply(obj)
+    def _retry(self, key: Key, running: _Running) -> None:
+        if not running.retry_at:
+            running.retry_at = time.monotonic() + _RETRY
+            self._report_problem(key, str(running.process.error))
+            self._write_status(running.deployment, False)
+        elif time.monotonic() > running.retry_at:
+            del self._running[key]
 
-    def _apply(self, obj: Object) -> Object:
-        resource = CRD if obj["kind"] == CRD.kind else self._discovery.resource(obj["apiVersion"], obj["kind"])
-        if resource is None:
-            raise ManagerError(f"{obj['kind']} {key_of(obj)} cannot be installed: {obj['apiVersion']} is not served")
-        return self._client.apply(resource, obj, manager=FIELD_MANAGER)
+    def _report_problem(self, key: Key, text: str) -> None:
+        """Passes a text to `progress` unless it was the last one about this Deployment."""
+        if self._reported.get(key) != text:
+            self._reported[key] = text
+            self._progress(text)
 
     # -- one manager -------------------------------------------------------------------------------------------
 
-    def _addresses(self, deployment: Object) -> Addresses:
+    def _start_manager(self, key: Key, deployment: Object) -> None:
+        provider = self._provider(deployment)
+        url = webhooks_url(provider) if provider else ""
+        if not url:
+            return
+        secret = self._client.find(SECRET, certificate_secret(deployment))
+        if secret is None:
+            return  # `provider_install` is about to write it
+        process = self._process(deployment, _program(deployment), urlsplit(url).port or 0, secret)
+        self._running[key] = _Running(deployment, _generation_of(deployment), process)
+        self._progress(f"starting manager {process.name}, log {process.log}")
+        process.start()
+
+    def _provider(self, deployment: Object) -> Object | None:
+        """Returns the provider of a Deployment: it is in the same namespace."""
+        label = dig(deployment, ("metadata", "labels", PROVIDER_LABEL), "")
+        for kind in KINDS:
+            if name := _name_of(kind, label):
+                found = self._client.find(kind.resource, Key(key_of(deployment).namespace, name))
+                if found is not None:
+                    return found
+        return None
+
+    def _process(self, deployment: Object, program: Path, port: int, secret: Object) -> ManagerProcess:
         name = key_of(deployment).name
         certificates = self._folder / "managers" / name
         certificates.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pair = local_control_plane.load_ca(self._plane).issue(name[:64], dns=["localhost"], ips=[HOST], server=True)
-        files.write(certificates / "tls.key", pair.key_pem)
-        files.write(certificates / "tls.crt", pair.cert_pem)
-        ports = free_ports(f"{self._folder}/{name}")
-        return Addresses(
+        for file in ("tls.key", "tls.crt"):
+            files.write(certificates / file, base64.b64decode(dig(secret, ("data", file), "")))
+        addresses = Addresses(
             host=HOST,
-            health=next(ports),
-            diagnostics=next(ports),
-            webhooks=next(ports),
+            health=self.free_port(f"{name} health"),
+            diagnostics=self.free_port(f"{name} diagnostics"),
+            webhooks=port,
             certificates=certificates,
             kubeconfig=local_control_plane.add_user(self._plane, name, ["system:masters"]),
         )
-
-    def _process(self, provider: LocalProvider, addresses: Addresses) -> ManagerProcess:
-        deployment = provider.deployment
         command = command_of(deployment, addresses)
-        name = key_of(deployment).name
-        log = self._folder / "logs" / f"{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
         return ManagerProcess(
             name,
-            [str(provider.program), *command.arguments],
+            [str(program), *command.arguments],
             {**os.environ, **command.environment},
-            log,
+            self._folder / "logs" / f"{name}.log",
             health=(addresses.host, addresses.health),
-            changed=lambda healthy: self._report(deployment, healthy),
+            changed=lambda healthy: self._write_status(deployment, healthy),
         )
 
-    def _report(self, deployment: Object, healthy: bool) -> None:
-        """Writes the status of a Deployment, as its controller would."""
-        with self._reporting:
-            try:
-                live = self._client.get(DEPLOYMENT, key_of(deployment))
-                status = deployment_status(live, healthy, datetime.now(UTC))
-                self._client.patch(
-                    DEPLOYMENT, key_of(deployment), {"status": status}, subresource="status", manager=FIELD_MANAGER
-                )
-            except ApiError as error:
-                self._progress(f"the status of Deployment {key_of(deployment)} cannot be written: {error}")
+    def _write_status(self, deployment: Object, healthy: bool) -> None:
+        key = key_of(deployment)
+        try:
+            status = deployment_status(self._client.get(DEPLOYMENT, key), healthy, datetime.now(UTC))
+            self._client.patch(DEPLOYMENT, key, {"status": status}, subresource="status", manager=FIELD_MANAGER)
+        except ApiError as error:
+            self._report_problem(key, f"the status of Deployment {key} cannot be written: {error}")
 
 
-def deployment_status(live: Object, healthy: bool, now: datetime) -> Object:
-    """Returns the status of a Deployment whose only pod is a local process."""
-    ready = int(healthy)
-    time = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-    reason = "MinimumReplicasAvailable" if healthy else "MinimumReplicasUnavailable"
-    condition = {
-        "type": "Available",
-        "status": str(healthy),
-        "reason": reason,
-        "message": f"the manager runs as a local process and is {'healthy' if healthy else 'not healthy'}",
-        "lastUpdateTime": time,
-        "lastTransitionTime": time,
-    }
-    return {
-        "observedGeneration": dig(live, "metadata.generation"),
-        "replicas": 1,
-        "updatedReplicas": 1,
-        "readyReplicas": ready,
-        "availableReplicas": ready,
-        "unavailableReplicas": 1 - ready,
-        "conditions": [condition],
-    }
+def _program(deployment: Mapping[str, Any]) -> Path:
+    """Returns the program of the manager in a Deployment. Raises `ManagerError` if there is none of its version."""
+    name = f"{dig(deployment, ('metadata', 'labels', PROVIDER_LABEL))}-manager"
+    images = [str(container.get("image")) for container in dig(deployment, "spec.template.spec.containers", [])]
+    try:
+        version = module_of(name).version
+        if not any(image.endswith(f":{version}") for image in images):
+            raise ManagerError(f"{name} can be run in version {version}, the Deployment has {', '.join(images)}")
+        return locate([name], progress=lambda _line: None)[name]
+    except (ValueError, BinaryNotFound) as error:
+        raise ManagerError(f"there is no program for {key_of(deployment)}: {error}") from error
 
 
-def free_ports(preference: str) -> Iterator[int]:
-    """Yields ports that nobody listens on; the same ones for the same `preference` while they are free."""
-    candidates: Iterable[int] = random.Random(preference).sample(_PORTS, len(_PORTS))  # noqa: S311 - no secret
-    for port in candidates:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a former run may be closing
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        yield port
-    raise ManagerError(f"no port from {_PORTS.start} to {_PORTS.stop - 1} is free")
+def _is_wanted(deployment: Object) -> bool:
+    return not deleting(deployment) and dig(deployment, "spec.replicas", 1) > 0
+
+
+def _generation_of(deployment: Object) -> tuple[str, int]:
+    return deployment["metadata"]["uid"], deployment["metadata"]["generation"]
+
+
+def _name_of(kind: ProviderKind, label: str) -> str:
+    """Returns the name of a provider of this kind with this label; empty if it cannot be of this kind."""
+    name = label if kind.is_core else label.removeprefix(f"{kind.prefix}-")
+    return name if name and kind.label(name) == label else ""

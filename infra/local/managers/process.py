@@ -72,6 +72,11 @@ class ManagerProcess:
         child = self._child
         return child.pid if child is not None else 0
 
+    @property
+    def error(self) -> ManagerError | None:
+        """Why the manager is not started again, if it ended before it was healthy for the first time."""
+        return self._error
+
     def start(self) -> None:
         """Starts the process, without waiting for it."""
         self._thread.start()
