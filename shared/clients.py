@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
-from .kube import ApiError, Client, Key, NotServed, Object, Resource
+from .api.contract import contract_version, provider_kind
+from .kube import ApiError, Client, Key, NotServed, Object, Resource, dig
 from .kube.crds import find_definition
 from .kube.discovery import Discovery
 from .kube.resources import BUILT_IN_GROUPS, conventional_plural, group_of
@@ -30,6 +32,9 @@ _MAX_WORKLOADS = 512
 _MAX_CONNECTED = 32
 """Workload clusters to which connections stay open, those used last: more than a process has threads. A cluster has up
 to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
+
+_CONTRACT_SECONDS = 300.0
+"""Seconds for which the contract of a kind is remembered."""
 
 NOT_SERVED = "KindNotServed"
 NOT_ALLOWED = "ReferenceNotAllowed"
@@ -46,6 +51,7 @@ class LookupResult:
         object: The object, if present.
         resource: The resource of the kind, if the kind is served and was requested.
         error: Why the lookup failed.
+        contract: The contract of Cluster API that the object follows, if it was asked for and the CRD tells one.
         reason: The reason for a condition if the lookup failed and a retry alone cannot help.
     """
 
@@ -55,6 +61,7 @@ class LookupResult:
     resource: Resource | None = None
     error: str = ""
     reason: str = ""
+    contract: str = ""
 
 
 class ClusterClients:
@@ -84,6 +91,8 @@ class Clients:
         self._lock = Lock()
         self._workloads: OrderedDict[str, ClusterClients] = OrderedDict()
         self._connected: OrderedDict[str, ClusterClients] = OrderedDict()
+        self._contracts: dict[tuple[str, str], tuple[float, Resource, str]] = {}
+        """For each group and kind of a provider the time until which version and contract are remembered, and these."""
         self._shared: WeakValueDictionary[str, Discovery] = WeakValueDictionary()
         """The discovery of each server, for kubeconfigs of one user that differ in other things."""
         self._releases: tuple[ObjectStore | None, ReleaseStore] | None = None
@@ -167,7 +176,12 @@ class Clients:
             self._connected.pop(digest, None)
 
     def get_reference(
-        self, reference: Mapping[str, Any] | None, namespace: str, *, undefined_is_absent: bool = False
+        self,
+        reference: Mapping[str, Any] | None,
+        namespace: str,
+        *,
+        undefined_is_absent: bool = False,
+        by_contract: bool = False,
     ) -> LookupResult:
         """Reads the object that a reference in a Cluster API object points to. Never raises: failures are results.
 
@@ -180,6 +194,8 @@ class Clients:
             namespace: Where the object is.
             undefined_is_absent: Returns `absent` instead of `failed` if no CRD defines the kind, for callers that wait
                 for the deletion of the object.
+            by_contract: Reads the object in the version that follows the newest contract of its provider, which the
+                labels of its CRD tell. By default it is read in the API server's preferred version.
         """
         if not reference or not reference.get("kind") or not reference.get("name"):
             return LookupResult("unreferenced")
@@ -194,6 +210,9 @@ class Clients:
             if resource is not None and not resource.namespaced:
                 refusal = f"a reference to a {kind} is not allowed: the kind is cluster-scoped"
                 return LookupResult("failed", kind=kind, error=refusal, reason=NOT_ALLOWED)
+            if resource is not None and by_contract:
+                resource, contract = self._by_contract(resource)
+                return replace(self._get(resource, Key(namespace, name)), contract=contract)
             if resource is not None:
                 return self._get(resource, Key(namespace, name))
             defined = Resource(group, "", kind, conventional_plural(kind))
@@ -204,12 +223,27 @@ class Clients:
         problem = f"{kind}.{group} is not served: is its CRD installed?"
         return LookupResult("failed", kind=kind, error=problem, reason=NOT_SERVED)
 
+    def _by_contract(self, resource: Resource) -> tuple[Resource, str]:
+        """Returns the kind in the version of its contract, and the contract; the kind as it is if its CRD tells none.
+
+        The two belong together: they are remembered for a while, so that most lookups read no CRD.
+        """
+        name, now = (resource.group, resource.kind), time.monotonic()
+        until, kind, contract = self._contracts.get(name, (0.0, resource, ""))
+        if now >= until:
+            crd = find_definition(self.management, resource) or {}
+            labelled = contract_version(dig(crd, "metadata.labels", {}))
+            kind, contract = provider_kind(crd) or resource, labelled[0] if labelled else ""
+            self._contracts[name] = (now + _CONTRACT_SECONDS, kind, contract)
+        return kind, contract
+
     def _get(self, resource: Resource, key: Key) -> LookupResult:
         try:
             found = self.management.find(resource, key)
         except NotServed:
-            # The cached discovery is stale: this version is not served any more.
+            # What is cached is stale: this version is not served any more.
             self.discovery.invalidate()
+            self._contracts.pop((resource.group, resource.kind), None)
             raise
         if found is None:
             return LookupResult("absent", kind=resource.kind, resource=resource)

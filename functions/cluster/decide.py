@@ -24,6 +24,7 @@ from .conditions import (
     set_infrastructure_ready,
 )
 from .deletion import DELETION_RETRY, reconcile_deletion, wait_for_core
+from .deprecated import deprecated
 from .machines import AGGREGATES, set_aggregate, set_remediating
 from .observe import Observed
 from .probe import set_remote_connection_probe
@@ -68,7 +69,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     else:
         scope.set("Deleting", "False", "NotDeleting")
     set_available(scope)
-    fields = {**status_fields(scope), **_replicas(observed)}
+    fields = {**status_fields(scope), **_replicas(observed), "deprecated": deprecated(scope, observed)}
     return scope.decision(
         *scope.effects, requeue_after=min(scope.waits, default=None), message="; ".join(scope.errors), **fields
     )

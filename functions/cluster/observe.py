@@ -53,10 +53,10 @@ def observe(clients: Clients, request: Request) -> Observed:
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager, look=request.event.resync)
     being_deleted = deleting(cluster)
-    infrastructure = clients.get_reference(
-        infrastructure_ref(cluster), key.namespace, undefined_is_absent=being_deleted
+    infrastructure, control_plane = (
+        clients.get_reference(reference, key.namespace, undefined_is_absent=being_deleted, by_contract=True)
+        for reference in (infrastructure_ref(cluster), control_plane_ref(cluster))
     )
-    control_plane = clients.get_reference(control_plane_ref(cluster), key.namespace, undefined_is_absent=being_deleted)
     observed = Observed(cluster, infrastructure, control_plane, core=manager)
     try:
         if being_deleted:

@@ -65,6 +65,17 @@ def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
     return LookupResult("failed", found.kind, resource=found.resource, error=problem, reason=NOT_ALLOWED)
 
 
+def failure(found: LookupResult) -> tuple[str, str]:
+    """Returns reason and message of the failure that a referenced object reports as final; empty without one."""
+    obj = found.object or {}
+    reason, message = cluster_api.failure(obj)
+    if not message:
+        return reason, ""
+    group, version = split_api_version(obj["apiVersion"])
+    kind = f"{group}/{version}, Kind={obj['kind']}"
+    return reason, f'Failure detected from referenced resource {kind} with name "{key_of(obj).name}": {message}'
+
+
 def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
     """Adopts the object and copies the facts of its status."""
     if found.state == "unreferenced":
@@ -85,19 +96,19 @@ def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
     if not deleting(scope.cluster):
         adopt(scope, found)
     if not deleting(found.object):
-        _copy_facts(scope, role, found.object)
+        _copy_facts(scope, role, found.object, found.contract)
 
 
-def _copy_facts(scope: Scope, role: Role, obj: Object) -> None:
+def _copy_facts(scope: Scope, role: Role, obj: Object, contract: str) -> None:
     before = scope.initialization.get(role.fact) is True
     holds = cluster_api.provisioned if role is INFRASTRUCTURE else cluster_api.control_plane_initialized
-    if not holds(obj) and not before:
+    if not holds(obj, contract) and not before:
         scope.waits.append(REFERENCE_RETRY)
         return
     _copy_endpoint(scope, obj)
     if role is INFRASTRUCTURE:
         try:
-            scope.failure_domains = cluster_api.failure_domains(obj)
+            scope.failure_domains = cluster_api.failure_domains(obj, contract)
         except ValueError as error:
             scope.errors.append(f"{obj['kind']} {obj['metadata']['name']}: {error}")
     if not before:
@@ -123,7 +134,7 @@ def adopt(scope: Scope, found: LookupResult) -> None:
 
 
 def _copy_endpoint(scope: Scope, source: Object) -> None:
-    offered = cluster_api.endpoint(source)
+    offered = cluster_api.endpoint(source) or cluster_api.api_endpoint(source)
     if scope.endpoint is None and offered is not None:
         scope.endpoint = offered
         host, port = offered

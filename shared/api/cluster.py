@@ -13,6 +13,10 @@ from typing import Any
 from shared.kube.resources import Object, dig
 
 from .conditions import is_true
+from .contract import CONTRACTS
+
+NEWEST = CONTRACTS[0]
+"""The contract in which status fields have their newest names."""
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
 PAUSING = ("spec.paused", f"metadata.annotations[{PAUSED_ANNOTATION}]")
@@ -99,32 +103,48 @@ def endpoint(obj: _Object) -> tuple[str, int] | None:
     return (host, port) if host and valid else None
 
 
-def provisioned(infra: _Object) -> bool:
-    """Returns whether an infrastructure object reports that it is provisioned, in either contract."""
-    return _flag(infra, "status.initialization.provisioned") or _flag(infra, "status.ready")
+def provisioned(infra: _Object, contract: str = "") -> bool:
+    """Returns whether an infrastructure object reports that it is provisioned, in any contract unless one is given."""
+    return _flag_of(infra, contract, "status.initialization.provisioned", "status.ready")
 
 
-def control_plane_initialized(obj: _Object) -> bool:
+def control_plane_initialized(obj: _Object, contract: str = "") -> bool:
     """Returns whether a control-plane object or a Cluster reports that the API server has been reachable.
 
     v1beta1 has a field for it on the control-plane object and a condition on the Cluster.
     """
-    return (
-        _flag(obj, "status.initialization.controlPlaneInitialized")
-        or _flag(obj, "status.initialized")
-        or is_true(dig(obj, "status.conditions"), CONTROL_PLANE_INITIALIZED)
-    )
+    reported = _flag_of(obj, contract, "status.initialization.controlPlaneInitialized", "status.initialized")
+    return reported or is_true(dig(obj, "status.conditions"), CONTROL_PLANE_INITIALIZED)
 
 
-def failure_domains(infra: _Object) -> list[Object]:
+def api_endpoint(infra: _Object) -> tuple[str, int] | None:
+    """Returns host and port of the first of `status.apiEndpoints`, which infrastructure objects have in v1alpha2."""
+    listed = dig(infra, "status.apiEndpoints")
+    first = listed[0] if isinstance(listed, list) and listed else None
+    return endpoint({"spec": {"controlPlaneEndpoint": first}})
+
+
+def failure(obj: _Object) -> tuple[str, str]:
+    """Returns reason and message of a failure that an object reports as final, as contracts up to v1beta1 do.
+
+    Both are empty without a failure. v1alpha2 has other names for them.
+    """
+    reason = _text(obj, "status.failureReason") or _text(obj, "status.errorReason") or ""
+    return reason, _text(obj, "status.failureMessage") or _text(obj, "status.errorMessage") or ""
+
+
+def failure_domains(infra: _Object, contract: str = "") -> list[Object]:
     """Returns the failure domains of an infrastructure object sorted by name: {name, controlPlane[, attributes]}.
 
     v1beta1 has a map of name to {controlPlane, attributes}, v1beta2 a list of {name, controlPlane, attributes}.
-    Raises `ValueError` for any other shape.
+    Raises `ValueError` for any other shape, and for that of another contract if one is given.
     """
     given = dig(infra, "status.failureDomains")
     if given is None:
         return []
+    if contract and isinstance(given, Mapping) == (contract == NEWEST):
+        wanted = "a list" if contract == NEWEST else "a map"
+        raise ValueError(f"status.failureDomains is {_type(given)}, {wanted} is needed in the contract {contract}")
     if isinstance(given, Mapping):
         entries = [(name, domain if domain is not None else {}) for name, domain in given.items()]
     elif isinstance(given, list):
@@ -164,6 +184,12 @@ def timestamp(obj: _Object, path: str) -> datetime | None:
 def _text(obj: _Object, path: str) -> str | None:
     value = dig(obj, path)
     return value if isinstance(value, str) and value else None
+
+
+def _flag_of(obj: _Object, contract: str, newest: str, older: str) -> bool:
+    """Returns the flag at the path of the contract; either of the two without one."""
+    paths = {"": (newest, older), NEWEST: (newest,)}.get(contract, (older,))
+    return any(_flag(obj, path) for path in paths)
 
 
 def _flag(obj: _Object, path: str) -> bool:

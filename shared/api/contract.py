@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from shared.kube.resources import Object, Resource, dig
 
-CONTRACTS = ("v1beta2", "v1beta1")
-"""The contracts that are supported, newest first."""
+CONTRACTS = ("v1beta2", "v1beta1", "v1alpha4", "v1alpha3", "v1alpha2")
+"""The contracts that are supported, newest first. Providers without any label are read in all of their shapes."""
 
 LABEL = "cluster.x-k8s.io/"
 """The prefix of the labels; the name of a contract follows."""

@@ -18,7 +18,9 @@ GROUP = "infrastructure.cluster.x-k8s.io"
     ("labels", "expected"),
     [
         ({}, None),
-        ({"v1alpha3": "v1alpha3"}, None),
+        ({"v1alpha1": "v1alpha1"}, None),
+        ({"v1alpha3": "v1alpha3"}, ("v1alpha3", "v1alpha3")),
+        ({"v1alpha3": "v1alpha3", "v1beta1": "v1beta1"}, ("v1beta1", "v1beta1")),
         ({"v1beta2": ""}, None),
         ({"v1beta2": "v1alpha3_v1alpha4"}, ("v1beta2", "v1alpha4")),
         ({"v1beta1": "v1alpha1_v1alpha2"}, ("v1beta1", "v1alpha2")),

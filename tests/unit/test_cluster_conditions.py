@@ -19,6 +19,7 @@ from functions.cluster.scope import FINALIZER
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
+from shared.effects import Patch
 from shared.kube import Object, Resource, dig
 from shared.runtime import Decision
 
@@ -873,3 +874,123 @@ def test_replicas_of_workers_are_summed() -> None:
     status = decide(Observed(cluster(), descendants=of_kinds(*members)), NOW).status or {}
     assert status["workers"] == counted(7, [{"version": "v1.36.0", "replicas": 4}])
     assert status["controlPlane"] is None
+
+
+# -- contracts ---------------------------------------------------------------------------------------------------
+
+FLAGS: dict[str, Object] = {"v1beta2": {"initialization": {"provisioned": True}}, "older": {"ready": True}}
+AS_MAP: Object = {"b": {"controlPlane": True}, "a": {"attributes": {"zone": "1"}}}
+AS_LIST: list[Object] = [{"name": "b", "controlPlane": True}, {"name": "a", "attributes": {"zone": "1"}}]
+SORTED = [
+    {"name": "a", "controlPlane": False, "attributes": {"zone": "1"}},
+    {"name": "b", "controlPlane": True},
+]
+
+
+def of_contract(contract: str, spec: Object | None = None, **status: Any) -> LookupResult:
+    return replace(found("FakeInfraCluster", spec=spec, **status), contract=contract)
+
+
+@pytest.mark.parametrize(
+    ("contract", "status", "provisioned"),
+    [
+        ("", FLAGS["v1beta2"], True),
+        ("", FLAGS["older"], True),
+        ("v1beta2", FLAGS["v1beta2"], True),
+        ("v1beta2", FLAGS["older"], False),
+        ("v1beta1", FLAGS["older"], True),
+        ("v1beta1", FLAGS["v1beta2"], False),
+        ("v1alpha2", FLAGS["older"], True),
+        ("v1beta2", {}, False),
+    ],
+)
+def test_contract_says_where_an_object_reports_that_it_is_provisioned(
+    contract: str, status: Object, provisioned: bool
+) -> None:
+    decision = decide(Observed(cluster(TO_INFRA), of_contract(contract, **status)), NOW)
+    assert (dig(decision.status, "initialization.infrastructureProvisioned") is True) is provisioned
+
+
+@pytest.mark.parametrize(
+    ("contract", "domains", "expected"),
+    [
+        ("", AS_MAP, SORTED),
+        ("", AS_LIST, SORTED),
+        ("v1beta1", AS_MAP, SORTED),
+        ("v1beta2", AS_LIST, SORTED),
+        ("v1beta2", None, None),
+        ("v1beta1", AS_LIST, "a list, a map is needed in the contract v1beta1"),
+        ("v1beta2", AS_MAP, "a dict, a list is needed in the contract v1beta2"),
+    ],
+)
+def test_failure_domains_have_the_shape_of_the_contract(contract: str, domains: Any, expected: Any) -> None:
+    ready: Object = {**FLAGS["v1beta2"], **FLAGS["older"]}
+    obj = cluster(TO_INFRA, failureDomains=[{"name": "stale"}])
+    decision = decide(Observed(obj, of_contract(contract, failureDomains=domains, **ready)), NOW)
+    if isinstance(expected, str):
+        assert expected in decision.message
+        assert "failureDomains" not in (decision.status or {})
+        assert "observedGeneration" not in (decision.status or {})
+    else:
+        assert (decision.status or {})["failureDomains"] == expected
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "expected"),
+    [
+        ([{"host": "h1", "port": 6443}, {"host": "h2", "port": 6443}], {"host": "h1", "port": 6443}),
+        ([], None),
+        ([{"host": "h1"}], None),
+    ],
+)
+def test_first_endpoint_of_v1alpha2_is_copied(endpoints: list[Object], expected: Object | None) -> None:
+    found_infra = of_contract("v1alpha2", ready=True, apiEndpoints=endpoints)
+    effects = decide(Observed(cluster(TO_INFRA), found_infra), NOW).effects
+    assert [e.patch["spec"]["controlPlaneEndpoint"] for e in effects if isinstance(e, Patch)] == (
+        [expected] if expected else []
+    )
+
+
+# -- status.deprecated.v1beta1 -----------------------------------------------------------------------------------
+
+
+def test_deprecated_conditions_follow_the_others() -> None:
+    block = dig(decide(Observed(cluster(TO_INFRA), found("FakeInfraCluster")), NOW).status, "deprecated.v1beta1")
+    assert [(one["type"], one["status"], one["reason"], one.get("severity")) for one in block["conditions"]] == [
+        ("InfrastructureReady", "False", "NotReady", "Info"),
+        ("ControlPlaneInitialized", "False", "NotInitialized", "Info"),
+        ("ControlPlaneReady", "True", "NotUsed", None),
+        ("Ready", "False", "NotReady", "Info"),
+    ]
+    assert "observedGeneration" not in block["conditions"][0]
+
+
+SAID = 'Failure detected from referenced resource g/v1, Kind=FakeInfraCluster with name "demo": no quota'
+RECORDED: Object = {"deprecated": {"v1beta1": {"failureReason": "Old", "failureMessage": "old"}}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "found_infra", "expected"),
+    [
+        (cluster(TO_INFRA), found("FakeInfraCluster"), {}),
+        (
+            cluster(TO_INFRA),
+            found("FakeInfraCluster", failureReason="Quota", failureMessage="no quota"),
+            {"failureReason": "Quota", "failureMessage": SAID},
+        ),
+        (
+            cluster(TO_INFRA),
+            found("FakeInfraCluster", errorReason="Quota", errorMessage="no quota"),
+            {"failureReason": "Quota", "failureMessage": SAID},
+        ),
+        (
+            cluster(TO_INFRA, **RECORDED),
+            found("FakeInfraCluster"),
+            {"failureReason": None, "failureMessage": None},
+        ),
+        (cluster(TO_INFRA, **RECORDED), LookupResult("failed", "FakeInfraCluster", error="boom"), {}),
+    ],
+)
+def test_failures_of_referenced_objects_are_copied(obj: Object, found_infra: LookupResult, expected: Object) -> None:
+    block = dig(decide(Observed(obj, found_infra), NOW).status, "deprecated.v1beta1")
+    assert {name: value for name, value in block.items() if name != "conditions"} == expected

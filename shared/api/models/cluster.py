@@ -86,6 +86,21 @@ class Replicas(OpenModel):
     versions: list[StatusVersion] | None = Field(None, max_length=100)
 
 
+class DeprecatedStatus(OpenModel):
+    """What the status of v1beta1 had."""
+
+    conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=KEYED_BY_TYPE)
+    failure_reason: str | None = None
+    """Why a referenced object failed for good, as that object says."""
+    failure_message: str | None = None
+
+
+class Deprecated(OpenModel):
+    """Fields of the status that are deprecated."""
+
+    v1beta1: DeprecatedStatus | None = None
+
+
 class ClusterStatus(OpenModel):
     """The observed state of a Cluster."""
 
@@ -97,6 +112,8 @@ class ClusterStatus(OpenModel):
     """The Machines of the control plane, as its object reports them or as they are counted."""
     workers: Replicas | None = None
     """The Machines of all MachineDeployments, MachineSets and MachinePools, and those without an owner of that kind."""
+    deprecated: Deprecated | None = None
+    """Fields of v1beta1, for tools that read nothing else."""
     phase: str | None = None
     """Pending, Provisioning, Provisioned or Deleting; for users, not for programs."""
     observed_generation: Int64 | None = None

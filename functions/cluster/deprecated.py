@@ -1,0 +1,42 @@
+"""The block `status.deprecated.v1beta1`: what the status of v1beta1 had and v1beta2 has in other fields."""
+
+from __future__ import annotations
+
+from shared.api.cluster import CONTROL_PLANE_INITIALIZED
+from shared.api.conditions import get_condition, set_condition, summary
+from shared.kube import Object, dig
+
+from .observe import Observed
+from .references import CONTROL_PLANE, INFRASTRUCTURE, failure
+from .scope import Scope
+
+_CONDITIONS = {
+    INFRASTRUCTURE.condition: "InfrastructureReady",
+    CONTROL_PLANE_INITIALIZED: "ControlPlaneInitialized",
+    CONTROL_PLANE.condition: "ControlPlaneReady",
+}
+"""The names in v1beta1 of conditions; `Ready` is their summary."""
+
+
+def deprecated(scope: Scope, observed: Observed) -> Object:
+    """Returns the patch of `status.deprecated`: conditions with severities, and failures of referenced objects."""
+    conditions = dig(scope.cluster, "status.deprecated.v1beta1.conditions", [])
+    for type_, name in _CONDITIONS.items():
+        found = get_condition(scope.conditions, type_)
+        if found is not None:
+            status, reason, message = found["status"], found.get("reason") or "", found.get("message") or ""
+            severity = "Info" if status == "False" else None
+            conditions = set_condition(conditions, name, status, reason, message, now=scope.now, severity=severity)
+    return {"v1beta1": {"conditions": summary(conditions, now=scope.now), **_failure(scope, observed)}}
+
+
+def _failure(scope: Scope, observed: Observed) -> Object:
+    """Returns the failure that a referenced object reports; None removes one that is reported no more."""
+    failures = [failure(found) for found in (observed.infrastructure, observed.control_plane)]
+    reason, message = next((each for each in failures if any(each)), ("", ""))
+    unreadable = "failed" in (observed.infrastructure.state, observed.control_plane.state)
+    if not (reason or message) and (observed.recorded or unreadable):
+        return {}
+    now = {"failureReason": reason or None, "failureMessage": message or None}
+    before = dig(scope.cluster, "status.deprecated.v1beta1", {})
+    return {name: value for name, value in now.items() if value or name in before}
