@@ -520,8 +520,9 @@ class _Informer:
             log.exception("the callback for %s %s of %s failed", self.spec, change, event.key)
 
     def _set_kind(self, obj: Object) -> None:
-        # Lists leave out both, and metadata-only responses have the kind PartialObjectMetadata.
-        obj["apiVersion"], obj["kind"] = self.spec.resource.api_version, self.spec.resource.kind
+        # Metadata-only responses have the kind PartialObjectMetadata. Others may have an older version.
+        if obj.get("kind") != self.spec.resource.kind:
+            obj["apiVersion"], obj["kind"] = self.spec.resource.api_version, self.spec.resource.kind
 
     def _digest(self, obj: Object) -> _Known:
         """Returns what the informer remembers of an object."""

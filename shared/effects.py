@@ -62,13 +62,21 @@ class Patch:
 
     def execute(self, clients: Clients) -> Object:
         """Returns the patched object. Raises `Conflict` if the object was changed, `NotFound` if it was deleted."""
-        metadata = dict(self.patch.get("metadata") or {}) | {"resourceVersion": self.obj["metadata"]["resourceVersion"]}
+        older, status = self.resource.older, self.patch.get("status")
+        if older is None or not self.resource.is_older(self.obj):
+            return self._send(clients, self.resource, self.obj, self.patch)
+        resource = replace(self.resource, version=older.version)
+        if status is None:
+            return self._send(clients, resource, self.obj, self.patch)
+        stored = self._send(clients, resource, self.obj, {**self.patch, "status": older.downgrade(self.obj, status)})
+        if rest := older.dropped(stored, status):
+            stored = self._send(clients, resource, stored, {"status": rest})
+        return stored
+
+    def _send(self, clients: Clients, resource: Resource, obj: Mapping[str, Any], patch: Object) -> Object:
+        metadata = dict(patch.get("metadata") or {}) | {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return clients.management.patch(
-            self.resource,
-            key_of(self.obj),
-            dict(self.patch) | {"metadata": metadata},
-            subresource=self.subresource,
-            manager=MANAGER,
+            resource, key_of(obj), {**patch, "metadata": metadata}, subresource=self.subresource, manager=MANAGER
         )
 
 

@@ -252,6 +252,11 @@ class Triggers:
         """Returns whether the kind, in whatever version, is one of `watches`."""
         return any((w.resource.group, w.resource.kind) == (resource.group, resource.kind) for w in self.watches)
 
+    def upgraded(self, event: Event) -> Event:
+        """Returns the event with its object in the shape of the watched version; see `Resource.upgraded`."""
+        watch = self.watch(event)
+        return replace(event, data=watch.resource.upgraded(event.data)) if watch and event.object else event
+
     def key(self, event: Event) -> Key | None:
         """Returns the key of the primary object that an event is about; None if the event is not for this function."""
         ref = self.primary_ref(event)

@@ -49,7 +49,7 @@ def observe(clients: Clients, request: Request) -> Observed:
 def new_cluster(event: Event, now: datetime) -> Object | None:
     """Returns the Cluster in the event of its creation; None for other events, and if the Cluster is not new."""
     cluster = event.object
-    is_cluster = (event.api_version, event.kind) == (CLUSTER.api_version, CLUSTER.kind)
+    is_cluster = event.kind == CLUSTER.kind and CLUSTER.is_read_in(event.api_version)
     if cluster is None or not is_cluster or event.change != "add" or event.resync:
         return None
     created = cluster_api.created_at(cluster)

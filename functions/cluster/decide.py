@@ -12,6 +12,7 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.core import CORE_ANNOTATION, MANAGED_BY_CORE
 from shared.api.resources import CLUSTER
+from shared.api.v1beta1 import has_older_conditions_only
 from shared.effects import ensure_finalizer
 from shared.kube import Object, deleting, dig
 from shared.runtime import Decision, KubernetesEvent
@@ -91,7 +92,7 @@ def _set_conditions(scope: Scope, observed: Observed) -> None:
 
 def _replicas(observed: Observed) -> Object:
     """Returns the counters of the status; those of objects that were not read stay as they are."""
-    if observed.recorded:
+    if observed.recorded or has_older_conditions_only(observed.cluster or {}):  # then there is no place for them
         return {}
     fields: Object = {}
     if observed.control_plane.state != "failed":

@@ -137,6 +137,9 @@ MODULES = (
         stamp=f"{_CLUSTER_API}/version",
     ),
     Module("capi-1.13", _CLUSTER_API, {}),
+    # The oldest release that is supported, and the newest one that serves v1beta1 only.
+    Module("capi-1.7", _CLUSTER_API, {}),
+    Module("capi-1.10", _CLUSTER_API, {}),
 )
 
 

@@ -8,13 +8,14 @@ API server's clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
+from shared.api.v1beta1 import has_older_conditions_only
 from shared.kube import MANAGER, Object, dig
 
 CORE_ANNOTATION = "capi-functions.dev/core"
@@ -41,7 +42,7 @@ def core_state(cluster: Object, now: datetime) -> CoreState:
     """
     if (dig(cluster, "metadata.annotations") or {}).get(CORE_ANNOTATION) == "ignore":
         return "none"
-    observed = max(_generation(cluster, type_) for type_ in (TOPOLOGY_RECONCILED, *_of_others(cluster)))
+    observed = _observed_by_core(cluster)
     if not observed:
         return "none"
     if observed >= dig(cluster, "metadata.generation", 0):
@@ -63,14 +64,28 @@ def _generation(cluster: Object, type_: str) -> int:
     return found if isinstance(found, int) else 0
 
 
+def _observed_by_core(cluster: Object) -> int:
+    """Returns the generation that core has observed; 0 if it has observed none, or if others have written since."""
+    if has_older_conditions_only(cluster):
+        observed = dig(cluster, "status.observedGeneration", 0)
+        return observed if any("f:observedGeneration" in fields for fields in _status_of_others(cluster)) else 0
+    return max(_generation(cluster, type_) for type_ in (TOPOLOGY_RECONCILED, *_of_others(cluster)))
+
+
 def _of_others(cluster: Object) -> Iterator[str]:
     """Yields those of `_CONDITIONS` whose generation another field manager wrote."""
+    for fields in _status_of_others(cluster):
+        conditions = {**fields.get("f:conditions", {}), **dig(fields, "f:v1beta2.f:conditions", {})}
+        for type_ in _CONDITIONS:
+            if "f:observedGeneration" in conditions.get(f'k:{{"type":"{type_}"}}', {}):
+                yield type_
+
+
+def _status_of_others(cluster: Object) -> Iterator[Mapping[str, Any]]:
+    """Yields the fields of the status that each other field manager wrote."""
     for entry in dig(cluster, "metadata.managedFields", []):
         if entry.get("manager") != MANAGER:
-            fields = dig(entry, ("fieldsV1", "f:status", "f:conditions"), {})
-            for type_ in _CONDITIONS:
-                if "f:observedGeneration" in fields.get(f'k:{{"type":"{type_}"}}', {}):
-                    yield type_
+            yield dig(entry, "fieldsV1.f:status", {})
 
 
 def _writes(cluster: Object) -> Iterator[datetime]:

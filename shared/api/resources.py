@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from shared.kube.resources import Resource
+from shared.kube.resources import OlderVersion, Resource
+
+from . import v1beta1
 
 _CORE = "cluster.x-k8s.io"
 
-_V1BETA2 = "Cluster API v1.11 or later"
-"""The first release that serves v1beta2. With an older one requests fail with `NotServed`, never with `NotFound`."""
+_V1BETA1 = OlderVersion("v1beta1", v1beta1.upgrade, v1beta1.downgrade, v1beta1.dropped)
+"""Cluster API serves v1beta2 from v1.11 on."""
 
-CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters", needs=_V1BETA2)
-CLUSTER_CLASS = Resource(_CORE, "v1beta2", "ClusterClass", "clusterclasses", needs=_V1BETA2)
-MACHINE = Resource(_CORE, "v1beta2", "Machine", "machines", needs=_V1BETA2)
-MACHINE_DEPLOYMENT = Resource(_CORE, "v1beta2", "MachineDeployment", "machinedeployments", needs=_V1BETA2)
-MACHINE_SET = Resource(_CORE, "v1beta2", "MachineSet", "machinesets", needs=_V1BETA2)
-MACHINE_POOL = Resource(_CORE, "v1beta2", "MachinePool", "machinepools", needs=_V1BETA2)
+_NEEDED = "Cluster API v1.7 or later"
+"""What the kinds need. Without it requests fail with `NotServed`, never with `NotFound`."""
+
+CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters", needs=_NEEDED, older=_V1BETA1)
+CLUSTER_CLASS = Resource(_CORE, "v1beta2", "ClusterClass", "clusterclasses", needs=_NEEDED, older=_V1BETA1)
+MACHINE = Resource(_CORE, "v1beta2", "Machine", "machines", needs=_NEEDED, older=_V1BETA1)
+MACHINE_DEPLOYMENT = Resource(
+    _CORE, "v1beta2", "MachineDeployment", "machinedeployments", needs=_NEEDED, older=_V1BETA1
+)
+MACHINE_SET = Resource(_CORE, "v1beta2", "MachineSet", "machinesets", needs=_NEEDED, older=_V1BETA1)
+MACHINE_POOL = Resource(_CORE, "v1beta2", "MachinePool", "machinepools", needs=_NEEDED, older=_V1BETA1)
 
 CLUSTER_ADDON = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterAddon", "clusteraddons")
 CLUSTER_STACK = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStack", "clusterstacks")

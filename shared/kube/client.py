@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from .causes import cause
@@ -20,6 +20,8 @@ from .circuit_breaker import CircuitBreaker, NotSent
 from .credentials import Credentials
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
 from .resources import Key, Object, Resource
+
+T = TypeVar("T")
 
 MANAGER = "capi-functions"
 """The field manager of all writes."""
@@ -35,6 +37,8 @@ _MAX_MESSAGE = 600
 """Characters of a server's message that are passed on."""
 _MAX_RETRY_AFTER = 60.0
 """Seconds: a longer `Retry-After` of a server is cut to this."""
+_OLDER_SECONDS = 300.0
+"""Seconds for which it is remembered that a newer version of a kind is not served: Cluster API may be upgraded."""
 _MAX_VALUES = 1_000_000
 """JSON values in one response: two bytes of JSON can take a hundred in memory."""
 
@@ -85,6 +89,8 @@ class Client:
         self._breaker = CircuitBreaker() if cluster == "workload" else None
         self._until = float("inf")
         self._sent = [0]
+        self._older_until: dict[tuple[str, str], float] = {}
+        """Until when the older versions of kinds are requested first, by group and kind: a newer one was not served."""
         self.host: str = credentials.host.rstrip("/")
 
     @property
@@ -113,8 +119,12 @@ class Client:
 
     def get(self, resource: Resource, key: Key) -> Object:
         """Returns the object. Raises `NotFound`, or `NotServed` if its kind is not served."""
-        path, subject = resource.path(key.namespace, key.name), f"{resource.kind} {key}"
-        return self.request("GET", path, subject=subject, needs=resource.needs)
+
+        def get(served: Resource) -> Object:
+            path, subject = served.path(key.namespace, key.name), f"{resource.kind} {key}"
+            return self.request("GET", path, subject=subject, needs=resource.needs)
+
+        return resource.upgraded(self._as_served(resource, get))
 
     def find(self, resource: Resource, key: Key) -> Object | None:
         """Returns the object, or None if it does not exist. Raises `NotServed` if its kind is not served."""
@@ -150,10 +160,14 @@ class Client:
         if selector:
             query["labelSelector"] = selector
         subject = f"{resource.kind} list"
+
+        def get(served: Resource) -> tuple[Resource, Object]:
+            path = served.path(namespace)
+            return served, self.request("GET", path, query=query, accept=accept, subject=subject, needs=resource.needs)
+
         while True:
             try:
-                path = resource.path(namespace)
-                page = self.request("GET", path, query=query, accept=accept, subject=subject, needs=resource.needs)
+                served, page = self._as_served(resource, get)
             except TooLarge:
                 if limit == 1:
                     raise
@@ -164,8 +178,9 @@ class Client:
             if not _are_objects(page["items"]):
                 raise Unavailable(f"{subject}: the response is not a list: is this an API server?")
             for item in page["items"]:
-                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("apiVersion", served.api_version)
                 item.setdefault("kind", resource.kind)
+            page["items"] = [resource.upgraded(item) for item in page["items"]]
             yield page
             query["continue"] = page.get("metadata", {}).get("continue") or ""
             if not query["continue"]:
@@ -175,7 +190,12 @@ class Client:
         """Creates the object and returns it as stored. Raises `Conflict` if it exists already."""
         namespace = obj["metadata"].get("namespace", "")
         subject = f"{resource.kind} {Key(namespace, obj['metadata'].get('name', ''))}"
-        return self.request("POST", resource.path(namespace), body=obj, subject=subject)
+
+        def post(served: Resource) -> Object:
+            body = obj if served is resource else {**obj, "apiVersion": served.api_version}
+            return self.request("POST", served.path(namespace), body=body, subject=subject)
+
+        return resource.upgraded(self._as_served(resource, post))
 
     def apply(
         self, resource: Resource, obj: Object, *, manager: str, force: bool = True, dry_run: bool = False
@@ -202,14 +222,18 @@ class Client:
 
         Raises `Conflict` if the patch has a `metadata.resourceVersion` and the object has another one by now.
         """
-        return self.request(
-            "PATCH",
-            resource.path(key.namespace, key.name, subresource),
-            body=patch,
-            query={"fieldManager": manager} if manager else None,
-            content_type=MERGE_PATCH,
-            subject=f"{resource.kind} {key}",
-        )
+
+        def send(served: Resource) -> Object:
+            return self.request(
+                "PATCH",
+                served.path(key.namespace, key.name, subresource),
+                body=patch,
+                query={"fieldManager": manager} if manager else None,
+                content_type=MERGE_PATCH,
+                subject=f"{resource.kind} {key}",
+            )
+
+        return resource.upgraded(self._as_served(resource, send))
 
     def json_patch(self, resource: Resource, key: Key, operations: Sequence[Object], *, manager: str) -> Object:
         """Sends a JSON patch and returns the object as stored; all operations succeed, or none is executed.
@@ -235,13 +259,13 @@ class Client:
         preconditions = {"uid": uid, "resourceVersion": version}
         if any(preconditions.values()):
             options["preconditions"] = {name: value for name, value in preconditions.items() if value}
+
+        def send(served: Resource) -> Object:
+            path = served.path(key.namespace, key.name)
+            return self.request("DELETE", path, body=options, subject=f"{resource.kind} {key}")
+
         try:
-            self.request(
-                "DELETE",
-                resource.path(key.namespace, key.name),
-                body=options,
-                subject=f"{resource.kind} {key}",
-            )
+            self._as_served(resource, send)
         except NotFound:
             return
 
@@ -271,12 +295,20 @@ class Client:
         }
         if selector:
             query["labelSelector"] = selector
-        path = resource.path(namespace)
         subject = f"watch of {resource.kind}"
-        response = self._send("GET", path, query, None, "", accept=accept, silence=seconds + 15.0)
-        try:
+
+        def opened(served: Resource) -> Any:
+            path = served.path(namespace)
+            response = self._send("GET", path, query, None, "", accept=accept, silence=seconds + 15.0)
             if response.status != 200:
-                raise _error(response.status, self._body(response, subject), response.headers, subject, path)
+                try:
+                    raise _error(response.status, self._body(response, subject), response.headers, subject, path)
+                finally:
+                    response.close()
+            return response
+
+        response = self._as_served(resource, opened)
+        try:
             if on_open is not None:
                 on_open(response.shutdown)
             buffer = b""
@@ -289,11 +321,38 @@ class Client:
                     if event["type"] == "ERROR":
                         code = event["object"].get("code")
                         raise _error(code if isinstance(code, int) else 500, line, {}, subject)
+                    event["object"] = resource.upgraded(event["object"])
                     yield event
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise Unavailable(f"watch of {resource.kind} at {self.host} broke: {cause(error)}") from error
         finally:
             response.close()
+
+    def _as_served(self, resource: Resource, send: Callable[[Resource], T]) -> T:
+        """Sends a request about a kind in the version that the server serves: the newer one if it serves both.
+
+        Raises `NotServed` if it serves neither. For some minutes it is remembered that the newer one is not served.
+        """
+        older = resource.in_older_version
+        if older is None:
+            return send(resource)
+        is_old = time.monotonic() < self._older_until.get((resource.group, resource.kind), 0.0)
+        first, second = (older, resource) if is_old else (resource, older)
+        try:
+            return send(first)
+        except NotServed as error:
+            try:
+                result = send(second)
+            except NotServed:
+                raise error from None
+            except ApiError:
+                self._remember(second, older)
+                raise
+            self._remember(second, older)
+            return result
+
+    def _remember(self, served: Resource, older: Resource) -> None:
+        self._older_until[served.group, served.kind] = time.monotonic() + _OLDER_SECONDS if served is older else 0.0
 
     # -- transport ---------------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from .errors import NOT_FOUND_BODY, NotFound
@@ -44,6 +44,23 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
+class OlderVersion:
+    """An older version of a kind, in which its objects are read and written where the newer one is not served.
+
+    Attributes:
+        version: The name of the version.
+        upgrade: Returns an object in the shape of the newer version; an upgraded one is returned as it is.
+        downgrade: `downgrade(obj, patch)` converts a merge patch for the status of an upgraded object.
+        dropped: `dropped(stored, patch)` returns a second patch with what the server has not stored of the first.
+    """
+
+    version: str
+    upgrade: Callable[[Object], Object]
+    downgrade: Callable[[Mapping[str, Any], Object], Object]
+    dropped: Callable[[Mapping[str, Any], Object], Object]
+
+
+@dataclass(frozen=True)
 class Resource:
     """One served kind: `group` is empty for the core group."""
 
@@ -54,11 +71,32 @@ class Resource:
     namespaced: bool = True
     needs: str = field(default="", compare=False)
     """What has to be installed to serve this kind, for messages."""
+    older: OlderVersion | None = field(default=None, compare=False, repr=False)
+    """The version that takes the place of this one where an API server does not serve this one."""
 
     @property
     def api_version(self) -> str:
         """`group/version`, or `version` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def in_older_version(self) -> Resource | None:
+        """The kind in its older version, if it has one."""
+        return replace(self, version=self.older.version) if self.older else None
+
+    def is_read_in(self, api_version: str) -> bool:
+        """Returns whether objects of the kind are read in this version, so that one in an event need not be read."""
+        older = self.in_older_version
+        return api_version == self.api_version or (older is not None and api_version == older.api_version)
+
+    def is_older(self, obj: Mapping[str, Any]) -> bool:
+        """Returns whether an object of the kind was read in the older version."""
+        older = self.in_older_version
+        return older is not None and obj.get("apiVersion") == older.api_version
+
+    def upgraded(self, obj: Object) -> Object:
+        """Returns the object in the shape of this version, whichever of the two it was read in."""
+        return self.older.upgrade(obj) if self.older and self.is_older(obj) else obj
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Returns the URL path of the collection, or of one object if `name` is given.

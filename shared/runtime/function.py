@@ -125,6 +125,7 @@ class Function(Generic[O]):
         ref = self.triggers.primary_ref(event)
         if ref is None or ref.resource is None:
             return done("the event is not for this function")
+        event = self.triggers.upgraded(event)
         from_event = _primary_in(event, ref.resource, ref.key)
         if from_event is not None and self._is_reconciled(from_event, event):
             return _RECONCILED
@@ -283,7 +284,7 @@ def _primary_in(event: Event, resource: Resource, key: Key) -> Object | None:
     """Returns the primary object if the event contains it in the version that the function reads; otherwise None."""
     obj = event.object
     is_primary = event.change in ("add", "update") and obj is not None and event.key == key
-    version = (event.api_version, event.kind) == (resource.api_version, resource.kind)
+    version = event.kind == resource.kind and resource.is_read_in(event.api_version)
     return obj if is_primary and version and dig(obj, "metadata.resourceVersion") else None
 
 

@@ -90,21 +90,21 @@ def defined(client: Client, resource: Resource, *, scope: str = "Namespaced") ->
 
 
 @contextmanager
-def only_v1beta1(client: Client) -> Iterator[None]:
-    """Like a management cluster with an older Cluster API core."""
+def clusters_not_served(client: Client) -> Iterator[None]:
+    """The Clusters exist, but the API server serves them in no version that is known here."""
     name = f"{CLUSTER.plural}.{CLUSTER.group}"
 
-    def serve(*versions: str) -> None:
+    def serve(*, served: bool) -> None:
         crd = client.get(CRD, Key("", name))
-        changed = [{**version, "served": version["name"] in versions} for version in crd["spec"]["versions"]]
+        changed = [{**version, "served": served} for version in crd["spec"]["versions"]]
         client.patch(CRD, Key("", name), {"spec": {"versions": changed}})
-        until(lambda: answers(client, CLUSTER) is (CLUSTER.version in versions))
+        until(lambda: answers(client, CLUSTER) is served)
 
-    serve("v1beta1")
+    serve(served=False)
     try:
         yield
     finally:
-        serve("v1beta1", "v1beta2")
+        serve(served=True)
 
 
 def answers(client: Client, resource: Resource) -> bool:
@@ -178,7 +178,7 @@ def test_discovery_never_reports_a_missing_kind_from_cache(client: Client) -> No
         assert client.requests == before
 
 
-# -- an older Cluster API core ---------------------------------------------------------------------------------------
+# -- Clusters that cannot be read -----------------------------------------------------------------------------------
 
 
 def test_release_is_kept_while_its_users_are_unknown(client: Client, clients: Clients) -> None:
@@ -188,12 +188,15 @@ def test_release_is_kept_while_its_users_are_unknown(client: Client, clients: Cl
     )
     client.create(CLUSTER_STACK_RELEASE, body)
     release = deleted(client, CLUSTER_STACK_RELEASE, key)
-    with only_v1beta1(client):
+    with clusters_not_served(client):
         send(clients, "cluster_stack_release", release)
         live = client.get(CLUSTER_STACK_RELEASE, key)
         condition = objects.condition(live, "HelmChartDeleted")
         assert condition["reason"] == "ClustersNotReadable"
-        assert "the API server serves it as v1beta1 only; Cluster API v1.11 or later is needed" in condition["message"]
+        assert (
+            "the API server does not serve it in any version; Cluster API v1.7 or later is needed"
+            in condition["message"]
+        )
         assert events(client, "ClustersNotReadable")
     send(clients, "cluster_stack_release", live)
     assert client.find(CLUSTER_STACK_RELEASE, key) is None
@@ -205,10 +208,10 @@ def test_releases_are_not_pruned_while_their_users_are_unknown(
     monkeypatch.setenv("RELEASE_KEEP_HOURS", "0")
     object_store.put("releases/test-stack-1-36-v1.json", b"{}", if_absent=False)
     timer = Event(type=PING, source="/test", id="1", data={"everything": True})
-    with only_v1beta1(client):
+    with clusters_not_served(client):
         answer = catalog.handler("release_prune")(clients, timer)
         assert answer.status == 503
-        assert "Cluster API v1.11 or later is needed" in answer.message
+        assert "Cluster API v1.7 or later is needed" in answer.message
         assert object_store.get("releases/test-stack-1-36-v1.json") is not None
 
 
@@ -220,11 +223,11 @@ def test_addon_keeps_its_finalizer_while_its_cluster_is_unknown(client: Client, 
         CLUSTER_ADDON, key.name, NAMESPACE, metadata={"finalizers": [ADDON_FINALIZER]}, spec={"clusterRef": reference}
     )
     addon = client.create(CLUSTER_ADDON, body)
-    with only_v1beta1(client):
+    with clusters_not_served(client):
         assert send(clients, "addon_apply", addon).status == 202
         condition = objects.condition(client.get(CLUSTER_ADDON, key), "ClusterReady")
         assert (condition["status"], condition["severity"]) == ("False", "Error")
-        assert "Cluster API v1.11 or later is needed" in condition["message"]
+        assert "Cluster API v1.7 or later is needed" in condition["message"]
         path = next(handler.path for handler in HANDLERS if handler.hook == BEFORE_CLUSTER_DELETE)
         called = call(clients, path, b'{"cluster": {"metadata": {"name": "demo", "namespace": "default"}}}')
         assert (called.code, called.response["status"]) == (503, "Failure")
@@ -238,11 +241,11 @@ def test_sweep_names_kinds_that_it_skips(
     log = logging.getLogger("capi-functions")
     log.addHandler(caplog.handler)
     try:
-        with only_v1beta1(client):
+        with clusters_not_served(client):
             assert catalog.handler("sweep")(clients, timer).status == 204
     finally:
         log.removeHandler(caplog.handler)
-    assert "the API server serves it as v1beta1 only" in caplog.text
+    assert "the API server does not serve it in any version" in caplog.text
 
 
 # -- references ------------------------------------------------------------------------------------------------------

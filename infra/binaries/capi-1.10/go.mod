@@ -1,0 +1,6 @@
+module capi-functions/infra/binaries/capi-1.10
+
+go 1.26.0
+
+// Nothing is built: tests install the CustomResourceDefinitions of the module.
+require sigs.k8s.io/cluster-api v1.10.10

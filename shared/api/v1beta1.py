@@ -1,0 +1,139 @@
+"""Converts the status of Clusters and Machines between v1beta1, which Cluster API 1.7 to 1.10 serve, and v1beta2.
+
+Functions know one shape, that of v1beta2. An object that was read in v1beta1 gets it, but keeps its apiVersion, since
+owner references and events have to name a version that is served, and its spec, which accessors read in either shape.
+
+Cluster API 1.9 and 1.10 have the fields of v1beta2 in `status.v1beta2`, beside conditions of their own kind. Before
+there are only the latter: without `observedGeneration`, and with a `severity`. What the server keeps, not its release,
+decides where a condition is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from shared.kube.resources import Object, dig
+
+from .conditions import get_condition, is_true
+
+_BLOCK = "v1beta2"
+"""The field of the status that has fields of v1beta2."""
+_ONLY_IN_BLOCK = ("controlPlane", "workers")
+"""The fields of a Cluster that v1beta1 has in that field only."""
+_CONVERTED = ("conditions", "initialization", "deprecated", "failureDomains")
+_COMPARED = ("status", "reason", "message")
+_DEPRECATED = ("conditions", "failureReason", "failureMessage")
+"""The fields of v1beta1 that v1beta2 has in `status.deprecated.v1beta1`."""
+_INITIALIZED = "ControlPlaneInitialized"
+
+
+def upgrade(obj: Object) -> Object:
+    """Returns an object that was read in v1beta1 with a status of v1beta2; an upgraded one is returned as it is.
+
+    The fields of v1beta1 stay beside those of v1beta2.
+    """
+    status = obj.get("status")
+    if not isinstance(status, Mapping) or not status or "deprecated" in status:
+        return obj
+    conditions = dig(status, f"{_BLOCK}.conditions")
+    if conditions is None:
+        conditions = [_metav1(entry, status) for entry in _entries(status.get("conditions"))]
+    upgraded: Object = {
+        **status,
+        **(dig(status, _BLOCK) or {}),
+        "conditions": conditions,
+        "deprecated": {"v1beta1": {name: status[name] for name in _DEPRECATED if name in status}},
+    }
+    if facts := _facts(status, conditions):
+        upgraded["initialization"] = {**dig(status, "initialization", {}), **facts}
+    domains = status.get("failureDomains")
+    if isinstance(domains, Mapping):
+        upgraded["failureDomains"] = [{"name": name, **(domain or {})} for name, domain in sorted(domains.items())]
+    return {**obj, "status": upgraded}
+
+
+def has_older_conditions_only(obj: Mapping[str, Any]) -> bool:
+    """Returns whether the status of an upgraded object has no conditions with generations: before Cluster API 1.9."""
+    return dig(obj, "status.deprecated") is not None and _BLOCK not in obj["status"] and _is_v1beta1(obj)
+
+
+def _is_v1beta1(obj: Mapping[str, Any]) -> bool:
+    return str(obj.get("apiVersion")).endswith("/v1beta1")
+
+
+def downgrade(obj: Mapping[str, Any], patch: Object) -> Object:
+    """Converts a merge patch for the status of `obj`, which was upgraded, to one for the status in v1beta1."""
+    status = dig(obj, "status", {})
+    found = {name: value for name, value in patch.items() if name not in (*_CONVERTED, *_ONLY_IN_BLOCK)}
+    block: Object = {name: patch[name] for name in _ONLY_IN_BLOCK if name in patch}
+    found |= dig(patch, "deprecated.v1beta1") or {}
+    initialization = patch.get("initialization") or {}
+    if "infrastructureProvisioned" in initialization:
+        found["infrastructureReady"] = initialization["infrastructureProvisioned"] is True
+    if "conditions" in patch:
+        copied = [] if _BLOCK in status else dig(status, "deprecated.v1beta1.conditions", [])
+        block["conditions"] = [one for one in patch["conditions"] or [] if not _is_same(one, _of_type(copied, one))]
+    if "failureDomains" in patch:
+        found["failureDomains"] = _domains(patch["failureDomains"], status)
+    return found | ({_BLOCK: block} if block else {})
+
+
+def dropped(stored: Mapping[str, Any], patch: Object) -> Object:
+    """Returns a patch of what the server has dropped from the downgraded `patch`, in a form that it keeps.
+
+    `stored` is the upgraded object after that patch. Before Cluster API 1.9 it has conditions of v1beta1 only.
+    """
+    if not patch.get("conditions") or _BLOCK in dig(stored, "status", {}):
+        return {}
+    before = dig(stored, "status.deprecated.v1beta1.conditions", [])
+    own = [_v1beta1(condition, _of_type(before, condition)) for condition in patch["conditions"]]
+    deprecated = _entries(dig(patch, "deprecated.v1beta1.conditions"))
+    return {"conditions": own + [entry for entry in deprecated if not _of_type(own, entry)]}
+
+
+def _facts(status: Mapping[str, Any], conditions: Iterable[Mapping[str, Any]]) -> Object:
+    """Returns the facts of the first provisioning that hold."""
+    facts = {
+        "infrastructureProvisioned": status.get("infrastructureReady") is True,
+        "controlPlaneInitialized": is_true(conditions, _INITIALIZED) or is_true(status.get("conditions"), _INITIALIZED),
+    }
+    return {name: True for name, holds in facts.items() if holds}
+
+
+def _metav1(entry: Object, status: Mapping[str, Any]) -> Object:
+    """Returns a condition of v1beta1 as one of metav1; its generation is the one that the status is about."""
+    observed = status.get("observedGeneration")
+    default: Object = {"message": ""} | ({"observedGeneration": observed} if isinstance(observed, int) else {})
+    return default | {name: value for name, value in entry.items() if name != "severity"}
+
+
+def _v1beta1(condition: Object, before: Object) -> Object:
+    """Returns a condition of metav1 as one of v1beta1; one that has not changed keeps its severity."""
+    if _is_same(condition, before):
+        return before
+    found = {name: value for name, value in condition.items() if name != "observedGeneration"}
+    return found | ({"severity": "Info"} if condition.get("status") == "False" else {})
+
+
+def _is_same(one: Object, other: Object) -> bool:
+    return bool(other) and all((one.get(name) or "") == (other.get(name) or "") for name in _COMPARED)
+
+
+def _of_type(conditions: Iterable[Mapping[str, Any]], condition: Object) -> Object:
+    """Returns the condition of the same type; empty if there is none."""
+    return get_condition(conditions, condition["type"]) or {}
+
+
+def _domains(domains: Any, status: Mapping[str, Any]) -> Object | None:
+    """Returns a merge patch of the map of failure domains; None removes a domain, or all."""
+    if not domains:
+        return None
+    gone = {domain["name"]: None for domain in dig(status, "failureDomains", []) if isinstance(domain, Mapping)}
+    return gone | {
+        domain["name"]: {name: value for name, value in domain.items() if name != "name"} for domain in domains
+    }
+
+
+def _entries(conditions: Any) -> list[Object]:
+    return [entry for entry in conditions if isinstance(entry, dict)] if isinstance(conditions, list) else []
