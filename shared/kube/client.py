@@ -56,6 +56,7 @@ LIMITS: Mapping[str, ResponseLimits] = {
     "workload": ResponseLimits(10.0, 8 << 20),
 }
 _BUSY = (429, 500, 502, 503, 504)
+_MEANINGS = {415: "HTTP 415: the API server has no server-side apply, which Kubernetes has since 1.22"}
 _ERRORS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 
@@ -535,7 +536,7 @@ def _error(
     body = body.get("object", body) if isinstance(body, dict) else {}
     if not isinstance(body, dict) or body.get("kind") != "Status":
         body = {}
-    detail = _bounded(str(body.get("message") or f"HTTP {status}"))
+    detail = _bounded(str(body.get("message") or _MEANINGS.get(status, f"HTTP {status}")))
     message = f"{subject}: {detail}"
     if status in _BUSY:
         after = headers.get("Retry-After", "")

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shared.kube import Client, Resource, Unavailable, connect
+from shared.kube import ApiError, Client, Resource, Unavailable, connect
 from shared.kube.client import ResponseLimits
 from shared.kube.discovery import Discovery
 from shared.kube.errors import TooLarge
@@ -28,6 +28,7 @@ from tests.support.hostile import (
     paths,
     redirecting,
 )
+from tests.support.releases import config_map
 
 MAP = Resource("", "v1", "ConfigMap", "configmaps")
 
@@ -167,6 +168,14 @@ def test_only_status_objects_are_quoted_in_errors() -> None:
                 client(server, ResponseLimits(30.0, 1 << 20)).request("POST", path, body={})
             assert "AKIA" not in str(caught.value)
             assert getattr(caught.value, "retry_after", 0.0) in (None, 0.0, 60.0)
+
+
+def test_server_without_server_side_apply_is_named() -> None:
+    with (
+        HostileServer(answering(b"", "415 Unsupported Media Type")) as server,
+        pytest.raises(ApiError, match="ConfigMap n/a: HTTP 415: the API server has no server-side apply"),
+    ):
+        client(server).apply(MAP, config_map("a", namespace="n"), manager="test")
 
 
 def test_redirects_are_not_followed() -> None:

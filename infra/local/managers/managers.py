@@ -32,7 +32,7 @@ FIELD_MANAGER = "local-managers"
 _INTERVAL = 0.5
 """Seconds between looks at the Deployments."""
 _RETRY = 10.0
-"""Seconds until a manager that ended before it was healthy is started again."""
+"""Seconds until a manager that was never healthy is started again, or a provider without a URL is read again."""
 
 
 @dataclass
@@ -67,6 +67,8 @@ class Managers:
         self._progress = progress
         self._ports: dict[str, int] = {}
         self._running: dict[Key, _Running] = {}
+        self._not_ours: dict[Key, float] = {}
+        """Deployments whose providers have no URL, and when to look at these again."""
         self._reported: dict[Key, str] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="managers", daemon=True)
@@ -139,9 +141,12 @@ class Managers:
     # -- one manager -------------------------------------------------------------------------------------------
 
     def _start_manager(self, key: Key, deployment: Object) -> None:
+        if self._not_ours.get(key, 0.0) > time.monotonic():
+            return
         provider = self._provider(deployment)
         url = webhooks_url(provider) if provider else ""
         if not url:
+            self._not_ours[key] = time.monotonic() + _RETRY
             return
         secret = self._client.find(SECRET, certificate_secret(deployment))
         if secret is None:
