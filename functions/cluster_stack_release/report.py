@@ -11,7 +11,7 @@ from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import deleting, dig
 from shared.runtime import Decision, KubernetesEvent
-from shared.runtime.status import V1Beta1StatusBuilder
+from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
 from .conditions import APPLIED, DELETED, PARTIAL_RETRY, PREREQUISITES, set_applied
 from .observe import Assets, Observed
@@ -57,6 +57,7 @@ def _applied(
 def _incomplete(decision: Decision, builder: V1Beta1StatusBuilder, incomplete: RolloutIncomplete) -> Decision:
     """Reports which objects could not be applied or deleted."""
     message = str(incomplete)
+    builder.remove(PAUSED)
     if deleting(builder.obj):
         condition, reason = DELETED, "FailedToDeleteObjects"
     else:

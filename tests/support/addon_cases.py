@@ -16,7 +16,7 @@ from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import Capabilities
 from shared.addons.context import ReleaseContext, RollbackContext
 from shared.addons.target import Progress, RolloutTarget
-from shared.api.conditions import READY, get_condition
+from shared.api.conditions import get_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
 from shared.applier.connection import ClusterConnection
@@ -147,13 +147,3 @@ def actions(decision: Decision) -> list[str]:
 def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
     found = get_condition((decision.status or {})["conditions"], type_) or {}
     return found.get("status", ""), found.get("reason", ""), found.get("message", "")
-
-
-def told(decision: Decision) -> tuple[dict[str, str], list[str]]:
-    """Returns all conditions but their summary, as "status reason severity" by type, and the events."""
-    conditions = {
-        one["type"]: " ".join(filter(None, (one["status"], one.get("reason"), one.get("severity"))))
-        for one in (decision.status or {}).get("conditions", [])
-        if one["type"] != READY
-    }
-    return conditions, [f"{event.type} {event.reason}" for event in decision.kubernetes_events]

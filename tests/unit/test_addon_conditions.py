@@ -42,9 +42,9 @@ from tests.support.addon_cases import (
     decided,
     entry_of_a,
     reported,
-    told,
 )
 from tests.support.releases import config_map
+from tests.support.told import told
 
 BOUND = BoundObject("a", "v1", "ConfigMap", "a", "default")
 EXISTS = StageCondition("a.data.k == '1'", (BOUND,))

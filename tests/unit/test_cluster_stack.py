@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -22,8 +22,10 @@ from shared.clients import LookupResult
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event
 from shared.kube import Key, Object
+from shared.releases.source_resolution import scope_of
 from shared.releases.usage import release_of, users_by_release
 from shared.runtime import Decision
+from tests.support.told import told
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPEC: Object = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27", "noProvider": True}
@@ -328,6 +330,107 @@ def test_paused_stack_is_not_reconciled() -> None:
     assert decision.effects == ()
     assert condition(decision.status, "Paused") == ("True", "")
     assert get_condition((decision.status or {})["conditions"], "Ready") == ready
+
+
+# -- what is told --------------------------------------------------------------------------------------------------
+
+WELL = {
+    "AssetsClientAPIAvailable": "True",
+    "ReleasesSynced": "True",
+    "ClusterStackReleasesSynced": "True",
+    "ClusterStackReleaseAvailable": "True",
+}
+UNSYNCED = {name: state for name, state in WELL.items() if name not in ("AssetsClientAPIAvailable", "ReleasesSynced")}
+PROVIDED_BY = {"noProvider": False, "providerRef": {"kind": "ToyClusterStackReleaseTemplate", "name": "toys"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "conditions", "events"),
+    [
+        pytest.param({}, {}, WELL, [], id="all is well"),
+        pytest.param(
+            {},
+            {"listing": SourceListing(config_error="no such scheme")},
+            {**UNSYNCED, "AssetsClientAPIAvailable": "False FailedCreateAssetsClient Error"},
+            ["Warning FailedCreateAssetsClient"],
+            id="source that cannot be requested",
+        ),
+        pytest.param(
+            {},
+            {"listing": SourceListing(failure="HTTP 500")},
+            {**WELL, "ReleasesSynced": "False FailedToSync Warning"},
+            ["Warning FailedToSync"],
+            id="source that fails",
+        ),
+        pytest.param({"autoSubscribe": False, "versions": ["v1"]}, {}, UNSYNCED, [], id="no subscription"),
+        pytest.param(
+            {"versions": ["1.2"]},
+            {},
+            {**WELL, "ClusterStackReleasesSynced": "False FailedToCreateOrUpdate Warning"},
+            ["Warning FailedToCreateOrUpdate"],
+            id="invalid version",
+        ),
+        pytest.param(
+            {},
+            {"failure": "no Clusters"},
+            {**WELL, "ClusterStackReleasesSynced": "False FailedToCreateOrUpdate Warning"},
+            ["Warning FailedToCreateOrUpdate"],
+            id="users that cannot be read",
+        ),
+        pytest.param(
+            PROVIDED_BY,
+            {"template": LookupResult("absent", "ToyTemplate")},
+            {**WELL, "ProviderClusterStackReleasesSynced": "False ProviderTemplateNotFound Error"},
+            ["Warning ProviderTemplateNotFound"],
+            id="no template",
+        ),
+        pytest.param(
+            PROVIDED_BY,
+            {"template": LookupResult("failed", "ToyTemplate", error="not served")},
+            {**WELL, "ProviderClusterStackReleasesSynced": "False FailedToCreateOrUpdate Warning"},
+            ["Warning FailedToCreateOrUpdate"],
+            id="template that cannot be read",
+        ),
+        pytest.param(
+            {},
+            {"releases": ()},
+            {**WELL, "ClusterStackReleaseAvailable": "False NoReleaseReady Info"},
+            ["Normal ClusterStackReleaseCreated"],
+            id="no release yet",
+        ),
+    ],
+)
+def test_all_that_a_stack_tells(spec: Object, more: Any, conditions: dict[str, str], events: list[str]) -> None:
+    obj = stack(spec, conditions=[new_condition("Paused", "True"), new_condition("ReleasesSynced", "True")])
+    releases = more.pop("releases") if "releases" in more else (release("v1", ready=True),)
+    decision = decide(observed(obj, *releases, **{"offered": ["v1"], **more}), NOW)
+    found, told_events = told(decision)
+    assert (found, told_events) == (conditions, events)
+
+
+def test_obsolete_release_that_is_deleted_is_told() -> None:
+    old, new = release("v1", ready=True), release("v2", ready=True)
+    assert told(decide(observed(stack(), old, new, offered=["v2"]), NOW)) == (
+        WELL,
+        ["Normal ClusterStackReleaseDeleted"],
+    )
+
+
+def test_kubernetes_version_that_is_not_known_is_shown_as_a_dash() -> None:
+    unknown = release("v1", ready=True)
+    del unknown["status"]["kubernetesVersion"]
+    status = decide(observed(stack(), unknown, offered=["v1"]), NOW).status or {}
+    assert status["latestRelease"] == f"{F}v1 | -"
+
+
+@pytest.mark.parametrize("until", [NOW + timedelta(hours=1), None])
+def test_source_that_accepts_no_requests_is_left_alone_until_its_time(until: datetime | None) -> None:
+    obj = stack({"sources": [{"url": "https://releases.test"}]})
+    listing = SourceListing(failure="HTTP 429", blocked_until=until)
+    decision = decide(observed(obj, release("v1", ready=True), listing=listing), NOW)
+    held = {"until": "2026-01-01T01:00:00Z", "sources": scope_of(obj), "message": "HTTP 429"}
+    assert (decision.status or {})["held"] == (held if until else None)
+    assert decision.requeue_after == (3600.0 if until else 60.0)
 
 
 # -- providers ---------------------------------------------------------------------------------------------------

@@ -27,8 +27,10 @@ from shared.kube import Key, Object, Resource
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
+from shared.runtime import Decision
 from tests.support.releases import chart
 from tests.support.results import results_of
+from tests.support.told import told
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v1"
@@ -298,6 +300,106 @@ def test_failed_pruning_is_a_condition_and_retried() -> None:
 
 def test_deletion_without_our_finalizer_has_no_effects() -> None:
     assert decide(down(release=release(deletionTimestamp="x", finalizers=["other"])), NOW).effects == ()
+
+
+# -- what is told --------------------------------------------------------------------------------------------------
+
+STORED = {"ClusterStackReleaseDownloaded": "True"}
+PROVIDED = {**STORED, "ProviderClusterStackReleaseReady": "True"}
+FAILED = RolloutIncomplete(RolloutOutcome(entries=(replace(ENTRY, error="refused"),)))
+
+
+@pytest.mark.parametrize(
+    ("seen", "error", "conditions", "events"),
+    [
+        pytest.param(
+            Observed(release()),
+            None,
+            {"ClusterStackReleaseDownloaded": "False IssueWithReleaseAssets Error"},
+            ["Warning IssueWithReleaseAssets"],
+            id="name that is none of a release",
+        ),
+        pytest.param(
+            up(assets=MissingAssets(TAG)),
+            None,
+            {"ClusterStackReleaseDownloaded": "False ReleaseAssetsNotDownloadedYet Info"},
+            [],
+            id="release not fetched yet",
+        ),
+        pytest.param(
+            up(assets=MissingAssets(TAG, "no such release")),
+            None,
+            {"ClusterStackReleaseDownloaded": "False IssueWithReleaseAssets Error"},
+            ["Warning IssueWithReleaseAssets"],
+            id="release that cannot be fetched",
+        ),
+        pytest.param(
+            up(provider=toy(False), management=None),
+            None,
+            {**STORED, "ProviderClusterStackReleaseReady": "False ProcessOngoing Info"},
+            [],
+            id="provider that is not ready",
+        ),
+        pytest.param(
+            up(rendered=rendered("{{ nope }}")),
+            None,
+            {**PROVIDED, "HelmChartApplied": "False FailedToApplyObjects Error"},
+            ["Warning FailedToApplyObjects"],
+            id="chart that cannot be rendered",
+        ),
+        pytest.param(
+            up(),
+            FAILED,
+            {**PROVIDED, "HelmChartApplied": "False ObjectsApplyingOngoing Warning"},
+            ["Warning ObjectsApplyingOngoing"],
+            id="objects that cannot be applied",
+        ),
+        pytest.param(
+            down(management=None, failure="no Clusters"),
+            None,
+            {"HelmChartDeleted": "False ClustersNotReadable Error"},
+            ["Warning ClustersNotReadable"],
+            id="users that cannot be read",
+        ),
+        pytest.param(
+            down(users=(Key("ns", "c"),)), None, {"HelmChartDeleted": "False ClusterClassInUse Info"}, [], id="used"
+        ),
+        pytest.param(
+            down(provider=toy(**OWNED)),
+            None,
+            {"ProviderClusterStackReleaseReady": "False Deleting Info"},
+            [],
+            id="provider's object that is being deleted",
+        ),
+        pytest.param(
+            down(),
+            FAILED,
+            {"HelmChartDeleted": "False FailedToDeleteObjects Warning"},
+            ["Warning FailedToDeleteObjects"],
+            id="objects that cannot be deleted",
+        ),
+    ],
+)
+@pytest.mark.parametrize("resumed", [False, True], ids=["", "after a pause"])
+def test_all_that_a_release_tells(
+    seen: Observed, error: Exception | None, conditions: dict[str, str], events: list[str], resumed: bool
+) -> None:
+    if resumed:
+        status = {"conditions": [new_condition("Paused")], "resources": [ENTRY.dump()] if error else []}
+        seen = replace(seen, release={**(seen.release or {}), "status": status})
+    decision: Decision | None = decide(seen, NOW)
+    if error is not None:
+        assert decision is not None
+        decision = report_failure(seen, decision, Results(error=error), NOW)
+    assert decision is not None
+    assert told(decision) == (conditions, events)
+
+
+def test_pause_is_over_once_the_rollout_is_reported() -> None:
+    seen = up(release=release(new_condition("Paused")))
+    decision = decide(seen, NOW)
+    reported = report(seen, decision, results_of(decision, {Rollout: RolloutOutcome()}), NOW)
+    assert told(reported) == ({**PROVIDED, "HelmChartApplied": "True"}, ["Normal ClusterStackReleaseReady"])
 
 
 # -- nothing to do -----------------------------------------------------------------------------------------------
