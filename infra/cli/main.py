@@ -6,6 +6,7 @@ something (with --exit-code), 4 a plan would fail, 130 interrupted.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated
 
 import typer
@@ -15,6 +16,9 @@ from infra import version
 
 from . import clusters, local, planes, recordings, release, run, sources
 from .bench import commands as bench
+from .connection import open_management_cluster
+from .failures import failures
+from .options import Context, Kubeconfig
 from .output import out
 from .provider import commands as provider
 
@@ -44,12 +48,20 @@ def options(
     """Declares the options of the program itself."""
 
 
-def doctor() -> None:
-    """Check what local runs need on this machine: what is there, what is missing, and how to get it."""
+def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
+    """Check what local runs need on this machine: what is there, what is missing, and how to get it.
+
+    With --kubeconfig or --context also checks Knative's event sources in that cluster.
+    """
     from .doctor import examine
 
+    findings = examine()
+    with failures():
+        if kubeconfig is not None or context:
+            with open_management_cluster(None, kubeconfig, context) as target:
+                findings = chain(findings, [sources.examine(target.client)])
     missing = 0
-    for finding in examine():
+    for finding in findings:
         mark = {"ok": "[green]✔[/green]", "note": "[yellow]•[/yellow]", "missing": "[red]✘[/red]"}[finding.state]
         out.print(f"{mark} {finding.what:<16} {escape(finding.detail)}")
         missing += finding.state == "missing"

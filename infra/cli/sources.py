@@ -16,6 +16,7 @@ from shared.kube import Client, Key, Object, Resource, dig
 from shared.triggers import Triggers, Watch
 
 from .connection import open_management_cluster
+from .doctor import CheckResult
 from .failures import Failure, failures
 from .options import Context, Kubeconfig, Profile, RunDir
 from .output import err, out
@@ -44,17 +45,12 @@ def sources(
     Apply the output with kubectl to watch the infrastructure and control-plane objects of the installed providers.
     Without --profile the profiles are those of the installation.
     """
-    from functions import catalog
     from infra.generate import knative
-    from shared import profiles
-    from shared.kube.discovery import Discovery
 
     from .manifests import dump
 
     with failures(), open_management_cluster(directory, kubeconfig, context) as target:
-        chosen = profiles.parse(profile or _installed_profiles(target.client))
-        declared = knative.in_a_cluster(catalog.triggers(profiles=chosen))
-        watches = list(served_watches(declared, Discovery(target.client), _definitions(target.client, declared)))
+        watches = _watches(target.client, profile)
         generated = knative.sources_of(watches)
         if not check:
             typer.echo(dump([knative.source_role(watches), *generated]), nl=False)
@@ -63,6 +59,32 @@ def sources(
     for line in found:
         out.print(line)
     raise typer.Exit(MISSING if found else 0)
+
+
+def examine(client: Client) -> CheckResult:
+    """Checks the installed sources, for `doctor`. Raises `ApiError`."""
+    from infra.generate import knative
+
+    name = "event sources"
+    try:
+        installed = _installed(client)
+    except Failure as error:
+        return CheckResult(name, "note", str(error))
+    if found := differences(knative.sources_of(_watches(client)), installed):
+        return CheckResult(name, "note", f"{'; '.join(found)}: apply the output of `capi-functions sources`")
+    return CheckResult(name, "ok", "all kinds that start functions and that the cluster serves")
+
+
+def _watches(client: Client, profile: str = "") -> list[Watch]:
+    """Returns what the functions of the profiles watch in the cluster; without profiles those of the installation."""
+    from functions import catalog
+    from infra.generate import knative
+    from shared import profiles
+    from shared.kube.discovery import Discovery
+
+    chosen = profiles.parse(profile or _installed_profiles(client))
+    declared = knative.in_a_cluster(catalog.triggers(profiles=chosen))
+    return list(served_watches(declared, Discovery(client), _definitions(client, declared)))
 
 
 def served_watches(

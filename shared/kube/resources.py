@@ -86,13 +86,11 @@ class Resource:
 
     def is_read_in(self, api_version: str) -> bool:
         """Returns whether objects of the kind are read in this version, so that one in an event need not be read."""
-        older = self.in_older_version
-        return api_version == self.api_version or (older is not None and api_version == older.api_version)
+        return api_version == self.api_version or self.is_older({"apiVersion": api_version})
 
     def is_older(self, obj: Mapping[str, Any]) -> bool:
         """Returns whether an object of the kind was read in the older version."""
-        older = self.in_older_version
-        return older is not None and obj.get("apiVersion") == older.api_version
+        return self.older is not None and obj.get("apiVersion") == f"{self.group}/{self.older.version}"
 
     def upgraded(self, obj: Object) -> Object:
         """Returns the object in the shape of this version, whichever of the two it was read in."""

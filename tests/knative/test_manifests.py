@@ -374,6 +374,8 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     left_out = {line.split()[1] for line in checked.stderr.splitlines() if line.endswith("is not served and left out")}
     assert left_out == {"Machine", "MachineSet", "MachineDeployment", "MachinePool"}, "Cluster API is not installed"
     assert "resources: CloudCluster.example.dev is missing, should be v1alpha2\n" in checked.stdout
+    diagnosis = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(server)]).stdout
+    assert "• event sources    resources: CloudCluster.example.dev is missing, should be v1alpha2" in diagnosis
     for obj in yaml.safe_load_all(sources().stdout):
         apply(client, obj)
     assert (sources("--check").exit_code, sources("--check").stdout) == (0, "")
