@@ -2,9 +2,7 @@
 
 Declarations load quickly; a function itself loads with its handler or target.
 
-The server loads its target, then forks the process that answers requests. The two share the memory of what is loaded
-until one of them writes to it. The garbage collector writes to each object that it examines, so targets freeze all
-objects that exist by then.
+What is loaded stays for good, so targets freeze it: the garbage collector does not examine it again and again.
 """
 
 from __future__ import annotations

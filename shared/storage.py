@@ -241,7 +241,8 @@ class ObjectStore:
                     method,
                     url,
                     body=body,
-                    headers={"Accept-Encoding": "identity"} | s3.sign(method, url, keys, region, headers, body),
+                    headers={"Accept-Encoding": "identity"}
+                    | s3.sign(method, url, keys, region, headers=headers, body=body),
                     timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
                     decode_content=False,
                     retries=False,

@@ -1,14 +1,14 @@
 """Generates `infra/hooks`: a kustomization of `cluster_hooks` as a runtime extension of Cluster API.
 
-Cluster API calls extensions over HTTPS only. The command of functions-framework has no TLS, so gunicorn serves its WSGI
-application: gunicorn reads the certificate for each connection, so that a renewed one needs no restart. cert-manager
-issues the certificate, and Cluster API reads the CA from the same Secret.
+Cluster API calls extensions over HTTPS only. gunicorn reads the certificate for each connection, so that a renewed one
+needs no restart. cert-manager issues the certificate, and Cluster API reads the CA from the same Secret.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from functions import serving
 from functions.cluster_hooks.access import ACCESS
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
@@ -39,9 +39,8 @@ def files() -> dict[str, str]:
 
 def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]:
     """Returns the command that serves the hooks over HTTPS with `tls.crt` and `tls.key` of a folder."""
-    application = 'functions_framework:create_app("cluster_hooks", "functions/cluster_hooks/main.py")'
-    files = [f"--certfile={certificates}/tls.crt", f"--keyfile={certificates}/tls.key"]
-    return ["gunicorn", f"--bind={bind}", *files, f"--threads={workloads.THREADS}", application]
+    files = (f"--certfile={certificates}/tls.crt", f"--keyfile={certificates}/tls.key")
+    return serving.command("cluster_hooks", f"--bind={bind}", *files)
 
 
 def _documents() -> Iterable[Document]:

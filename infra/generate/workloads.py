@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from functions import serving
 from infra import allocator
 from shared.kube.resources import Object
 from shared.settings import FOLDER, Group
@@ -31,8 +32,7 @@ TEMPORARY = "/tmp"  # noqa: S108 - a volume of the pod's own
 THREADS = 8
 """Requests that one replica processes concurrently.
 
-Requests mostly wait for other servers, so memory limits their number, not processors. The default of
-functions-framework is four for each processor of the node.
+Requests mostly wait for other servers, so memory limits their number, not processors.
 """
 
 WORKERS = 1
@@ -51,13 +51,13 @@ def labels(name: str) -> dict[str, str]:
 
 def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
     """Returns the Deployment of a function, with one replica; any number may run."""
-    function = triggers.name
+    program, *arguments = serving.command(triggers.name, f"--bind=0.0.0.0:{PORT}")
     environment = {"HOME": TEMPORARY, "THREADS": str(THREADS), "WORKERS": str(WORKERS), **allocator.VARIABLES}
     container: Object = {
         "name": "function",
         "image": IMAGE,
-        "command": ["functions-framework"],
-        "args": [f"--source=functions/{function}/main.py", f"--target={function}", f"--port={PORT}"],
+        "command": [program],
+        "args": arguments,
         "ports": [{"name": "http", "containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
         "livenessProbe": liveness("http", "HTTP"),

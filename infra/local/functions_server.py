@@ -1,4 +1,4 @@
-"""Runs functions-framework as a child process, on a socket of the parent.
+"""Runs the server of functions as a child process, on a socket of the parent.
 
 The parent listens and passes the socket to the child in the way of systemd's socket activation, which gunicorn
 understands. So no port is guessed, and while the server restarts, clients wait in the socket's queue.
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from functions import serving
 from infra import allocator
 
 _PR_SET_PDEATHSIG = 1
@@ -80,7 +81,7 @@ class FunctionsServer:
 
 
 def main() -> None:
-    """Replaces this process by functions-framework: `python -m infra.local.functions_server FD [FUNCTION]`."""
+    """Replaces this process by the server: `python -m infra.local.functions_server FD [FUNCTION]`."""
     descriptor, function = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
     # Ends with its parent, even if that is killed.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -95,10 +96,9 @@ def main() -> None:
         "LISTEN_FDS": "1",
         "LISTEN_PID": str(os.getpid()),
     }
-    source = f"functions/{function}/main.py" if function else "functions/main.py"
-    program = Path(sys.executable).with_name("functions-framework")
-    arguments = [str(program), "--source", source, "--target", function or "functions", "--host", "127.0.0.1"]
-    os.execv(program, arguments)  # noqa: S606 - no shell
+    name, *arguments = serving.command(function)
+    program = Path(sys.executable).with_name(name)
+    os.execv(program, [str(program), *arguments])  # noqa: S606 - no shell
 
 
 if __name__ == "__main__":

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import socket
-import ssl
 from collections.abc import Iterator
 
 
@@ -13,6 +10,10 @@ def cause(error: BaseException) -> str:
 
     For an error of an unknown type this is the name of its class.
     """
+    import http.client  # here, since processes that send no request need none of these
+    import socket
+    import ssl
+
     chain = list(_chain(error))
     for inner in chain:
         if isinstance(inner, ssl.SSLCertVerificationError):

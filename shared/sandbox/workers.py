@@ -30,6 +30,8 @@ MAX_RESULT = 32 * MIB
 MAX_WORKER_WAIT = 2.0
 """Seconds that a call waits for the worker in use before it starts another one."""
 
+_GO = {"GOMAXPROCS": "2", "GOGC": "50"}
+"""How many processors the chart engine uses, and by how many percent its heap grows until it is collected."""
 _LENGTH = struct.Struct("!Q")
 _ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -68,7 +70,7 @@ class _Worker:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL if self._errors is None else self._errors,
                 cwd="/",
-                env={"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), "GOMAXPROCS": "2", "PATH": os.defpath},
+                env={"PYTHONPATH": os.pathsep.join(dict.fromkeys(path)), **_GO, "PATH": os.defpath},
                 start_new_session=True,  # so that Ctrl-C in a terminal only reaches this process
             )
             unless_started.pop_all()

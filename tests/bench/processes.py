@@ -17,6 +17,7 @@ from pathlib import Path
 
 import urllib3
 
+from infra import allocator
 from infra.local.functions_server import ROOT, FunctionsServer
 from infra.local_control_plane import ports
 from shared.event import Event
@@ -35,7 +36,7 @@ class Processes:
         held = ports.hold()
         self._port = held.getsockname()[1]
         held.close()
-        self._environment = {**os.environ, "K_SINK": self.ingress, "LOG_LEVEL": "WARNING"}
+        self._environment = {**allocator.VARIABLES, **os.environ, "K_SINK": self.ingress, "LOG_LEVEL": "WARNING"}
         self._functions = FunctionsServer(self._environment, folder / "functions.log")
         self._forwarder: subprocess.Popen[bytes] | None = None
         self._ended: dict[str, float] = {}

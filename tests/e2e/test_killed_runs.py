@@ -21,7 +21,7 @@ PROJECT = Path(__file__).parents[2]
 SERVERS = (
     "kube-apiserver",
     "etcd",
-    "functions-framework",
+    "functions_framework",
     "object_store",
     "shared.sandbox.child",
     "time.sleep",
@@ -111,7 +111,7 @@ def test_killed_run_leaves_no_process(start_run: StartRun) -> None:
 def test_killed_worker_and_interrupted_run_leave_no_process(start_run: StartRun) -> None:
     run = start_run(*IN_WORKERS)
     run.until_hanging(2)
-    [worker] = run.ancestors_of("functions-framework") & run.workers()
+    [worker] = run.ancestors_of("functions_framework") & run.workers()
     os.kill(worker, signal.SIGKILL)
     until(
         lambda: "kube-apiserver" not in str(run.processes()), "the end of the worker's servers", details=run.processes

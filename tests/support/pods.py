@@ -112,7 +112,9 @@ class Pod:
     def command(self) -> list[str]:
         words: list[str] = self._container["command"] + self._container["args"]
         program, *rest = words
-        arguments = [re.sub(r"^--port=8080$", f"--port={self.port}", self._here(argument)) for argument in rest]
+        arguments = [
+            re.sub(r"^--bind=.*:8080$", f"--bind=127.0.0.1:{self.port}", self._here(argument)) for argument in rest
+        ]
         return [str(_PROGRAMS / program), *arguments]
 
     def __enter__(self) -> Pod:

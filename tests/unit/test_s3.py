@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import botocore.auth
 import pytest
+from botocore.awsrequest import AWSRequest
 
 from shared import s3
 from shared.s3 import Bucket, Keys, KeysError
 from tests.support.http_server import HttpServer, Request, Response
 
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ROLE = {"AccessKeyId": "ROLE", "SecretAccessKey": "secret", "Token": "token", "Expiration": "2099-01-01T00:00:00Z"}
 STS = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
 <AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>ROLE</AccessKeyId><SecretAccessKey>secret</SecretAccessKey>
@@ -32,6 +36,29 @@ REFUSED = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>secret text</
 )
 def test_address_of_an_object(bucket: Bucket, url: str) -> None:
     assert bucket.url("a/ü +~?") == url
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "keys", "headers", "body"),
+    [
+        ("GET", Bucket("b").url("a/ü +~?"), Keys("k", "s"), {}, b""),
+        ("GET", Bucket("b", "http://127.0.0.1:9").url("k"), Keys("k", "s", "t"), {}, b""),
+        ("HEAD", Bucket("b", "http://STORE:80").url(), Keys("k", "s"), {}, b""),
+        ("GET", Bucket("b").url(query={"prefix": "a/b &=", "list-type": "2"}), Keys("k", "s"), {}, b""),
+        ("PUT", Bucket("b").url("k"), Keys("k", "s"), {"If-None-Match": "*"}, b"data"),
+    ],
+)
+def test_signature_is_that_of_botocore(
+    monkeypatch: pytest.MonkeyPatch, method: str, url: str, keys: Keys, headers: dict[str, str], body: bytes
+) -> None:
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: NOW)
+    request = AWSRequest(method, url, headers=headers, data=body)
+    botocore.auth.S3SigV4Auth(keys, "s3", "eu-x-1").add_auth(request)
+    ours = s3.sign(method, url, keys, "eu-x-1", headers=headers, body=body, now=NOW)
+    assert ours["Authorization"] == request.headers["Authorization"]
+    assert {name.lower(): value for name, value in ours.items()} == {
+        name.lower(): value for name, value in request.headers.items()
+    }
 
 
 @pytest.fixture
