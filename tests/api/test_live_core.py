@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from events.delivery import HttpDelivery
 from shared.api.conditions import get_condition, is_true
+from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, KINDS
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT
+from shared.event import change_event
 from shared.kube import Key, Object, dig
 from tests.support import external_cluster
 from tests.support.live_core import OURS, USER, LiveCore, live_core
@@ -143,6 +146,20 @@ def test_killed_manager_is_started_again(core: LiveCore) -> None:
     # It is reported as not Available before it is started again.
     until(lambda: core.managers.pids[key.name] not in (0, pid) and is_available(core, key), "Available again")
     assert written_in_turns(core) == {}
+
+
+def test_what_managers_change_in_their_components_is_no_drift(core: LiveCore) -> None:
+    """Managers migrate CRDs, and write their status: a look for drift in the providers writes nothing."""
+    functions = core.run.services.functions
+    assert functions is not None
+    deliver, before = HttpDelivery(functions.url), len(core.writes())
+    for kind in (CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE):
+        (provider,) = core.client.list(kind.resource)
+        answer = deliver("provider_install", change_event(provider, "update", source="/test", resync=True))
+        assert answer.status < 300, answer
+    deliver.close()
+    written = {name.partition("/")[0] for user, name in core.writes()[before:] if user == OURS}
+    assert written <= {kind.resource.plural for kind in KINDS}, "only providers are written, of the components nothing"
 
 
 def test_manager_ends_and_starts_with_the_replicas_of_its_deployment(core: LiveCore) -> None:

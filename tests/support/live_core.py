@@ -100,18 +100,23 @@ class LiveCore:
             obj["metadata"].setdefault("namespace", variables["NAMESPACE"])
         return objects
 
-    def writers(self) -> dict[str, list[str]]:
-        """Returns who wrote each object of the management cluster: users in their order, without repetitions."""
-        found: dict[str, list[str]] = defaultdict(list)
+    def writes(self) -> list[tuple[str, str]]:
+        """Returns all writes to the management cluster but Kubernetes events: the user, and plural/namespace/name."""
+        found = []
         for line in self.audit.read_text().splitlines():
             event = json.loads(line)
             of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
-            if code >= 300 or of.get("resource") == "events":
-                continue
-            name = f"{of.get('resource')}/{of.get('namespace', '')}/{of.get('name', '')}"
-            writers, user = found[name], event["user"]["username"]
-            if writers[-1:] != [user]:
-                writers.append(user)
+            if code < 300 and of.get("resource") != "events":
+                name = f"{of.get('resource')}/{of.get('namespace', '')}/{of.get('name', '')}"
+                found.append((event["user"]["username"], name))
+        return found
+
+    def writers(self) -> dict[str, list[str]]:
+        """Returns who wrote each object: users in their order, without repetitions."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for user, name in self.writes():
+            if found[name][-1:] != [user]:
+                found[name].append(user)
         return dict(found)
 
 

@@ -1,0 +1,109 @@
+"""Managers of providers as local processes: which Deployments run, and what is reported. The manager is a script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.local.managers import Managers
+from infra.local_control_plane.modules import module_of
+from shared.api.conditions import get_condition
+from shared.api.provider import CORE, PROVIDER_LABEL
+from shared.api.resources import DEPLOYMENT, SECRET
+from shared.kube import Client, Key, Object, dig
+from shared.providers.annotations import WEBHOOKS
+from tests.support import objects
+from tests.support.until import until
+
+NAME = "capi-controller-manager"
+VERSION = module_of("cluster-api-manager").version
+SERVING = """#!/usr/bin/env python3
+import http.server, pathlib, sys
+flags = dict(argument.lstrip("-").split("=", 1) for argument in sys.argv[1:])
+assert pathlib.Path(flags["webhook-cert-dir"], "tls.crt").read_text() == "certificate", flags
+assert pathlib.Path(flags["kubeconfig"]).exists()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+host, port = flags["health-addr"].split(":")
+http.server.HTTPServer((host, int(port)), Handler).serve_forever()
+"""
+FAILING = "#!/bin/sh\necho unknown flag >&2; exit 3\n"
+
+
+def deployment(namespace: str, version: str) -> Object:
+    mount = {"name": "cert", "mountPath": "/tmp/k8s-webhook-server/serving-certs"}
+    container = {"name": "manager", "image": f"example.com/controller:{version}", "volumeMounts": [mount]}
+    volume = {"name": "cert", "secret": {"secretName": "certificate"}}
+    labels = {PROVIDER_LABEL: "cluster-api"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": [volume]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    return objects.manifest(DEPLOYMENT, NAME, namespace, metadata={"labels": labels}, spec=spec)
+
+
+class Cluster:
+    """A provider with its Secret and Deployment, and the managers that look for it."""
+
+    def __init__(self, client: Client, namespace: str, managers: Managers, assets: Path, said: list[str]) -> None:
+        self.client, self.namespace, self.managers, self._assets, self.said = client, namespace, managers, assets, said
+
+    def install(self, program: str, version: str = VERSION) -> None:
+        script = self._assets / "cluster-api-manager"
+        script.write_text(program)
+        script.chmod(0o755)
+        self.client.create(SECRET, objects.secret("certificate", self.namespace, **{"tls.crt": "certificate"}))
+        self.client.create(DEPLOYMENT, deployment(self.namespace, version))
+
+    def available(self) -> object:
+        """Returns the status of the Deployment's condition Available."""
+        conditions = dig(self.client.get(DEPLOYMENT, Key(self.namespace, NAME)), "status.conditions")
+        return (get_condition(conditions, "Available") or {}).get("status")
+
+
+@pytest.fixture
+def cluster(
+    management: Client, namespace: str, plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "assets").mkdir()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
+    said: list[str] = []
+    managers = Managers(plane, tmp_path, management, said.append)
+    annotations = {WEBHOOKS: f"https://localhost:{managers.free_port('webhooks')}"}
+    management.create(
+        CORE.resource, objects.manifest(CORE.resource, "cluster-api", namespace, metadata={"annotations": annotations})
+    )
+    managers.start()
+    yield Cluster(management, namespace, managers, tmp_path / "assets", said)
+    managers.stop()
+    objects.remove(management, CORE.resource, Key(namespace, "cluster-api"))
+    management.delete(DEPLOYMENT, Key(namespace, NAME))
+
+
+def test_manager_runs_with_its_certificate_until_its_deployment_is_gone(cluster: Cluster) -> None:
+    cluster.install(SERVING)
+    until(lambda: cluster.available() == "True", "Available", details=lambda: cluster.said)
+    assert cluster.managers.pids[NAME] > 0
+    cluster.client.delete(DEPLOYMENT, Key(cluster.namespace, NAME))
+    until(lambda: cluster.managers.pids == {}, "ended")
+
+
+def test_manager_that_exits_is_reported_once_and_is_not_available(cluster: Cluster) -> None:
+    cluster.install(FAILING)
+    until(lambda: cluster.available() == "False", "reported", details=lambda: cluster.said)
+    started, failed = cluster.said
+    assert started.startswith(f"starting manager {NAME}, log ")
+    assert failed.startswith(f"manager {NAME} exited with status 3 before it was healthy")
+    assert failed.endswith("unknown flag")
+
+
+def test_program_of_another_version_is_not_run(cluster: Cluster) -> None:
+    cluster.install(SERVING, version="v0.0.1")
+    until(lambda: cluster.said, "reported")
+    image = "example.com/controller:v0.0.1"
+    assert cluster.said == [f"cluster-api-manager can be run in version {VERSION}, the Deployment has {image}"]
+    assert cluster.managers.pids == {}
