@@ -95,19 +95,19 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if reason := why_not_now(cluster):
         return status.decision(message=reason) if status.updated_types else Decision(message=reason)
     if existing is None:
-        return _create(status, cluster, observed.ca)
+        return _create(status, cluster, observed)
     if existing.generated:
         return _keep_valid(status, cluster, existing, observed)
     _report_user_provided(status, existing)
     return status.decision()
 
 
-def _create(status: StatusBuilder, cluster: Object, ca: CertificateAuthority | str | None) -> Decision:
+def _create(status: StatusBuilder, cluster: Object, observed: Observed) -> Decision:
     """Decides to create the Secret, or to wait for the CA, or for Cluster API core."""
-    key = kubeconfig_secret_of(key_of(cluster))
+    key, ca = kubeconfig_secret_of(key_of(cluster)), observed.ca
     if is_managed_by_core(cluster, status.now):
         message = f"Cluster API core manages this Cluster: waiting until core has created Secret {key.name}"
-        status.set_false(KUBECONFIG_AVAILABLE, MANAGED_BY_CORE, message, event_type="Normal")
+        status.set_false(KUBECONFIG_AVAILABLE, MANAGED_BY_CORE, message)
         return status.decision(message=message)
     if ca is None:
         message = f"Waiting for Secret {ca_secret_of(key_of(cluster)).name} with tls.crt and tls.key"
@@ -127,23 +127,18 @@ def _create(status: StatusBuilder, cluster: Object, ca: CertificateAuthority | s
         "type": GENERATED_TYPE,
     }
     status.add_event("KubeconfigGenerated", f"Secret {key.name} created")
-    return _write(status, cluster, secret, ca)
+    return _write(status, cluster, secret, ca, Threshold.of(cluster, observed.setting))
 
 
 def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, observed: Observed) -> Decision:
     """Decides to renew a generated kubeconfig if there is a reason to, and no obstacle."""
-    threshold = Threshold.of(cluster, observed.setting)
-    if is_managed_by_core(cluster, status.now) and not (threshold.is_set or is_requested(cluster)):
-        message = f"{describe(existing)}; not renewed, since Cluster API core manages this Cluster: {RENEW_HINT}"
-        _report_validity(status, existing, MANAGED_BY_CORE, message, event_type="Normal")
-        return status.decision(message=message)
-    changed = why_changed(existing, cluster, observed.ca)
-    if not changed and not is_due(existing, threshold.before, status.now):
-        note = f"; {threshold.fault}" if threshold.fault else ""
-        report = _report_validity if threshold.before is None else _report
-        report(status, existing, GENERATED, describe(existing) + note, event_type="Warning" if note else "")
+    threshold, ca = Threshold.of(cluster, observed.setting), observed.ca
+    changed = why_changed(existing, cluster, ca)
+    is_due_now = is_due(existing, threshold.before, status.now)
+    is_left_to_core = _is_left_to_core(status, cluster, threshold) and not is_requested(cluster)
+    if is_left_to_core or not (changed or is_due_now):
+        _report_generated(status, cluster, existing, threshold)
         return status.decision()
-    ca = observed.ca
     if ca is None:
         ca = f"Secret {ca_secret_of(key_of(cluster)).name} does not exist"
     elif not isinstance(ca, str) and not changed and existing.expires and expiry(ca, status.now) <= existing.expires:
@@ -153,17 +148,35 @@ def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, obse
         return status.decision(message=ca)
     cause = changed or f"it was valid until {rfc3339(existing.expires or status.now)}"
     status.add_event("KubeconfigRenewed", f"Secret {key_of(existing.secret).name} renewed: {cause}")
-    return _write(status, cluster, existing.secret, ca)
+    return _write(status, cluster, existing.secret, ca, threshold)
 
 
-def _write(status: StatusBuilder, cluster: Object, secret: Object, ca: CertificateAuthority) -> Decision:
+def _is_left_to_core(status: StatusBuilder, cluster: Object, threshold: Threshold) -> bool:
+    """Returns whether core manages the Cluster, and no annotation or setting has the kubeconfig renewed here."""
+    return is_managed_by_core(cluster, status.now) and not threshold.is_set
+
+
+def _write(
+    status: StatusBuilder, cluster: Object, secret: Object, ca: CertificateAuthority, threshold: Threshold
+) -> Decision:
     """Decides to write a new kubeconfig into the Secret, and then to remove the annotation that requests it."""
     new = Existing(True, wanted_server(cluster), expiry(ca, status.now))
     effects: list[Effect] = [WriteKubeconfig(secret, key_of(cluster).name, new.server, ca, new.expires or status.now)]
     if is_requested(cluster):
         effects.append(Patch(CLUSTER, cluster, {"metadata": {"annotations": {REGENERATE_ANNOTATION: None}}}))
-    _report(status, new, GENERATED, describe(new))
+    _report_generated(status, cluster, new, threshold)
     return status.decision(*effects)
+
+
+def _report_generated(status: StatusBuilder, cluster: Object, existing: Existing, threshold: Threshold) -> None:
+    """Sets the condition of a generated kubeconfig that needs nothing now."""
+    if _is_left_to_core(status, cluster, threshold):
+        message = f"{describe(existing)}; not renewed, since Cluster API core manages this Cluster: {RENEW_HINT}"
+        _report_validity(status, existing, MANAGED_BY_CORE, message, event_type="Normal")
+        return
+    note = f"; {threshold.fault}" if threshold.fault else ""
+    report = _report_validity if threshold.before is None else _report
+    report(status, existing, GENERATED, describe(existing) + note, event_type="Warning" if note else "")
 
 
 def _report_user_provided(status: StatusBuilder, existing: Existing) -> None:
@@ -186,5 +199,6 @@ def _report_validity(
 
 
 def _report(status: StatusBuilder, existing: Existing, reason: str, message: str, *, event_type: str = "") -> None:
-    is_valid = not is_due(existing, timedelta(0), status.now)
-    status.set(KUBECONFIG_AVAILABLE, "True" if is_valid else "False", reason, message, event_type=event_type)
+    value = "False" if is_due(existing, timedelta(0), status.now) else "True"
+    is_news = reason != MANAGED_BY_CORE  # that is recorded once, whatever the message says of the expiry
+    status.set(KUBECONFIG_AVAILABLE, value, reason, message, event_type=event_type, progress=not is_news)

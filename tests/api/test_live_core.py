@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import signal
@@ -11,12 +12,17 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from events.delivery import HttpDelivery
+from functions import catalog
+from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition, is_true
+from shared.api.names import REGENERATE_ANNOTATION, kubeconfig_secret_of
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, KINDS
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, SECRET
+from shared.certificates import CertificateAuthority
+from shared.clients import Clients
 from shared.event import change_event
-from shared.kube import Key, Object, dig
-from tests.support import external_cluster
+from shared.kube import Key, Object, connect, dig
+from tests.support import external_cluster, objects
 from tests.support.live_core import OURS, USER, LiveCore, live_core
 from tests.support.objects import manifest
 from tests.support.releases import config_map, write_release
@@ -169,3 +175,44 @@ def test_manager_ends_and_starts_with_the_replicas_of_its_deployment(core: LiveC
     assert not is_available(core, key)
     core.client.patch(DEPLOYMENT, key, {"spec": {"replicas": 1}})
     until(lambda: is_available(core, key), "Available again")
+
+
+def test_kubeconfig_that_core_has_created_is_renewed_on_request(core: LiveCore) -> None:
+    key, ca = Key(f"test-{uuid.uuid4().hex[:8]}", "demo"), CertificateAuthority.generate("kubernetes")
+    clients, secret = Clients(core.client), kubeconfig_secret_of(key)
+
+    def look() -> None:
+        for name in ("cluster", "kubeconfig"):
+            event = change_event(core.client.get(CLUSTER, key), "update", source="/test", resync=True)
+            assert catalog.handler(name)(clients, event).status == 204
+
+    def value() -> str:
+        return dig(core.client.find(SECRET, secret), "data.value", "")
+
+    core.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}})
+    authority = objects.secret("demo-ca", key.namespace, **{"tls.crt": ca.cert_pem, "tls.key": ca.key_pem})
+    authority["metadata"]["labels"] = {CLUSTER_NAME_LABEL: key.name}
+    missing = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevCluster", "name": "missing"}
+    spec = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}, "infrastructureRef": missing}
+    core.apply(authority, manifest(CLUSTER, key.name, key.namespace, spec=spec))
+    until(lambda: value() and condition(core, key, "Available"), "core has created the kubeconfig")
+    by_core, status = value(), dig(core.client.get(CLUSTER, key), "status.conditions")
+    look()
+    assert value() == by_core
+    assert condition(core, key, "KubeconfigAvailable")["reason"] == "ManagedByClusterAPI"
+    others = [
+        one for one in dig(core.client.get(CLUSTER, key), "status.conditions") if one["type"] != "KubeconfigAvailable"
+    ]
+    assert {one["type"] for one in others} == {one["type"] for one in status}
+
+    core.client.patch(CLUSTER, key, {"metadata": {"annotations": {REGENERATE_ANNOTATION: ""}}})
+    look()
+    renewed = value()
+    assert renewed != by_core
+    credentials = connect.inline_credentials(base64.b64decode(renewed))
+    assert credentials.host == "https://127.0.0.1:6443"
+    assert ca.has_issued(credentials.certificate)
+    core.client.patch(CLUSTER, key, {"spec": {"paused": True}})
+    until(lambda: condition(core, key, "Paused").get("status") == "True", "core has seen all of this")
+    assert value() == renewed
+    assert condition(core, key, "KubeconfigAvailable")["reason"] == "ManagedByClusterAPI"

@@ -102,8 +102,11 @@ class Journey:
         return cluster is None or dig(cluster, "metadata.deletionTimestamp") is not None
 
     def delete(self) -> None:
+        """Deletes the Cluster, and the KINDCluster if no Cluster has adopted it: nothing else would."""
         if self.client.find(CLUSTER, self.key):
             self.client.delete(CLUSTER, self.key)
+        if not (self.client.find(CLUSTER, self.key) or dig(self.found()[1], "metadata.ownerReferences")):
+            self.client.delete(KIND_CLUSTER, self.key)
 
     def check(self) -> None:
         """Asserts what a provisioned Cluster looks like."""

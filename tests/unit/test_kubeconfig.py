@@ -493,7 +493,9 @@ def of_core(obj: Object) -> Object:
             Observed(of_core(cluster({RENEW_ANNOTATION: "182"})), SOON, CA), "True", "Generated", True, id="annotated"
         ),
         pytest.param(
-            Observed(of_core(cluster({REGENERATE_ANNOTATION: ""})), OURS, CA), "True", "Generated", True, id="requested"
+            Observed(of_core(cluster({REGENERATE_ANNOTATION: ""})), OURS, CA),
+            *("True", "ManagedByClusterAPI", True),
+            id="requested",
         ),
         pytest.param(
             Observed(of_core(cluster({RENEW_ANNOTATION: "182"})), None, CA),
@@ -518,8 +520,9 @@ def test_beside_core_a_kubeconfig_is_never_created_and_renewed_on_request(
     assert (found["status"], found["reason"]) == (status, reason)
     assert bool(decision.effects) is written
     if reason == "ManagedByClusterAPI":
-        assert [(event.reason, event.type) for event in decision.kubernetes_events] == [(reason, "Normal")]
-        assert is_reconciled(reported(observed), change_event(reported(observed), "update", source="/test"))
+        told = [(event.reason, event.type) for event in decision.kubernetes_events if event.condition]
+        assert told == ([(reason, "Normal")] if status == "True" else [])
+        assert written or is_reconciled(reported(observed), change_event(reported(observed), "update", source="/test"))
 
 
 REPORTED = [
@@ -558,6 +561,24 @@ def test_changed_endpoint_and_a_request_are_something_to_do(observed: Observed, 
     else:
         obj["metadata"]["annotations"] = {REGENERATE_ANNOTATION: ""}
     assert not is_reconciled(obj, change_event(obj, "update", source="/test"))
+
+
+def test_cluster_of_core_is_told_of_once_whatever_becomes_of_its_kubeconfig() -> None:
+    obj = reported(Observed(of_core(cluster()), OURS))
+    assert not decide(Observed(obj, replace(OURS, expires=NOW + 200 * DAY)), NOW).kubernetes_events
+
+
+def test_condition_keeps_the_generation_of_its_first_write() -> None:
+    obj = reported(Observed(cluster(), OURS))
+    obj["metadata"]["generation"] = obj["status"]["observedGeneration"] = 2
+    assert decide(Observed(obj, OURS), NOW).asks_for_nothing(obj)
+
+
+def test_renewal_says_why() -> None:
+    [due, *_] = decide(
+        Observed(cluster(), replace(SOON, secret=secret({}, name="demo-kubeconfig")), CA), NOW
+    ).kubernetes_events
+    assert due.message == f"Secret demo-kubeconfig renewed: it was valid until {rfc3339(NOW + 20 * DAY)}"
 
 
 def test_unusable_ca_is_reported_once() -> None:

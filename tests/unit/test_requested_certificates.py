@@ -73,6 +73,7 @@ def test_certificates_are_pending_until_they_were_there(obj: Object, expected: s
         (CLIENT, {}, ETCD_CA, CLIENT, None),
         (CLIENT, {CLIENT: ""}, None, "", CLIENT),
         (CLIENT, {}, None, "", "Secret demo-etcd does not exist"),
+        (f"proxy {CLIENT}", {}, ETCD_CA, "proxy", None),
         (f"ca {CLIENT}", {}, "tls.key is missing", "", "tls.key is missing"),
         ("ca etcd", {"etcd": "Secret demo-etcd has no tls.crt"}, None, "", "Secret demo-etcd has no tls.crt"),
         ("ca, front-proxy", {}, None, "", f"{CERTIFICATES_ANNOTATION} has 'front-proxy'"),
@@ -86,13 +87,18 @@ def test_missing_certificates_are_generated_and_then_reported(
     effects = [effect for effect in decision.effects if isinstance(effect, GenerateCertificate)]
     assert " ".join(effect.purpose for effect in effects) == generated
     assert decision.proceed is bool(generated), "what was generated is looked up again"
+    assert all(effect.ca == (etcd_ca if effect.purpose == CLIENT else None) for effect in effects)
     condition = get_condition((decision.status or {}).get("conditions"), "CertificatesAvailable")
     assert (condition is not None) is (reported is not None)
     if condition is not None:
         is_fault = " " in (reported or "").replace(", ", "")
         assert condition["status"] == ("False" if is_fault else "True")
         assert (reported or "") in condition["message"]
-        assert bool(decision.kubernetes_events) is is_fault
+        assert [event.type for event in decision.kubernetes_events] == (["Warning"] if is_fault else [])
+        assert is_fault or condition["reason"] == "Available"
+    if generated:
+        names = ", ".join(f"demo-{purpose}" for purpose in generated.split())
+        assert [event.message for event in decision.kubernetes_events] == [f"Secrets created: {names}"]
 
 
 def test_annotation_that_cannot_be_followed_is_reported_once() -> None:
