@@ -24,10 +24,17 @@ def deprecated(scope: Scope, observed: Observed) -> Object:
     for type_, name in _CONDITIONS.items():
         found = get_condition(scope.conditions, type_)
         if found is not None:
-            status, reason, message = found["status"], found.get("reason") or "", found.get("message") or ""
+            status, message = found["status"], found.get("message") or ""
+            reason = "" if status == "True" else found.get("reason") or ""
             severity = "Info" if status == "False" else None
             conditions = set_condition(conditions, name, status, reason, message, now=scope.now, severity=severity)
-    return {"v1beta1": {"conditions": summary(conditions, now=scope.now), **_failure(scope, observed)}}
+    block = [_without_message(one) for one in summary(conditions, now=scope.now)]
+    return {"v1beta1": {"conditions": block, **_failure(scope, observed)}}
+
+
+def _without_message(condition: Object) -> Object:
+    """Returns the condition without an empty message, which v1beta1 leaves out."""
+    return {name: value for name, value in condition.items() if name != "message" or value}
 
 
 def _failure(scope: Scope, observed: Observed) -> Object:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import base64
+import copy
 import itertools
 import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
 from events.delivery import HttpDelivery
 from functions import catalog
+from functions.cluster.decide import decide
+from functions.cluster.observe import observe
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition, is_true
 from shared.api.names import REGENERATE_ANNOTATION, kubeconfig_secret_of
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, KINDS
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, SECRET
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    SECRET,
+)
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import change_event
 from shared.kube import Key, Object, connect, dig
+from shared.runtime import Request
 from tests.support import external_cluster, objects
 from tests.support.live_core import OURS, USER, LiveCore, live_core
 from tests.support.objects import manifest
@@ -216,3 +229,88 @@ def test_kubeconfig_that_core_has_created_is_renewed_on_request(core: LiveCore) 
     until(lambda: condition(core, key, "Paused").get("status") == "True", "core has seen all of this")
     assert value() == renewed
     assert condition(core, key, "KubeconfigAvailable")["reason"] == "ManagedByClusterAPI"
+
+
+# -- our Cluster controller, compared with core --------------------------------------------------------------------
+
+
+def differences(core: LiveCore, key: Key) -> dict[str, tuple[object, object]]:
+    """Returns what core reports of a Cluster otherwise than `cluster` would if there were no core: (core's, ours)."""
+    live = core.client.get(CLUSTER, key)
+    unmanaged: Object = copy.deepcopy(live)
+    del unmanaged["metadata"]["managedFields"]
+    for entry in unmanaged["status"]["conditions"]:
+        entry.pop("observedGeneration" if entry["type"] == "TopologyReconciled" else "", None)
+    observed = observe(Clients(core.client), Request(change_event(unmanaged, "update", source="/test"), key, unmanaged))
+    theirs, ours = (_facts(status) for status in (live["status"], decide(observed, datetime.now(UTC)).status or {}))
+    return {name: (theirs.get(name), ours.get(name)) for name in theirs | ours if theirs.get(name) != ours.get(name)}
+
+
+def _facts(status: Object) -> dict[str, object]:
+    """Returns conditions and other fields of a status by name, without times."""
+    facts: dict[str, object] = {
+        one["type"]: (one["status"], one["reason"], one["message"]) for one in status["conditions"]
+    }
+    facts["order"] = [one["type"] for one in status["conditions"]]
+    facts["phase"] = status.get("phase")
+    for name in ("initialization", "controlPlane", "workers"):
+        facts[name] = {field: value for field, value in (status.get(name) or {}).items() if value is not None}
+    block = dig(status, "deprecated.v1beta1.conditions", [])
+    facts["deprecated"] = {one["type"] for one in block if one["status"] == "True"}
+    return facts
+
+
+def test_cluster_reports_of_a_cluster_what_core_reports(core: LiveCore) -> None:
+    until(lambda: is_true(dig(core.client.get(CLUSTER, MEMORY), "status.conditions"), "Available"), "Available")
+    until(lambda: not differences(core, MEMORY), "equal", details=lambda: differences(core, MEMORY))
+
+
+def broken_cluster(key: Key) -> list[Object]:
+    """Returns a Cluster whose references lead to nothing, with a MachineDeployment and a Machine."""
+
+    def missing(group: str, kind: str) -> Object:
+        return {"apiGroup": f"{group}.cluster.x-k8s.io", "kind": kind, "name": "missing"}
+
+    machine: Object = {
+        "clusterName": key.name,
+        "version": OLD,
+        "bootstrap": {"configRef": missing("bootstrap", "KubeadmConfigTemplate")},
+        "infrastructureRef": missing("infrastructure", "DevMachineTemplate"),
+    }
+    label = {"cluster.x-k8s.io/cluster-name": key.name}
+    deployment = {
+        "clusterName": key.name,
+        "replicas": 2,
+        "selector": {"matchLabels": label},
+        "template": {"metadata": {"labels": label}, "spec": machine},
+    }
+    alone = {
+        **machine,
+        "bootstrap": {"dataSecretName": "missing"},
+        "infrastructureRef": missing("infrastructure", "DevMachine"),
+    }
+    spec = {
+        "infrastructureRef": missing("infrastructure", "DevCluster"),
+        "controlPlaneRef": missing("controlplane", "KubeadmControlPlane"),
+    }
+    metadata: Object = {"labels": label, "finalizers": ["example.com/kept"]}
+    return [
+        manifest(CLUSTER, key.name, key.namespace, spec=spec),
+        manifest(MACHINE_DEPLOYMENT, "md", key.namespace, metadata={"labels": label}, spec=deployment),
+        manifest(MACHINE, "alone", key.namespace, metadata=metadata, spec=alone),
+    ]
+
+
+def test_cluster_reports_of_a_broken_cluster_what_core_reports(core: LiveCore) -> None:
+    key = Key(f"test-{uuid.uuid4().hex[:8]}", "broken")
+    core.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}}, *broken_cluster(key))
+    worker = Key(key.namespace, "alone")
+
+    def settled(type_: str, reason: str) -> Callable[[], bool]:
+        return lambda: condition(core, key, type_).get("reason") == reason and not differences(core, key)
+
+    until(settled("WorkerMachinesReady", "NotReady"), "equal", details=lambda: differences(core, key))
+    core.client.delete(CLUSTER, key)
+    until(settled("Deleting", "WaitingForWorkersDeletion"), "equal", details=lambda: differences(core, key))
+    core.client.patch(MACHINE, worker, {"metadata": {"finalizers": []}})
+    until(lambda: core.client.find(CLUSTER, key) is None, "the Cluster's end")

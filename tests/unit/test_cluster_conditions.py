@@ -956,10 +956,10 @@ def test_first_endpoint_of_v1alpha2_is_copied(endpoints: list[Object], expected:
 
 def test_deprecated_conditions_follow_the_others() -> None:
     block = dig(decide(Observed(cluster(TO_INFRA), found("FakeInfraCluster")), NOW).status, "deprecated.v1beta1")
-    assert [(one["type"], one["status"], one["reason"], one.get("severity")) for one in block["conditions"]] == [
+    assert [(one["type"], one["status"], one.get("reason"), one.get("severity")) for one in block["conditions"]] == [
         ("InfrastructureReady", "False", "NotReady", "Info"),
         ("ControlPlaneInitialized", "False", "NotInitialized", "Info"),
-        ("ControlPlaneReady", "True", "NotUsed", None),
+        ("ControlPlaneReady", "True", None, None),
         ("Ready", "False", "NotReady", "Info"),
     ]
     assert "observedGeneration" not in block["conditions"][0]
