@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 
 from shared.kube import Object, dig
 from shared.kube.crds import CRD
+from shared.kube.resources import split_api_version
+
+from .certificates import CERT_MANAGER
 
 WEBHOOK_KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
 """The kinds whose objects make the API server call a webhook or an extension server."""
@@ -46,7 +49,7 @@ def _called_at(obj: Object, url: str) -> Object:
                 return obj
             conversion = {**conversion, "webhook": _with_client_at(conversion.get("webhook") or {}, url)}
             return {**obj, "spec": {**obj["spec"], "conversion": conversion}}
-        case "Certificate":
+        case "Certificate" if split_api_version(obj["apiVersion"])[0] == CERT_MANAGER:
             names = [*dig(obj, "spec.dnsNames", []), urlsplit(url).hostname]
             return {**obj, "spec": {**dig(obj, "spec", {}), "dnsNames": names}}
     return obj

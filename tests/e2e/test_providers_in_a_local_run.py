@@ -12,7 +12,7 @@ from shared.api.provider import PROVIDER_LABEL
 from shared.kube import Object, dig
 from tests.support import processes
 from tests.support.command_line import await_end, run
-from tests.support.real_providers import CURRENT, repository
+from tests.support.real_providers import CURRENT, reduced, repository
 from tests.support.until import until
 
 CLUSTERS = "crd/clusters.cluster.x-k8s.io"
@@ -40,7 +40,7 @@ def test_clusters_can_be_written_after_installation_and_restart(
         return dig(found, ("metadata", "labels", PROVIDER_LABEL), ""), found["spec"]
 
     (tmp_path / "repository").mkdir()
-    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "repository", CURRENT)))
+    monkeypatch.setenv("CLUSTERCTL_CONFIG", str(repository(tmp_path / "repository", CURRENT, release=reduced)))
     wanted = (f"--core=cluster-api:{CURRENT}", f"--infrastructure=docker:{CURRENT}")
     implied = (f"--bootstrap=kubeadm:{CURRENT}", f"--control-plane=kubeadm:{CURRENT}")
     succeeds("provider", "export", *wanted, *implied, "--to", tmp_path / "exported")

@@ -84,6 +84,11 @@ def test_certificates_are_for_the_server_of_the_webhooks_too() -> None:
         of_kind("CustomResourceDefinition", spec={"group": "example.com"}),
         of_kind("Deployment"),
     ]
-    given = [*plain, of_kind("Certificate", spec={"dnsNames": ["s.n.svc"], "secretName": "s"}), of_kind("APIService")]
-    certificate = of_kind("Certificate", spec={"dnsNames": ["s.n.svc", "localhost"], "secretName": "s"})
-    assert with_webhooks_at(given, "https://localhost:9443") == [*plain, certificate]
+
+    def certificate(*names: str) -> Object:
+        spec = {"dnsNames": list(names), "secretName": "s"}
+        return {**of_kind("Certificate", spec=spec), "apiVersion": "cert-manager.io/v1"}
+
+    given = [*plain, of_kind("Certificate"), certificate("s.n.svc"), of_kind("APIService")]
+    wanted = [*plain, of_kind("Certificate"), certificate("s.n.svc", "localhost")]
+    assert with_webhooks_at(given, "https://localhost:9443") == wanted
