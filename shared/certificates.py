@@ -13,12 +13,15 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 YEAR = datetime.timedelta(days=365)
 CLOCK_SKEW = datetime.timedelta(minutes=5)
 """The time by which a CA is valid before its creation, so that machines whose clock is behind accept it."""
+_MAX_KEY = 4 << 10
+"""Bytes of a key in PEM, enough for RSA with 4096 bits: to check longer ones takes seconds."""
 _WRONG_CLOCK = datetime.timedelta(days=1)
 """The largest expected difference of clocks that are not synchronized, such as those that are set to local time."""
 
@@ -67,7 +70,7 @@ class CertificateAuthority:
         ca = cls(cert_pem, key_pem)
         try:
             constraints = ca._certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-        except x509.ExtensionNotFound:
+        except (x509.ExtensionNotFound, x509.DuplicateExtension):
             raise ValueError("the certificate is not a CA certificate") from None
         if not constraints.value.ca:
             raise ValueError("the certificate is not a CA certificate")
@@ -154,12 +157,7 @@ class CertificateAuthority:
 
     @cached_property
     def _key(self) -> PrivateKey:
-        try:
-            key = serialization.load_pem_private_key(self.key_pem, password=None)
-        except TypeError:
-            raise ValueError("the CA key is encrypted") from None
-        except (ValueError, UnsupportedAlgorithm):
-            raise ValueError("the CA key is not PEM (PKCS#1, PKCS#8 or SEC1)") from None
+        key = load_key(self.key_pem)
         if not isinstance(key, PrivateKey):
             raise ValueError(f"CA keys are EC or RSA, not {type(key).__name__}")
         return key
@@ -180,8 +178,20 @@ def load_certificates(pem: bytes) -> Sequence[x509.Certificate]:
             # Cluster API's own CAs have serial number 0, which the library warns about.
             warnings.simplefilter("ignore")
             return x509.load_pem_x509_certificates(pem)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise ValueError("the certificate is not PEM") from None
+
+
+def load_key(pem: bytes) -> PrivateKeyTypes:
+    """Returns the private key in PEM: PKCS#1, PKCS#8 or SEC1. Raises `ValueError`, which does not quote it."""
+    if len(pem) > _MAX_KEY:
+        raise ValueError(f"the key has more than {_MAX_KEY >> 10} KiB")
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except TypeError:
+        raise ValueError("the key is encrypted") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise ValueError("the key is not PEM (PKCS#1, PKCS#8 or SEC1)") from None
 
 
 def fingerprints(pem: bytes) -> frozenset[bytes]:

@@ -50,9 +50,9 @@ def inspect(secret: Object, cluster: Mapping[str, object]) -> Existing:
         credentials = _credentials(secret)
         certificate = _certificate(credentials)
         trusted = _fingerprints(credentials.ca)
+        is_admin = certificate is not None and f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
     except (KubeconfigError, ValueError) as error:
         return Existing(False, fault=f"Secret {key_of(secret).name} cannot be used: {error}; {_HINT}", secret=identity)
-    is_admin = certificate is not None and f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
     generated = is_admin and owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
     expires = certificate.not_valid_after_utc if certificate else _token_expiry(credentials.bearer())
     return Existing(generated, credentials.host, expires, trusted, credentials.certificate, secret=identity)
@@ -71,18 +71,16 @@ def _credentials(secret: Object) -> Credentials:
 def _certificate(credentials: Credentials) -> Certificate | None:
     """Returns the client certificate, None if there is none. Raises `ValueError` if it cannot be used."""
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization
 
-    from shared.certificates import load_certificates
+    from shared.certificates import load_certificates, load_key
 
     if not credentials.certificate:
         return None
     try:
         certificate = load_certificates(credentials.certificate)[0]
-        key = serialization.load_pem_private_key(credentials.key, password=None)
-        fits = key.public_key() == certificate.public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise ValueError("the client certificate or its key is not PEM") from None
+        fits = load_key(credentials.key).public_key() == certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"the client certificate or its key cannot be used: {error}") from None
     if not fits:
         raise ValueError("the client certificate belongs to another key")
     return certificate

@@ -239,8 +239,9 @@ ENCRYPTED = EC.private_bytes(serialization.Encoding.PEM, PKCS8, serialization.Be
         (b"", CA.key_pem, "tls.crt is missing"),
         (CA.cert_pem, b"", "tls.key is missing"),
         (b"garbage", CA.key_pem, "the certificate is not PEM"),
-        (CA.cert_pem, b"garbage", "the CA key is not PEM"),
-        (CA.cert_pem, ENCRYPTED, "the CA key is encrypted"),
+        (CA.cert_pem, b"garbage", "the key is not PEM"),
+        (CA.cert_pem, CA.key_pem + b"#" * 4096, "more than 4 KiB"),
+        (CA.cert_pem, ENCRYPTED, "the key is encrypted"),
         (CA.cert_pem, OTHER_CA.key_pem, "belongs to another key"),
         (ca(EC, PKCS8, until=NOW - DAY).cert_pem, CA.key_pem, f"expired at {rfc3339(NOW - DAY)}"),
         (FUTURE.cert_pem, CA.key_pem, f"not valid before {rfc3339(NOW + 2 * DAY)}"),
@@ -338,7 +339,10 @@ def test_existing_kubeconfig_is_inspected(found: Object, expected: Existing) -> 
         (secret({"value": b"{"}), "cannot be used"),
         (of_user({"exec": {"command": "x"}}), "only inline credentials are accepted"),
         (of_user({**CREDENTIALS, "client-key-data": encoded(CA.key_pem)}), "belongs to another key"),
-        (of_user({**CREDENTIALS, "client-key-data": encoded(b"x")}), "the client certificate or its key is not PEM"),
+        (
+            of_user({**CREDENTIALS, "client-key-data": encoded(b"x")}),
+            "the client certificate or its key cannot be used: the key is not PEM",
+        ),
         (of_user({}, **{"certificate-authority-data": encoded(b"x")}), "the CA certificate is not PEM"),
     ],
 )
