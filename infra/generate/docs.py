@@ -55,7 +55,7 @@ _POD_VARIABLES = (
         f"Requests that one replica processes concurrently; the manifests set {workloads.THREADS}. See below.",
     ),
     ("`WORKERS`", f"Processes of one replica; the manifests set {workloads.WORKERS}. See below."),
-    ("`HOME`", f"`{workloads.TEMPORARY}`, the only writable volume: gunicorn creates its control socket there."),
+    ("`HOME`", f"`{workloads.TEMPORARY}`, the only writable volume."),
     (
         ", ".join(f"`{name}`" for name in allocator.VARIABLES),
         "Make the C library return freed memory to the system.",

@@ -27,7 +27,7 @@ CONFIGURATION = "/config"
 """The folder that settings are mounted to; `shared.components.catalog` also reads clusterctl.yaml from it."""
 
 TEMPORARY = "/tmp"  # noqa: S108 - a volume of the pod's own
-"""The only writable folder; also the home directory, in which gunicorn creates its socket."""
+"""The only writable folder; also the home directory."""
 
 THREADS = 8
 """Requests that one replica processes concurrently.
