@@ -215,7 +215,6 @@ class WorkQueue:
             item.failures = item.failures + 1 if result.state == "failed" else 0
             if result.state == "done" and newer is None:
                 del self._items[item.function, item.key]
-                self._changed.notify_all()
                 return
             if result.state != "done":  # a resync: the function must not skip the work because of the event's content
                 item.only_waits = result.state == "requeue" and (item.only_waits or not item.event.resync)

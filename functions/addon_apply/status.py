@@ -76,7 +76,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
         target = self.target_fields()
         if self.is_new_target:
             target |= {"stages": None, "drift": None}
-            resources = dig(self.obj, "status.resources")
+            resources = dig(self.obj, "status.resources", [])
             if (cleared := _without_errors(resources)) != resources:
                 target["resources"] = cleared
         return super().status(**{**target, **fields})
@@ -90,9 +90,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
         return super().summarized()
 
 
-def _without_errors(resources: object) -> list[Object] | None:
+def _without_errors(resources: object) -> list[Object]:
     """Returns the inventory without the errors of the former rollout; kept objects keep their reason."""
-    if not isinstance(resources, list):
-        return None
     entries: Iterable[inventory.InventoryEntry] = inventory.load(resources)
     return inventory.dump(entry if entry.status == KEPT else replace(entry, error="") for entry in entries)

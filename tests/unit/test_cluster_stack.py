@@ -189,6 +189,10 @@ def test_deleted_stack_has_no_effects() -> None:
 def test_offered_release_is_created_with_owner_and_finalizer() -> None:
     decision = decide(observed(stack(), offered=["v1"]), NOW)
     [create] = created(decision)
+    assert (create.body["apiVersion"], create.body["kind"]) == (
+        CLUSTER_STACK_RELEASE.api_version,
+        "ClusterStackRelease",
+    )
     assert create.body["metadata"] == {
         "namespace": "ns",
         "name": F + "v1",
