@@ -94,8 +94,7 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
     if kind_cluster is None:
         return None
     if isinstance(error, StillDeleting):
-        failed = observed.instance.phase == "failed"
-        return _deleting(kind_cluster, now, observed.instance.error if failed else "", observed.instance.reason)
+        return _deleting(kind_cluster, now, error.message, error.reason)
     if not isinstance(error, RuntimeUnavailable):
         return None
     if deleting(kind_cluster):

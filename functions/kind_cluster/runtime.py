@@ -79,7 +79,11 @@ class RuntimeUnavailable(Exception):
 
 
 class StillDeleting(Exception):
-    """The deletion of an instance goes on in the background."""
+    """The deletion of an instance continues in the background; `message` and `reason` say why an attempt failed."""
+
+    def __init__(self, message: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.message, self.reason = message, reason
 
 
 class Runtime(Protocol):

@@ -13,10 +13,17 @@ from pathlib import Path
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
+from functions.kind_cluster import runtime
 from infra import object_store
+from shared.event import Event
 from shared.kube import Client
 
 from .functions_server import FunctionsServer
+from .instances import Instances
+
+KIND_CLUSTERS = "kind_cluster"
+_LOOKS = {"local": 0.25, "kind": 2.0}
+"""Seconds between looks for ended instances, by runtime: `local` reads files, `kind` runs a program."""
 
 
 class Services:
@@ -38,6 +45,8 @@ class Services:
         self._delivery: HttpDelivery | None = None
         self.functions: FunctionsServer | None = None
         self.forwarder: Forwarder | None = None
+        self._instances: Instances | None = None
+        self._environment: Mapping[str, str] = {}
 
     def start_object_store(self) -> dict[str, str]:
         """Starts an object store in memory, without waiting for it. Returns its environment variables."""
@@ -59,6 +68,7 @@ class Services:
         added = {"K_SINK": self.ingress, "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles)}
         self.functions = FunctionsServer({**os.environ, **settings, **added}, self._log)
         self.functions.start()
+        self._environment = {**os.environ, **settings, **added}
         return {**settings, **added}
 
     @property
@@ -75,6 +85,14 @@ class Services:
         self._delivery = HttpDelivery(self.functions.url)
         self.forwarder = Forwarder(client, self.declared, self._delivery, listener=self._listener, namespace=namespace)
         self.forwarder.start()
+        if KIND_CLUSTERS in self.declared:
+            runtimes = {runtime.from_env(self._environment, name): every for name, every in _LOOKS.items()}
+            self._instances = Instances(client, self._submit_ended, runtimes)
+            self._instances.start()
+
+    def _submit_ended(self, event: Event) -> None:
+        if self.forwarder is not None:
+            self.forwarder.dispatcher.submit(event, [KIND_CLUSTERS])
 
     def wait_for_object_store(self) -> None:
         """Waits until the object store answers, if one was started. Raises `TimeoutError`."""
@@ -91,6 +109,8 @@ class Services:
 
     def stop(self) -> None:
         """Ends all parts that were started."""
+        if self._instances is not None:
+            self._instances.stop()
         if self.forwarder is not None:
             self.forwarder.stop()
         if self._delivery is not None:

@@ -117,6 +117,7 @@ MODULES = (
             "channel_dispatcher": f"{_EVENTING}/cmd/in_memory/channel_dispatcher",
         },
     ),
+    Module("kind", "sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}),
     Module(
         "helm",
         "helm.sh/helm/v4",

@@ -14,6 +14,8 @@ import pytest
 
 from functions import catalog
 from infra import local_control_plane
+from infra.local.instances import Instances
+from infra.local.kind_runtime import LocalRuntime
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.certificates import CertificateAuthority
@@ -172,7 +174,15 @@ def test_killed_instance_restarts_with_the_same_identity(world: World) -> None:
     endpoint = world.kind()["spec"]["controlPlaneEndpoint"]
     pid = local_control_plane.status(world.folder()).pid
     assert pid is not None
+    events: list[Event] = []
+    runtime = LocalRuntime(world.data / "clusters", None)
+    instances = Instances(world.client, events.append, {runtime: 0.02})
+    instances.start()
     os.kill(pid, signal.SIGKILL)
+    until(lambda: events, details=lambda: local_control_plane.status(world.folder()))
+    instances.stop()
+    assert [(event.kind, event.key) for event in events] == [("KINDCluster", world.key)]
+    assert world.call("kind_cluster", events[0]).retry_after == 0.5
     world.until(lambda: (s := local_control_plane.status(world.folder())).phase == "ready" and s.pid != pid)
     world.until(world.ready)
     assert world.kind()["spec"]["controlPlaneEndpoint"] == endpoint

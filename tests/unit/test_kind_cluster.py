@@ -387,7 +387,7 @@ def test_deletion_waits_for_a_runtime_that_can_be_used() -> None:
     ("instance", "error", "message", "requeue_after"),
     [
         (READY, StillDeleting(), None, 0.5),
-        (Instance("failed", "no docker"), StillDeleting(), "cannot delete: no docker", 10.0),
+        (FAILED, StillDeleting("no docker", "RuntimeUnavailable"), "cannot delete: no docker", 10.0),
         (READY, RuntimeUnavailable("no docker"), "cannot delete: no docker", 10.0),
     ],
     ids=["in the background", "failed before", "refused"],

@@ -25,7 +25,9 @@ def test_runtime_of_the_object_precedes_that_of_the_installation(tmp_path: Path)
 
 
 def test_unknown_runtime_is_refused_with_the_names_of_those_installed() -> None:
-    with pytest.raises(RuntimeUnavailable, match="KIND_RUNTIME=bogus: this runtime is not installed; installed: local"):
+    with pytest.raises(
+        RuntimeUnavailable, match="KIND_RUNTIME=bogus: this runtime is not installed; installed: kind, local"
+    ):
         from_env({"KIND_RUNTIME": "bogus"})
 
 

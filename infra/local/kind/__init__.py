@@ -1,0 +1,113 @@
+"""The runtime `kind` of KINDClusters: nodes in containers, created by kind with docker, podman or nerdctl."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from functions.kind_cluster.runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting
+from infra.local_control_plane import files
+
+from .engine import Engine, owner
+from .job import Job, Order, Result
+
+__all__ = ["KindRuntime", "from_env"]
+
+
+class KindRuntime:
+    """Keeps the job of each instance in `<directory>/<uid>`. The clusters do not end with the functions."""
+
+    def __init__(self, directory: Path, env: Mapping[str, str] = os.environ) -> None:
+        self._directory = directory
+        self._env = env
+
+    def inspect(self, spec: InstanceSpec) -> Instance:
+        """Implements `Runtime.inspect`."""
+        job = self._job(spec.uid)
+        order = job.order
+        if order is None:
+            return Instance("absent")
+        if job.works:
+            return Instance("deleting") if order.action == "delete" else Instance("starting", step=job.step)
+        result = job.result
+        if result is None or order.action == "delete":
+            return Instance("absent")  # interrupted: the next call continues it
+        if result.phase == "failed":
+            # A spec that was changed since deserves an attempt at once.
+            left = max(0.0, result.retry_at - time.time()) if order.fields == spec.fields else 0.0
+            return Instance("failed", result.error, reason=result.reason, retry_after=left)
+        return self._running(job, order, result)
+
+    def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
+        """Implements `Runtime.create`."""
+        job = self._job(spec.uid)
+        engine = job.order.engine if job.order else Engine.choose(self._env).name
+        try:
+            if ca:
+                job.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                for kind, content in (("crt", ca[0]), ("key", ca[1])):
+                    files.write(job.own_ca(kind), content)  # type: ignore[arg-type]
+            job.begin(Order("create", spec.uid, spec.name, engine, spec.fields))
+        except OSError as error:
+            raise RuntimeUnavailable(f"{job.folder} cannot be written: {error.strerror}") from error
+
+    def delete(self, spec: InstanceSpec) -> None:
+        """Implements `Runtime.delete`."""
+        job = self._job(spec.uid)
+        order = job.order
+        if order is None:
+            if not self._has_lost_nodes(spec):
+                shutil.rmtree(job.folder, ignore_errors=True)
+                return
+            order = Order("delete", spec.uid, spec.name, Engine.choose(self._env).name)
+        previous = job.result if order.action == "delete" else None
+        if job.works and order.action == "create":
+            job.interrupt()
+        job.begin(Order("delete", spec.uid, order.name, order.engine, order.fields))
+        raise StillDeleting(*((previous.error, previous.reason) if previous else ()))
+
+    def ended(self) -> Collection[str]:
+        """Implements `Runtime.ended`."""
+        return [job.folder.name for job in map(Job, self._directory.glob("*")) if self._has_ended(job)]
+
+    def _has_ended(self, job: Job) -> bool:
+        order, result = job.order, job.result
+        if not order or not result or order.action != "create" or result.phase != "ready" or job.works:
+            return False
+        return not {f"{order.name}-control-plane"} <= Engine(order.engine).running()
+
+    def _running(self, job: Job, order: Order, result: Result) -> Instance:
+        """Returns a cluster that was ready as its containers show it now."""
+        nodes = Engine(order.engine).nodes(order.name)
+        if owner(nodes, order.uid) != "us":
+            return Instance("failed", "its containers are gone", reason="InstanceGone")
+        if stopped := [node.name for node in nodes if not node.running]:
+            return Instance("failed", f"containers are stopped: {', '.join(stopped)}", reason="NodesStopped")
+        try:
+            ca = job.ca("crt").read_bytes(), job.ca("key").read_bytes()
+            return Instance("ready", host=result.host, port=result.port, ca=ca, kubeconfig=job.kubeconfig.read_bytes())
+        except OSError as error:
+            raise RuntimeUnavailable(f"{job.folder} cannot be read: {error.strerror}") from error
+
+    def _has_lost_nodes(self, spec: InstanceSpec) -> bool:
+        """Returns whether there are containers of ours without a job: its folder was deleted."""
+        try:
+            return owner(Engine.choose(self._env).nodes(spec.name), spec.uid) == "us"
+        except RuntimeUnavailable:
+            return False  # nothing was created from this folder, and no engine has anything
+
+    def _job(self, uid: str) -> Job:
+        if not uid or not all(char.isalnum() or char == "-" for char in uid):
+            raise RuntimeUnavailable(f"uid {uid!r} cannot name a folder")
+        return Job(self._directory / uid)
+
+
+def from_env(env: Mapping[str, str]) -> KindRuntime:
+    """Returns the runtime whose jobs are in `$CAPI_FUNCTIONS_DATA/kind`.
+
+    The entry point `kind` of the group `capi_functions.kind_runtimes`.
+    """
+    return KindRuntime(Path(env.get("CAPI_FUNCTIONS_DATA") or Path.home() / ".capi-functions") / "kind", env)

@@ -1,0 +1,83 @@
+"""The configuration that kind is given for a KINDCluster: pure functions of the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+IMAGES: Mapping[str, str] = {
+    # Of the release of kind that infra/binaries/kind pins.
+    "1.37": "kindest/node:v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5",
+    "1.36": "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
+    "1.35": "kindest/node:v1.35.8@sha256:07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",
+    "1.34": "kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d",
+    # Of earlier releases: kind gives no guarantee for these.
+    "1.33": "kindest/node:v1.33.1@sha256:8d866994839cd096b3590681c55a6fa4a071fdaf33be7b9660e5697d2ed13002",
+    "1.32": "kindest/node:v1.32.5@sha256:36187f6c542fa9b78d2d499de4c857249c5a0ac8cc2241bef2ccd92729a7a259",
+    "1.31": "kindest/node:v1.31.9@sha256:156da58ab617d0cb4f56bbdb4b493f4dc89725505347a4babde9e9544888bb92",
+    "1.30": "kindest/node:v1.30.13@sha256:8673291894dc400e0fb4f57243f5fdc6e355ceaa765505e0e73941aa1b6e0b80",
+    "1.24": "kindest/node:v1.24.0@sha256:0866296e693efe1fed79d5e6c7af8df71fc73ae45e3679af05342239cdc5bc8e",
+    "1.23": "kindest/node:v1.23.6@sha256:b1fa224cc6c7ff32455e0b1fd9cbfd3d3bc87ecaa8fcb06961ed1afb3db0f9ae",
+    "1.22": "kindest/node:v1.22.9@sha256:8135260b959dfe320206eb36b3aeda9cffcb262f4b44cda6b33f7bb73f453105",
+    "1.21": "kindest/node:v1.21.12@sha256:f316b33dd88f8196379f38feb80545ef3ed44d9197dca1bfd48bcb1583210207",
+    "1.20": "kindest/node:v1.20.15@sha256:6f2d011dffe182bad80b85f6c00e8ca9d86b5b8922cdf433d53575c4c5212248",
+    "1.19": "kindest/node:v1.19.16@sha256:d9c819e8668de8d5030708e484a9fdff44d95ec4675d136ef0a0a584e587f65c",
+    "1.18": "kindest/node:v1.18.20@sha256:738cdc23ed4be6cc0b7ea277a2ebcc454c8373d7d8fb991a7fcdbd126188e6d7",
+}
+"""The node images by minor version of Kubernetes, by digest."""
+
+OWNER_MOUNT = "/capi-functions/owner/"
+"""Each node has a mount at this path and the uid of its KINDCluster: the proof of ownership, from its creation on."""
+
+_COPIED = ("networking", "featureGates", "runtimeConfig", "kubeadmConfigPatches", "containerdConfigPatches")
+_LONGEST_NAME = 49
+"""Longer names exceed 63 characters, the limit of host names, with `-control-plane`."""
+_DEFAULT_VERSION = "1.21"
+
+
+def problem(fields: Mapping[str, Any]) -> str:
+    """Returns what is wrong with a spec that kind itself does not report, or not clearly; "" if nothing is."""
+    name = fields.get("clusterName", "")
+    if len(name) > _LONGEST_NAME:
+        return f"spec.clusterName has {len(name)} characters, the runtime kind allows {_LONGEST_NAME}: nodes are hosts"
+    address = (fields.get("networking") or {}).get("apiServerAddress")
+    if address in ("0.0.0.0", "::"):  # noqa: S104
+        return (
+            f"spec.networking.apiServerAddress is {address}, which nobody can connect to: use the address of this "
+            "machine that others reach"
+        )
+    if not image(fields):
+        return (
+            f"no node image is known for spec.kubernetesVersion {fields.get('kubernetesVersion')}: set spec.image to "
+            f"a node image of kind, or use one of {', '.join(IMAGES)}"
+        )
+    return ""
+
+
+def image(fields: Mapping[str, Any]) -> str:
+    """Returns the node image of a spec; "" if none is known for its version of Kubernetes."""
+    return str(fields.get("image") or IMAGES.get(fields.get("kubernetesVersion") or _DEFAULT_VERSION, ""))
+
+
+def kind_config(fields: Mapping[str, Any], uid: str, owner: str, ca: tuple[str, str] | None = None) -> dict[str, Any]:
+    """Returns the document for `kind create cluster --config`.
+
+    Args:
+        fields: The spec of the KINDCluster.
+        uid: Its uid.
+        owner: The path of an empty folder, which is mounted into all nodes as the proof of ownership.
+        ca: The paths of the user's own CA, certificate and key: kubeadm uses a CA that exists.
+    """
+    proof = {"hostPath": owner, "containerPath": OWNER_MOUNT + uid, "readOnly": True}
+    nodes = [dict(node) for node in fields.get("nodes") or [{"role": "control-plane"}]]
+    first = next((node for node in nodes if node.get("role", "control-plane") == "control-plane"), None)
+    for node in nodes:
+        mounts = [*(node.get("extraMounts") or []), proof]
+        if ca and node is first:
+            pki = "/etc/kubernetes/pki/ca"
+            mounts += [{"hostPath": ca[0], "containerPath": f"{pki}.crt"}]
+            mounts += [{"hostPath": ca[1], "containerPath": f"{pki}.key"}]
+        node["extraMounts"] = mounts
+        node.setdefault("image", image(fields))
+    copied = {name: fields[name] for name in _COPIED if fields.get(name)}
+    return {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes, **copied}

@@ -1,0 +1,222 @@
+"""The worker of a job: creates or deletes one cluster with the kind program, and says in the folder what came of it.
+
+It may be killed at any point: the next worker looks at the containers, and continues or rolls back.
+
+`python -m infra.local.kind.worker FOLDER LOCK`, where LOCK is the inherited descriptor of the folder's lock. The
+programs that the worker starts do not inherit it, since containers would keep it; they end with the worker.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from functions.kind_cluster.runtime import RuntimeUnavailable
+from infra.local_control_plane import files
+from infra.local_control_plane.binaries import BinaryNotFound, locate
+from shared.kube import ApiError, connect
+
+from .config import kind_config, problem
+from .engine import VARIABLE, Engine, NodeContainer, owner
+from .errors import Failure, classify
+from .job import Job, Order, Result
+
+_PR_SET_PDEATHSIG = 1
+_READY_TIMEOUT = 120.0
+"""Seconds until the API server of nodes that were created or started must answer."""
+_COMPLETE = 'Set kubectl context to "kind-'
+"""kind's last message, after which a cluster is complete."""
+
+
+class JobFailed(Exception):
+    """The job failed; `failure` says why, and what to do."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Worker:
+    """Executes the order of a job."""
+
+    def __init__(self, job: Job, order: Order) -> None:
+        self.job, self.order = job, order
+        self._engine = Engine(order.engine)
+        self._program: Path | None = None
+
+    def run(self) -> None:
+        """Creates or deletes the cluster, and saves the result. A deletion that is done deletes the folder."""
+        action = self.order.action
+        try:
+            if action == "delete":
+                self.delete()
+                shutil.rmtree(self.job.folder)
+            else:
+                self.create()
+        except (JobFailed, RuntimeUnavailable) as error:
+            failure = error.failure if isinstance(error, JobFailed) else Failure(error.reason, str(error), 10.0)
+            at = time.time() + failure.retry_after
+            self.job.report(Result(action, "failed", reason=failure.reason, error=failure.message, retry_at=at))
+        except Exception as error:  # a bug here must be seen in the status, too
+            traceback.print_exc()
+            message = f"{type(error).__name__}: {error}; see {self.job.folder / 'worker.log'}"
+            self.job.report(
+                Result(action, "failed", reason="InternalError", error=message, retry_at=time.time() + 60.0)
+            )
+
+    def create(self) -> None:
+        """Creates the cluster, unless it exists. Raises `JobFailed` or `RuntimeUnavailable`."""
+        if wrong := problem(self.order.fields):
+            raise JobFailed(Failure("InvalidConfiguration", wrong, 60.0))
+        if nodes := self._own_nodes():
+            if self.job.was_ready or self._is_complete():
+                self._engine.start(nodes)
+                self._publish()
+                return
+            self._log("rolling back what an interrupted job has created")
+            self._kind("delete", "cluster")
+        config = self._config()
+        files.write(self.job.log, "")
+        try:
+            self._kind("create", "cluster", "--retain", "--wait=0s", "--config=-", config=config)
+        except JobFailed as error:
+            # Whether the containers are ours is looked at again: another program may have been faster with the name.
+            if error.failure.reason != "NameTaken" and owner(self._nodes(), self.order.uid) == "us":
+                kept = self.job.log.with_suffix(".failed.log")
+                shutil.copyfile(self.job.log, kept)
+                self._kind("delete", "cluster")
+            raise
+        self._publish()
+
+    def delete(self) -> None:
+        """Deletes the cluster if it is ours. Raises `JobFailed` or `RuntimeUnavailable`."""
+        if owner(self._nodes(), self.order.uid) == "us":
+            self._kind("delete", "cluster")
+            if owner(self._nodes(), self.order.uid) == "us":
+                raise JobFailed(Failure("DeletionFailed", f"nodes of {self.order.name} are left; see the log", 10.0))
+
+    def _nodes(self) -> list[NodeContainer]:
+        return self._engine.nodes(self.order.name)
+
+    def _own_nodes(self) -> list[NodeContainer]:
+        nodes = self._nodes()
+        if owner(nodes, self.order.uid) == "another":
+            names = ", ".join(node.name for node in nodes)
+            raise JobFailed(classify(f"node(s) already exist for a cluster with the name: {names}"))
+        return nodes
+
+    def _is_complete(self) -> bool:
+        return f'{_COMPLETE}{self.order.name}"' in files.tail(self.job.log, lines=100)
+
+    def _config(self) -> str:
+        own = [self.job.own_ca(kind) for kind in ("crt", "key")]
+        ca = (str(own[0]), str(own[1])) if own[1].exists() else None
+        config = kind_config(self.order.fields, self.order.uid, str(self.job.owner), ca)
+        return str(yaml.safe_dump(config, sort_keys=False))
+
+    def _publish(self) -> None:
+        """Saves kubeconfig, CA and address, and waits until the API server answers."""
+        outside = self._kind("get", "kubeconfig").encode()
+        published = outside
+        if self.order.fields.get("endpointAccess") == "Network":
+            published = self._kind("get", "kubeconfig", "--internal").encode()
+        server = yaml.safe_load(published)["clusters"][0]["cluster"]["server"]
+        address = urlsplit(server)
+        first = next(node.name for node in self._nodes() if node.role == "control-plane")
+        files.write(self.job.ca("crt"), self._engine.read(first, "/etc/kubernetes/pki/ca.crt"))
+        files.write(self.job.ca("key"), self._engine.read(first, "/etc/kubernetes/pki/ca.key"))
+        self._log("waiting for the API server")
+        self._wait_ready(outside)
+        files.write(self.job.kubeconfig, published)
+        self.job.report(Result("create", "ready", host=address.hostname or "", port=address.port or 443))
+
+    def _wait_ready(self, kubeconfig: bytes) -> None:
+        client = connect.workload(kubeconfig)
+        deadline = time.monotonic() + _READY_TIMEOUT
+        try:
+            while True:
+                try:
+                    client.text("/readyz", timeout=5.0)
+                    return
+                except (ApiError, OSError) as error:
+                    if time.monotonic() > deadline:
+                        message = (
+                            f"the API server does not answer: {error}; see the logs of the nodes with kind export logs"
+                        )
+                        raise JobFailed(Failure("ControlPlaneFailed", message, 60.0)) from error
+                time.sleep(0.2)
+        finally:
+            client.close()
+
+    def _kind(self, *arguments: str, config: str = "") -> str:
+        """Runs the kind program, whose messages go to the log. Returns its output. Raises `JobFailed`."""
+        environment = {name: value for name, value in os.environ.items() if name != "KIND_CLUSTER_NAME"}
+        private = self.job.folder / "kind.kubeconfig"  # kind merges into the user's own otherwise
+        options = [f"--name={self.order.name}"]
+        if arguments[0] in ("create", "delete"):
+            options.append(f"--kubeconfig={private}")
+        prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up before the fork: after it, little is safe to call
+
+        def die_with_parent() -> None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+        before = self.job.log.stat().st_size if self.job.log.exists() else 0
+        with open(self.job.log, "ab") as log:
+            done = subprocess.run(
+                [str(self._find()), *arguments, *options],
+                env={**environment, VARIABLE: self._engine.name},
+                input=config.encode(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                preexec_fn=die_with_parent,
+                check=False,
+            )
+        if done.returncode:
+            raise JobFailed(classify(self.job.log.read_bytes()[before:].decode(errors="replace")))
+        return done.stdout.decode(errors="replace")
+
+    def _find(self) -> Path:
+        if self._program is None:
+            if found := shutil.which("kind"):
+                self._program = Path(found)
+                return self._program
+            try:
+                self._program = locate(["kind"], progress=self._log)["kind"]
+            except BinaryNotFound as error:
+                raise JobFailed(Failure("KindNotFound", str(error), 60.0)) from error
+        return self._program
+
+    def _log(self, line: str) -> None:
+        """Adds a step to the log, in the form of kind's own."""
+        with open(self.job.log, "a") as log:
+            log.write(f" • {line}\n")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Continues in the background, in a process group of its own."""
+    job, lock = Job(Path(arguments[0])), int(arguments[1])
+    os.set_inheritable(lock, False)
+    order = job.order
+    if order is None:
+        return 1
+    if os.fork():
+        return 0
+    os.setsid()
+    job.note_worker()
+    Worker(job, order).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,146 @@
+"""A container engine with a node image for kind, on machines without an image registry.
+
+The engine is podman with a storage of its own, whose containers have no resource limits that this machine forbids.
+The image is a control plane without a kubelet: busybox, etcd and kube-apiserver, with a script in the place of kubeadm.
+kind creates a cluster of it by its usual calls, from the container to `kubeadm init` and the kubeconfig.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from infra.local_control_plane.binaries import locate
+from shared.certificates import CertificateAuthority, service_account_keys
+
+IMAGE = "localhost/kind-node-for-tests:v1.36.3"
+
+_BUSYBOX = Path("/bin/busybox")
+_APPLETS = ("sh", "cat", "cp", "mkdir", "sleep", "echo", "chmod", "nohup", "wget")
+
+_INIT = """#!/bin/sh
+echo "Reached target Multi-User System."
+while [ ! -e /etc/kubernetes/admin.conf ]; do sleep 0.1; done
+cd /baked
+etcd --data-dir=/var/etcd --unsafe-no-fsync >/var/etcd.log 2>&1 </dev/null &
+exec kube-apiserver --etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --authorization-mode=RBAC \\
+  --client-ca-file=/etc/kubernetes/pki/ca.crt --tls-cert-file=server.crt --tls-private-key-file=server.key \\
+  --service-account-issuer=https://kubernetes --service-account-key-file=sa.pub \\
+  --service-account-signing-key-file=sa.key --service-cluster-ip-range=10.96.0.0/16 >/var/apiserver.log 2>&1
+"""
+
+_KUBEADM = """#!/bin/sh
+cp /baked/admin.conf /etc/kubernetes/admin.conf
+"""
+
+_OCI_RUNTIME = """#!/usr/bin/python3
+import json, os, sys
+options = dict(zip(sys.argv, sys.argv[1:]))
+for option, suffix in (("--bundle", "/config.json"), ("--process", "")):
+    if option in options and ("create" in sys.argv or "exec" in sys.argv):
+        with open(options[option] + suffix) as file:
+            config = json.load(file)
+        config.get("process", config).pop("rlimits", None)  # raising them needs CAP_SYS_RESOURCE
+        with open(options[option] + suffix, "w") as file:
+            json.dump(config, file)
+os.execvp("runc", ["runc", *sys.argv[1:]])
+"""
+
+
+class NoEngine(Exception):
+    """This machine cannot run containers; the message says why."""
+
+
+def podman(folder: Path, set_variable: Callable[[str, str], None]) -> None:
+    """Makes a podman with its storage in `folder` the engine of kind, by variables of the environment.
+
+    Raises `NoEngine`.
+    """
+    missing = [name for name in ("podman", "runc", "iptables") if not shutil.which(name)]
+    missing += [] if _BUSYBOX.exists() else ["busybox-static"]
+    if missing or os.geteuid() or not Path("/lib/modules").exists():
+        what = f"{', '.join(missing)} of Debian" if missing else "root, and a folder /lib/modules"
+        raise NoEngine(f"the kind program needs docker, or podman with {what}")
+    runtime = folder / "oci-runtime"
+    runtime.write_text(_OCI_RUNTIME)
+    runtime.chmod(0o755)
+    (folder / "containers.conf").write_text(f'[engine]\nruntime = "runc"\n[engine.runtimes]\nrunc = ["{runtime}"]\n')
+    # The run root has sockets, whose paths must be short.
+    (folder / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{folder / "graph"}"\nrunroot = "{folder / "run"}"\n'
+    )
+    set_variable("CONTAINERS_CONF", str(folder / "containers.conf"))
+    set_variable("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
+    set_variable("KIND_EXPERIMENTAL_PROVIDER", "podman")
+
+
+def build_image(folder: Path) -> None:
+    """Builds the node image. Raises `NoEngine` if its containers do not run here."""
+    root = folder / "root"
+    binaries = locate(["etcd", "kube-apiserver"], progress=lambda _line: None)
+    for name in ("bin", "kind/manifests", "etc/kubernetes/pki", "baked", "tmp", "var"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    shutil.copy(_BUSYBOX, root / "bin/busybox")
+    for applet in _APPLETS:
+        (root / "bin" / applet).symlink_to("busybox")
+    for name, path in binaries.items():
+        shutil.copy(path, root / "bin" / name)
+        for library in re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", path], capture_output=True, text=True).stdout):
+            (root / library[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(library, root / library[1:])
+    for name, text in (("init", _INIT), ("kubeadm", _KUBEADM), ("kubectl", "#!/bin/sh\n")):
+        (root / "bin" / name).write_text(text)
+        (root / "bin" / name).chmod(0o755)
+    (root / "kind/version").write_text("v1.36.3")
+    _bake(root)
+    archive = folder / "image.tar"
+    with tarfile.open(archive, "w") as members:
+        members.add(root, arcname=".")
+    shutil.rmtree(root)
+    _podman("import", "--change", 'ENTRYPOINT ["/bin/init"]', "--change", "STOPSIGNAL SIGKILL", str(archive), IMAGE)
+    archive.unlink()
+    _podman("run", "--rm", "--privileged", "--cgroupns=private", "--entrypoint=/bin/echo", IMAGE, "hello")
+
+
+def _bake(root: Path) -> None:
+    """Writes CA, certificate of the server, and kubeconfig into the image."""
+    ca = CertificateAuthority.generate("kubernetes")
+    (root / "etc/kubernetes/pki/ca.crt").write_bytes(ca.cert_pem)
+    (root / "etc/kubernetes/pki/ca.key").write_bytes(ca.key_pem)
+    server = ca.issue("kube-apiserver", dns=["localhost"], ips=["127.0.0.1"], server=True)
+    admin = ca.issue("kubernetes-admin", ["system:masters"])
+    (root / "baked/server.crt").write_bytes(server.cert_pem)
+    (root / "baked/server.key").write_bytes(server.key_pem)
+    accounts = service_account_keys()
+    (root / "baked/sa.pub").write_bytes(accounts.cert_pem)
+    (root / "baked/sa.key").write_bytes(accounts.key_pem)
+
+    def data(content: bytes) -> str:
+        return base64.b64encode(content).decode()
+
+    cluster = {"certificate-authority-data": data(ca.cert_pem), "server": "https://127.0.0.1:6443"}
+    user = {"client-certificate-data": data(admin.cert_pem), "client-key-data": data(admin.key_pem)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "a", "cluster": cluster}],
+        "users": [{"name": "a", "user": user}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "current-context": "a",
+    }
+    (root / "baked/admin.conf").write_text(yaml.safe_dump(config))
+
+
+def _podman(*arguments: str) -> str:
+    done = subprocess.run(["podman", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoEngine(f"podman {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout

@@ -1,0 +1,283 @@
+"""The runtime `kind` without a container engine: error classes, configuration, ownership and the states of its job."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, StillDeleting, from_env
+from infra.local.kind import KindRuntime
+from infra.local.kind.config import IMAGES, image, kind_config, problem
+from infra.local.kind.engine import Engine, NodeContainer, owner
+from infra.local.kind.errors import classify
+from infra.local.kind.job import Job, Order, Result
+
+PULL = """using podman due to KIND_EXPERIMENTAL_PROVIDER
+Creating cluster "t1" ...
+ ✗ Ensuring node image (kindest/node:v1.37.0) 🖼️
+ERROR: failed to create cluster: failed to pull image "kindest/node@sha256:a1": command "podman pull a1" failed with \
+error: exit status 125
+
+Command Output: Trying to pull docker.io/kindest/node@sha256:a1...
+Error: initializing source docker://kindest/node: dial tcp: lookup registry-1.docker.io: no such host
+"""
+FAILED = "ERROR: failed to create cluster: "
+RUN = FAILED + 'command "podman run --name a" failed with error: exit status 126\n\nCommand Output: '
+INFO = """ERROR: failed to create cluster: failed to get docker info: command "docker info --format '{{json .}}'" \
+failed with error: exit status 1
+
+Command Output: {"ID":""}
+Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "reason", "message"),
+    [
+        (PULL, "ImageNotFound", 'failed to pull image "kindest/node@sha256:a1": exit status 125: Error: initializing'),
+        (PULL + "write /var/lib: no space left on device", "OutOfSpace", "no space left on device; free space"),
+        (INFO, "RuntimeUnavailable", "Is the docker daemon running?; start the container engine"),
+        (
+            'ERROR: failed to list clusters: command "nerdctl ps" failed with error: exec: "nerdctl": executable file '
+            "not found in $PATH\n\nCommand Output: \n",
+            "RuntimeUnavailable",
+            'exec: "nerdctl": executable file not found in $PATH; start',
+        ),
+        (
+            'ERROR: failed to create cluster: node(s) already exist for a cluster with the name "a"',
+            "NameTaken",
+            'node(s) already exist for a cluster with the name "a"; another cluster has this name and is left alone',
+        ),
+        (RUN + "Error: the container name x is already in use by abc", "NameTaken", "choose another spec.clusterName"),
+        (RUN + "Bind for 127.0.0.1:80 failed: port is already allocated", "PortTaken", "free the port"),
+        (
+            RUN + "Error: cannot listen on the TCP port: listen tcp4 :80: bind: address already in use",
+            "PortTaken",
+            ":80",
+        ),
+        (RUN + "Error: statfs /nowhere: no such file or directory", "InvalidConfiguration", "statfs /nowhere"),
+        (RUN + "Error: OCI runtime error: something new", "NodeFailed", "OCI runtime error: something new"),
+        (
+            FAILED + "unable to decode config: yaml: unmarshal errors:\n  line 3: field nodez not found in type X\n",
+            "InvalidConfiguration",
+            "unable to decode config: yaml: unmarshal errors:: line 3: field nodez not found",
+        ),
+        (
+            FAILED + 'invalid pod subnet failed to parse cidr value:"aa" with error: invalid CIDR address: aa',
+            "InvalidConfiguration",
+            "invalid pod subnet",
+        ),
+        (
+            FAILED + "'A_b' is not a valid cluster name, cluster names must match `^[a-z0-9.-]+$`",
+            "InvalidConfiguration",
+            "not a valid cluster name",
+        ),
+        (
+            "ERROR: failed to create cluster: must have at least one control-plane node",
+            "InvalidConfiguration",
+            "at least",
+        ),
+        (
+            'ERROR: failed to create cluster: could not find a log line that matches "Reached target"',
+            "NodeNotBooted",
+            "is a node image of kind",
+        ),
+        (
+            "ERROR: failed to create cluster: failed to init node with kubeadm: x",
+            "ControlPlaneFailed",
+            "kubeadm: x; see",
+        ),
+        ("ERROR: failed to create cluster: something else", "CreationFailed", "something else"),
+        ("panic: a bug", "CreationFailed", "panic: a bug"),
+        ("", "CreationFailed", "no output"),
+    ],
+)
+def test_output_of_kind_is_classified(output: str, reason: str, message: str) -> None:
+    found = classify(output)
+    assert found.reason == reason
+    assert message in found.message
+    assert found.retry_after >= 10
+
+
+def test_long_output_is_cut() -> None:
+    assert len(classify(f"ERROR: {'x' * 5000}\n{'y' * 5000}").message) < 900
+
+
+MINE = NodeContainer("a-control-plane", "control-plane", True, ("/var", "/capi-functions/owner/u"))
+OTHER = NodeContainer("a-worker", "worker", True, ("/var", "/capi-functions/owner/v"))
+BALANCER = NodeContainer("a-external-load-balancer", "external-load-balancer", True, ())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([], "nobody"),
+        ([MINE], "us"),
+        ([MINE, BALANCER], "us"),
+        ([BALANCER], "another"),
+        ([OTHER], "another"),
+        ([MINE, OTHER], "another"),
+        ([NodeContainer("a-control-plane", "control-plane", True, ())], "another"),
+    ],
+    ids=["none", "ours", "load balancer", "load balancer only", "other uid", "mixed", "no mount"],
+)
+def test_containers_are_ours_only_with_the_proof_in_all_nodes(nodes: list[NodeContainer], expected: str) -> None:
+    assert owner(nodes, "u") == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"clusterName": "a"}, ""),
+        ({"clusterName": "a", "kubernetesVersion": "1.37"}, ""),
+        ({"clusterName": "a", "kubernetesVersion": "1.28"}, "no node image is known for spec.kubernetesVersion 1.28"),
+        ({"clusterName": "a", "kubernetesVersion": "1.28", "image": "mine"}, ""),
+        ({"clusterName": "a" * 49}, ""),
+        ({"clusterName": "a" * 50}, "spec.clusterName has 50 characters, the runtime kind allows 49"),
+        ({"clusterName": "a", "networking": {"apiServerAddress": "0.0.0.0"}}, "which nobody can connect to"),
+        ({"clusterName": "a", "networking": {"apiServerAddress": "192.0.2.1"}}, ""),
+    ],
+)
+def test_problems_that_kind_does_not_report(fields: dict[str, Any], expected: str) -> None:
+    found = problem(fields)
+    assert expected in found
+    assert bool(found) is bool(expected)
+
+
+def test_images_are_pinned_by_digest() -> None:
+    for version, name in IMAGES.items():
+        assert name.startswith(f"kindest/node:v{version}.")
+        assert len(name.partition("@sha256:")[2]) == 64
+    assert image({}) == IMAGES["1.21"]
+    assert image({"kubernetesVersion": "1.36", "image": "mine"}) == "mine"
+
+
+def test_configuration_has_the_fields_of_the_spec_and_the_proof_of_ownership() -> None:
+    mount = {"hostPath": "/a", "containerPath": "/b"}
+    nodes = [
+        {"role": "worker", "extraMounts": [mount], "image": "other"},
+        {"role": "control-plane"},
+        {"role": "control-plane"},
+    ]
+    fields = {"clusterName": "a", "image": "mine", "nodes": nodes, "networking": {"podSubnet": "10.1.0.0/16"}}
+    found = kind_config({**fields, "runtime": "kind"}, "u", "/owner", ("/crt", "/key"))
+    proof = {"hostPath": "/owner", "containerPath": "/capi-functions/owner/u", "readOnly": True}
+    ca = [
+        {"hostPath": "/crt", "containerPath": "/etc/kubernetes/pki/ca.crt"},
+        {"hostPath": "/key", "containerPath": "/etc/kubernetes/pki/ca.key"},
+    ]
+    assert found == {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "nodes": [
+            {"role": "worker", "image": "other", "extraMounts": [mount, proof]},
+            {"role": "control-plane", "image": "mine", "extraMounts": [proof, *ca]},
+            {"role": "control-plane", "image": "mine", "extraMounts": [proof]},
+        ],
+        "networking": {"podSubnet": "10.1.0.0/16"},
+    }
+    assert nodes[0] == {"role": "worker", "extraMounts": [mount], "image": "other"}
+    assert len(kind_config({}, "u", "/owner")["nodes"]) == 1
+
+
+# -- the job -------------------------------------------------------------------------------------------------------
+
+SPEC = InstanceSpec("u", "a", {"clusterName": "a"})
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> KindRuntime:
+    """A runtime without a container engine."""
+    return KindRuntime(tmp_path, {"PATH": "/nowhere"})
+
+
+def placed(folder: Path, action: Any = "create", result: Result | None = None) -> Job:
+    job = Job(folder / SPEC.uid)
+    job.folder.mkdir()
+    order = {"action": action, "uid": "u", "name": "a", "engine": "no-such-engine", "fields": {"clusterName": "a"}}
+    (job.folder / "order.json").write_text(json.dumps(order))
+    job.report(result)
+    return job
+
+
+def test_runtime_kind_is_installed(tmp_path: Path) -> None:
+    found = from_env({"CAPI_FUNCTIONS_DATA": str(tmp_path)}, "kind")
+    assert found.inspect(SPEC).phase == "absent"
+
+
+@pytest.mark.parametrize("action", ["create", "delete"])
+def test_interrupted_job_is_continued(runtime: KindRuntime, tmp_path: Path, action: str) -> None:
+    placed(tmp_path, action)
+    assert runtime.inspect(SPEC).phase == "absent"
+
+
+@pytest.mark.parametrize(
+    ("action", "phase", "step"), [("create", "starting", "Preparing nodes"), ("delete", "deleting", "")]
+)
+def test_job_works_as_long_as_its_folder_is_locked(
+    runtime: KindRuntime, tmp_path: Path, action: str, phase: str, step: str
+) -> None:
+    job = placed(tmp_path, action)
+    job.log.write_text(" • Ensuring node image (x) 🖼️  ...\n ✓ Ensuring node image (x) 🖼️\n • Preparing nodes 📦   ...\n")
+    lock = os.open(job.folder / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = runtime.inspect(SPEC)
+        assert (found.phase, found.step) == (phase, step)
+        runtime.create(SPEC, None)  # is not started twice
+        assert job.order is not None
+        assert job.order.action == action
+    finally:
+        os.close(lock)
+
+
+def test_failed_creation_waits_unless_the_spec_was_changed(runtime: KindRuntime, tmp_path: Path) -> None:
+    result = Result("create", "failed", reason="PortTaken", error="taken", retry_at=time.time() + 60)
+    placed(tmp_path, result=result)
+    found = runtime.inspect(SPEC)
+    assert (found.phase, found.reason, found.error) == ("failed", "PortTaken", "taken")
+    assert 50 < found.retry_after <= 60
+    assert runtime.inspect(InstanceSpec("u", "a", {"clusterName": "b"})).retry_after == 0
+
+
+def test_engine_that_is_gone_is_reported_in_every_state(runtime: KindRuntime, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeUnavailable, match="needs one of docker, nerdctl, podman"):
+        runtime.create(SPEC, None)
+    runtime.delete(SPEC)  # nothing was created
+    placed(tmp_path, result=Result("create", "ready", "h", 1))
+    with pytest.raises(RuntimeUnavailable, match="no-such-engine cannot be run") as refused:
+        runtime.inspect(SPEC)
+    assert refused.value.reason == "RuntimeUnavailable"
+
+
+def test_deletion_goes_on_in_the_background_and_says_why_it_failed_before(runtime: KindRuntime, tmp_path: Path) -> None:
+    job = placed(tmp_path, "delete", Result("delete", "failed", reason="RuntimeUnavailable", error="no engine"))
+    with pytest.raises(StillDeleting) as deleting:
+        runtime.delete(SPEC)
+    assert (deleting.value.message, deleting.value.reason) == ("no engine", "RuntimeUnavailable")
+    while job.works:
+        time.sleep(0.01)
+    result = job.result
+    assert result is not None
+    assert "no-such-engine cannot be run" in result.error
+
+
+@pytest.mark.parametrize(("env", "expected"), [({"KIND_EXPERIMENTAL_PROVIDER": "podman"}, "podman"), ({}, "nerdctl")])
+def test_engine_is_the_chosen_or_the_first_installed(tmp_path: Path, env: dict[str, str], expected: str) -> None:
+    for name in ("nerdctl", "podman"):
+        (tmp_path / name).touch(mode=0o755)
+    assert Engine.choose({"PATH": str(tmp_path), **env}).name == expected
+
+
+def test_order_and_result_are_kept(tmp_path: Path) -> None:
+    job = placed(tmp_path, result=Result("create", "ready", "h", 1))
+    assert job.order == Order("create", "u", "a", "no-such-engine", {"clusterName": "a"})
+    assert job.result == Result("create", "ready", "h", 1)
+    assert Job(tmp_path / "other").order is None
+    assert not Job(tmp_path / "other").works
