@@ -12,7 +12,7 @@ from shared.kube import Object, deleting, dig
 
 from .descendants import conditions, machines
 from .merge import Reasons, Weight, summarize, weigh
-from .observe import Observed
+from .observed import Observed
 from .probe import PROBED
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
 from .scope import Scope

@@ -27,7 +27,7 @@ from .conditions import (
 from .deletion import DELETION_RETRY, reconcile_deletion, wait_for_core
 from .deprecated import deprecated
 from .machines import AGGREGATES, set_aggregate, set_remediating
-from .observe import Observed
+from .observed import Observed
 from .probe import set_remote_connection_probe
 from .references import CONTROL_PLANE, INFRASTRUCTURE, REFERENCE_RETRY, check_reference, reconcile_reference
 from .scope import FINALIZER, Scope, status_fields

@@ -10,7 +10,7 @@ from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, Resource, deleting, has_finalizer, owned_by
 
 from .descendants import DESCENDANTS, Descendants, machines, served_as
-from .observe import Observed
+from .observed import Observed
 from .references import adopt
 from .scope import FINALIZER, Scope
 

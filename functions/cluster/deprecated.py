@@ -6,7 +6,7 @@ from shared.api.cluster import CONTROL_PLANE_INITIALIZED
 from shared.api.conditions import get_condition, set_condition, summary
 from shared.kube import Object, dig
 
-from .observe import Observed
+from .observed import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, failure
 from .scope import Scope
 

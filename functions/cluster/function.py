@@ -10,7 +10,8 @@ from shared.kube import dig
 from shared.runtime import Decision, Function
 
 from .decide import decide
-from .observe import Observed, observe
+from .observe import observe
+from .observed import Observed
 from .triggers import TRIGGERS
 
 

@@ -16,7 +16,7 @@ from shared.kube import Object, owned_by
 
 from .descendants import Descendants, conditions, is_of_pool, machines
 from .merge import Merged, Reasons, aggregate
-from .observe import Observed
+from .observed import Observed
 from .scope import Scope
 
 _NEW = timedelta(seconds=10)

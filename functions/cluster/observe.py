@@ -2,46 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import control_plane_ref, infrastructure_ref
-from shared.api.core import CoreState, core_state
-from shared.api.resources import SECRET
-from shared.clients import Clients, LookupResult
-from shared.kube import ApiError, Object, deleting, owned_by
+from shared.api.core import core_state
+from shared.api.resources import CLUSTER, SECRET
+from shared.clients import Clients
+from shared.kube import ApiError, Object, deleting, dig, owned_by
 from shared.runtime import Request
 
 from . import descendants
-from .descendants import Descendants
-from .probe import Probe, due, probe
-
-_UNREFERENCED = LookupResult("unreferenced")
-
-
-@dataclass(frozen=True)
-class Observed:
-    """The inputs of a decision about one Cluster."""
-
-    cluster: Object | None
-    infrastructure: LookupResult = _UNREFERENCED
-    control_plane: LookupResult = _UNREFERENCED
-    descendants: Descendants | None = field(default_factory=dict)
-    """The Machines of the Cluster and their owners, while it is being deleted all of its objects; None: not read."""
-    secrets: tuple[Object, ...] = ()
-    """The Secrets that the Cluster owns; only read while it is being deleted."""
-    failure: str = ""
-    """Why the descendants could not be listed."""
-    probe: Probe | None = None
-    """The outcome of an attempt to connect to the workload cluster; None: there was none."""
-    recorded: bool = False
-    """Whether nothing was read: the objects are as the Cluster's status records them."""
-    core: CoreState = "none"
-    """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
-    the deletion."""
-    look: bool = False
-    """Whether this is one of the looks at objects that have nothing to do; only then a Cluster of core is told of."""
+from .observed import Observed
+from .probe import due, probe
+from .recorded import recorded
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -52,6 +27,10 @@ def observe(clients: Clients, request: Request) -> Observed:
     manager = core_state(cluster, now)
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager, look=request.event.resync)
+    wanted = due(cluster, now, again=request.event.resync)
+    known = recorded(cluster, request.event, manager) if wanted == 0 and _is_probe_alone(request) else None
+    if known is not None and "failed" not in (known.infrastructure.state, known.control_plane.state):
+        return replace(known, probe=probe(clients, cluster))
     being_deleted = deleting(cluster)
     infrastructure, control_plane = (
         clients.get_reference(reference, key.namespace, undefined_is_absent=being_deleted, by_contract=True)
@@ -66,8 +45,14 @@ def observe(clients: Clients, request: Request) -> Observed:
         observed = replace(observed, descendants=descendants.read(clients, cluster, request.event))
     except ApiError as error:
         observed = replace(observed, descendants=None, failure=str(error))
-    wanted = due(cluster, now, again=request.event.resync)
     return replace(observed, probe=probe(clients, cluster)) if wanted == 0 else observed
+
+
+def _is_probe_alone(request: Request) -> bool:
+    """Returns whether the event is not about an object that has to be read again: only an attempt to connect is due."""
+    cluster, event = request.primary, request.event
+    is_current = dig(cluster, "status.observedGeneration") == dig(cluster, "metadata.generation")
+    return is_current and event.key == request.key and event.kind == CLUSTER.kind and not event.resync
 
 
 def _secrets(clients: Clients, cluster: Object) -> tuple[Object, ...]:

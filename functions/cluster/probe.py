@@ -42,7 +42,8 @@ _FAILURES = re.compile(r"\(attempt (\d+) at (\S+), failing since (\S+): ")
 class Probe:
     """The outcome of an attempt."""
 
-    outcome: Literal["succeeded", "failed"]
+    outcome: Literal["succeeded", "failed", "skipped"]
+    """`skipped`: this process has too many connections in progress."""
     error: str = ""
 
 
@@ -95,18 +96,15 @@ def _has_kubeconfig(cluster: Object) -> bool:
     return reachable and bool(initialized or available)
 
 
-def probe(clients: Clients, cluster: Object) -> Probe | None:
-    """Connects to the workload cluster once; returns None if this process has too many connections in progress.
-
-    Raises `ApiError` if the management cluster's API server fails.
-    """
+def probe(clients: Clients, cluster: Object) -> Probe:
+    """Connects to the workload cluster once. Raises `ApiError` if the management cluster's API server fails."""
     workload = open_workload(clients, key_of(cluster))
     if isinstance(workload, ConnectionFailed):
         return Probe("failed", workload.message)
     try:
         workload.clients.client.text("/version", timeout=TIMEOUT)  # which any user may read
     except NotSent:
-        return None
+        return Probe("skipped")
     except ApiError as error:
         if isinstance(error, Unauthorized):
             clients.forget(workload.kubeconfig)
@@ -120,12 +118,12 @@ def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, recorded
     Asks for a repetition when the next attempt is due; with `recorded`, only if it is due now.
     """
     before = get_condition(scope.initial, PROBED)
-    if attempt is None:
+    if attempt is None or attempt.outcome == "skipped":
         reason, message = "ProbeFailed", "Remote connection not established yet"
         before = before or {"status": "False", "reason": reason, "message": message}
         scope.set(PROBED, before["status"], before.get("reason") or reason, before.get("message") or "")
         left = due(scope.cluster, scope.now)
-        if left is not None and not recorded:
+        if left is not None and (attempt or not recorded):
             scope.waits.append(left or _FIRST)
         elif left == 0:
             scope.waits.append(0.0)

@@ -18,7 +18,7 @@ import urllib3
 import yaml
 
 from functions.cluster.decide import decide
-from functions.cluster.observe import Observed
+from functions.cluster.observed import Observed
 from functions.cluster.scope import FINALIZER
 from shared.api.resources import CLUSTER
 from shared.kube import Client, Key, Object, dig

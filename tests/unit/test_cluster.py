@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from functions.cluster.decide import decide
-from functions.cluster.observe import Observed
+from functions.cluster.observed import Observed
 from functions.cluster.scope import FINALIZER, phase
 from shared.api.conditions import get_condition
 from shared.api.core import CORE_ANNOTATION, core_state

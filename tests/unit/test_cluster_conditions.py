@@ -13,7 +13,7 @@ from functions.cluster import probe
 from functions.cluster.decide import decide
 from functions.cluster.descendants import Descendants
 from functions.cluster.merge import Reasons, aggregate
-from functions.cluster.observe import Observed
+from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
 from functions.cluster.scope import FINALIZER
 from shared.api.conditions import get_condition, rfc3339
@@ -234,6 +234,9 @@ def probed(status: str, message: str) -> Object:
     [
         pytest.param(cluster(HOST), None, ("False", NOT_YET), None, id="nothing to connect to"),
         pytest.param(cluster(HOST, MINTED, **PROVISIONED), None, ("False", NOT_YET), 10.0, id="not tried"),
+        pytest.param(
+            cluster(HOST, MINTED, **PROVISIONED), Probe("skipped"), ("False", NOT_YET), 10.0, id="no free connection"
+        ),
         pytest.param(probed("True", ""), None, ("True", ""), None, id="not tried again"),
         pytest.param(probed("False", NOT_YET), Probe("succeeded"), ("True", ""), None, id="first success"),
         pytest.param(
@@ -304,6 +307,7 @@ def test_remote_connection_probe(
     status, reason, message = condition(decision, PROBED)
     assert (status, message) == expected
     assert reason == ("ProbeSucceeded" if expected[0] == "True" else "ProbeFailed") or attempt is None
+    assert decide(Observed(obj, probe=attempt, recorded=True), NOW).requeue_after != 0.0 or attempt is None
     assert decision.requeue_after == requeue_after
 
 

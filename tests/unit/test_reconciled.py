@@ -19,7 +19,7 @@ import pytest
 
 from functions import catalog
 from functions.cluster import decide as cluster_decide
-from functions.cluster.observe import Observed as ObservedCluster
+from functions.cluster.observed import Observed as ObservedCluster
 from functions.cluster.probe import Probe, due
 from functions.cluster_stack import decide as cluster_stack_decide
 from functions.cluster_stack.deletion import FINALIZER as STACK_FINALIZER

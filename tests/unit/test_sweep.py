@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functions.cluster.decide import decide
-from functions.cluster.observe import Observed
+from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe
 from functions.cluster.scope import FINALIZER
 from functions.sweep.function import not_reconciled

@@ -1,0 +1,38 @@
+"""The record of what was observed of one Cluster: all that a decision about it depends on, beside the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shared.api.core import CoreState
+from shared.clients import LookupResult
+from shared.kube import Object
+
+from .descendants import Descendants
+from .probe import Probe
+
+_UNREFERENCED = LookupResult("unreferenced")
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The inputs of a decision about one Cluster."""
+
+    cluster: Object | None
+    infrastructure: LookupResult = _UNREFERENCED
+    control_plane: LookupResult = _UNREFERENCED
+    descendants: Descendants | None = field(default_factory=dict)
+    """The Machines of the Cluster and their owners, while it is being deleted all of its objects; None: not read."""
+    secrets: tuple[Object, ...] = ()
+    """The Secrets that the Cluster owns; only read while it is being deleted."""
+    failure: str = ""
+    """Why the descendants could not be listed."""
+    probe: Probe | None = None
+    """The outcome of an attempt to connect to the workload cluster; None: there was none."""
+    recorded: bool = False
+    """Whether nothing was read: the objects are as the Cluster's status records them."""
+    core: CoreState = "none"
+    """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
+    the deletion."""
+    look: bool = False
+    """Whether this is one of the looks at objects that have nothing to do; only then a Cluster of core is told of."""

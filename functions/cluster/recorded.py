@@ -1,0 +1,84 @@
+"""What the status of a Cluster and the object in an event show of the Cluster's objects, without a read.
+
+Objects that are ready and have nothing more to give are as the status records them.
+"""
+
+from __future__ import annotations
+
+from shared.api import cluster as cluster_api
+from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.conditions import get_condition
+from shared.api.core import CoreState
+from shared.clients import LookupResult
+from shared.event import Event
+from shared.kube import Object, Resource, dig, key_of, owner_reference
+from shared.kube.resources import conventional_plural, group_of, split_api_version
+
+from . import counters
+from .machines import AGGREGATES
+from .observed import Observed
+from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
+
+_UNKNOWN = LookupResult("failed", error="not read")
+"""What has to be read. A decision that depends on it asks for a repetition."""
+
+
+def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
+    """Returns what is known of the Cluster's objects; None if the event tells more than the status can show."""
+    infrastructure, control_plane = cluster_api.infrastructure_ref(cluster), cluster_api.control_plane_ref(cluster)
+    reporting, has_machines = _shown(control_plane, event), _records_machines(cluster)
+    if reporting and (has_machines or counters.of_control_plane(reporting, None)):
+        return None
+    return Observed(
+        cluster,
+        _shown(infrastructure, event) or _recorded(cluster, INFRASTRUCTURE, infrastructure),
+        reporting or _recorded(cluster, CONTROL_PLANE, control_plane),
+        descendants=None if has_machines else {},
+        recorded=True,
+        core=core,
+    )
+
+
+def _records_machines(cluster: Object) -> bool:
+    """Returns whether the status is about any Machines or owners of Machines: then only reading them shows more."""
+    reasons = {entry.get("type"): entry.get("reason") for entry in dig(cluster, "status.conditions", [])}
+    replicas = dig(cluster, "status.workers") or dig(cluster, "status.controlPlane")
+    return bool(replicas) or any(reasons.get(one.type) not in (None, one.none) for one in AGGREGATES)
+
+
+def _shown(reference: Object | None, event: Event) -> LookupResult | None:
+    """Returns the referenced object if it is the one in the event."""
+    about = event.group, event.kind, event.name
+    if reference is None or (group_of(reference), reference["kind"], reference["name"]) != about:
+        return None
+    group, version = split_api_version(event.api_version)
+    resource = Resource(group, version, event.kind, conventional_plural(event.kind))
+    return LookupResult("present", event.kind, event.object, resource)
+
+
+def _recorded(cluster: Object, role: Role, reference: Object | None) -> LookupResult:
+    """Returns the referenced object as the Cluster's status records it, once it is ready and has nothing more to give.
+
+    Until then it is unknown: an event about another object is a reason to read it.
+    """
+    if reference is None:
+        return LookupResult("unreferenced")
+    mirrored = get_condition(dig(cluster, "status.conditions"), role.condition) or {}
+    if mirrored.get("status") != "True" or dig(cluster, "status.phase") != "Provisioned":
+        return _UNKNOWN
+    is_topology = dig(cluster, "spec.topology") is not None
+    obj: Object = {
+        "apiVersion": reference.get("apiVersion") or f"{reference.get('apiGroup')}/v1",
+        "kind": reference["kind"],
+        "metadata": {
+            "name": reference["name"],
+            "labels": {CLUSTER_NAME_LABEL: key_of(cluster).name},
+            "ownerReferences": [owner_reference(cluster, controller=is_topology)],
+        },
+        "status": {
+            "initialization": {"provisioned": True, "controlPlaneInitialized": True},
+            "failureDomains": dig(cluster, "status.failureDomains"),
+            "conditions": [{**mirrored, "type": role.mirrored}],
+        },
+    }
+    return LookupResult("present", reference["kind"], obj)
