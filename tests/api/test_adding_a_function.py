@@ -159,7 +159,7 @@ def test_manifests_and_docs_contain_the_function(folder: Path, environment: Mapp
     allowed = {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "patch"]}
     assert allowed in objects["ClusterRole"]["rules"]
     (container,) = dig(objects["Deployment"], "spec.template.spec.containers")
-    assert "--target=version_label" in container["args"]
+    assert container["args"][-1] == 'functions_framework:create_app("version_label", "functions/version_label/main.py")'
     assert "function-version-label.yaml" in files["infra/knative/kustomization.yaml"]
     assert "| `version_label` | Cluster (cluster.x-k8s.io) | `spec.topology.version`" in files["docs/triggers.md"]
 
