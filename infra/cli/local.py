@@ -53,7 +53,7 @@ def up(
         from infra.local.local_run import LocalRun
 
         timeline = Timeline()
-        chosen = profile or (BESIDE_CORE if wanted else "all")
+        chosen = profile or (BESIDE_CORE if wanted or LocalRun.has_managers(directory) else "all")
         local_run = LocalRun(
             directory, releases=releases or RELEASES, progress=timeline.say, profiles=profiles.parse(chosen)
         )

@@ -73,6 +73,11 @@ class LocalRun:
         self._helm = helm.HelmProgram(self.directory / "bin" / "helm", progress)
         self._managers: Managers | None = None
 
+    @staticmethod
+    def has_managers(directory: Path) -> bool:
+        """Returns whether managers of providers have run in a folder, and will run again."""
+        return (directory / Managers.FOLDER).is_dir()
+
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig of the management cluster."""

@@ -61,9 +61,16 @@ def watch(pid: int) -> int | None:
 
 
 def spawn(
-    arguments: Sequence[str], *, directory: Path, log: Path, environment: Mapping[str, str]
+    arguments: Sequence[str],
+    *,
+    directory: Path,
+    log: Path,
+    environment: Mapping[str, str],
+    executable: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """Runs a server in its own process group. The kernel kills the server at the end of the caller.
+
+    The first of `arguments` is the program, or only its name if there is an `executable`.
 
     Call it from the main thread: the kernel takes the end of the spawning *thread* for the end of the parent. The log
     of the former run is kept as `<log>.previous`. Raises OSError.
@@ -81,6 +88,7 @@ def spawn(
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
         return subprocess.Popen(
             arguments,
+            executable=executable,
             cwd=directory,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -92,9 +92,10 @@ def test_environment_has_the_fields_of_the_pod() -> None:
 
 def test_container_is_named_manager_or_the_only_one() -> None:
     proxy, other = {"name": "kube-rbac-proxy"}, {"name": "controller", "args": ["--v=5"]}
-    expected = Command(("--v=5", *CLUSTER_API), {})
-    assert command_of(deployment(proxy, manager("--v=5")), ADDRESSES) == expected
-    assert command_of(deployment(other), ADDRESSES) == expected
+    arguments = ("--v=5", *CLUSTER_API)
+    named = manager("--v=5", command=["/bin/capi"])
+    assert command_of(deployment(proxy, named), ADDRESSES) == Command("/bin/capi", arguments, {})
+    assert command_of(deployment(other), ADDRESSES) == Command("/manager", arguments, {})
 
 
 @pytest.mark.parametrize(

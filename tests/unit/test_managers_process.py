@@ -39,6 +39,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         port = free_port()
         process = ManagerProcess(
             "capi",
+            Path(sys.executable),
             [sys.executable, "-c", program, str(port)],
             os.environ,
             tmp_path / "capi.log",
@@ -69,7 +70,7 @@ def test_manager_that_never_answers_is_named(start: Start) -> None:
 
 
 def test_program_that_is_missing_is_named(tmp_path: Path) -> None:
-    process = ManagerProcess("capi", [str(tmp_path / "none")], {}, tmp_path / "capi.log", health=("127.0.0.1", 1))
+    process = ManagerProcess("capi", tmp_path / "none", ["capi"], {}, tmp_path / "capi.log", health=("127.0.0.1", 1))
     process.start()
     with pytest.raises(ManagerError, match=r"manager capi cannot be started: .*none"):
         process.wait_healthy(60)

@@ -11,6 +11,8 @@ from typing import Any
 
 from shared.kube import Key, dig, key_of
 
+_NAME = "/manager"
+"""The program of images whose Deployments name none, by convention."""
 CONTAINER = "manager"
 """The name of a manager's container by convention; others, such as a proxy of its metrics, are left out."""
 
@@ -53,8 +55,12 @@ class Addresses:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line without the program, and what is added to the environment."""
+    """A command line, and what is added to the environment.
 
+    `name` is that of the program in its image: field managers and user agents begin with it.
+    """
+
+    name: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
 
@@ -72,7 +78,8 @@ def command_of(deployment: Mapping[str, Any], addresses: Addresses) -> Command:
     if container.get("envFrom"):
         raise ManagerError(f"{key_of(deployment)}: a local process cannot take its environment from envFrom")
     given = [_expand(str(argument), environment) for argument in container.get("args") or []]
-    return Command((*_kept(given), *_own(given, addresses)), environment)
+    name = next(iter(container.get("command") or ()), _NAME)
+    return Command(name, (*_kept(given), *_own(given, addresses)), environment)
 
 
 def certificate_secret(deployment: Mapping[str, Any]) -> Key:

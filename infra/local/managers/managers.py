@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from infra import local_control_plane
@@ -57,6 +57,9 @@ class Managers:
         client: A client of the control plane.
         progress: Called with each line of progress, and with what fails.
     """
+
+    FOLDER: ClassVar = "managers"
+    """The name of the folder with the certificates of the managers."""
 
     def __init__(
         self, plane: Path, folder: Path, client: Client, progress: Callable[[str], None] = lambda _line: None
@@ -168,7 +171,7 @@ class Managers:
 
     def _process(self, deployment: Object, program: Path, port: int, secret: Object) -> ManagerProcess:
         name = key_of(deployment).name
-        certificates = self._folder / "managers" / name
+        certificates = self._folder / self.FOLDER / name
         certificates.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in ("tls.key", "tls.crt"):
             files.write(certificates / file, base64.b64decode(dig(secret, ("data", file), "")))
@@ -183,7 +186,8 @@ class Managers:
         command = command_of(deployment, addresses)
         return ManagerProcess(
             name,
-            [str(program), *command.arguments],
+            program,
+            [command.name, *command.arguments],
             {**os.environ, **command.environment},
             self._folder / "logs" / f"{name}.log",
             health=(addresses.host, addresses.health),

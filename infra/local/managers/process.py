@@ -31,7 +31,8 @@ class ManagerProcess:
 
     Args:
         name: The name for messages.
-        arguments: The command line.
+        program: The executable.
+        arguments: The command line, with the name of the program.
         environment: The whole environment.
         log: Its log; that of the former process is kept as `<log>.previous`.
         health: Host and port of /healthz and /readyz.
@@ -46,6 +47,7 @@ class ManagerProcess:
     def __init__(
         self,
         name: str,
+        program: Path,
         arguments: Sequence[str],
         environment: Mapping[str, str],
         log: Path,
@@ -55,6 +57,7 @@ class ManagerProcess:
     ) -> None:
         self.name = name
         self.log = log
+        self._program = program
         self._arguments = arguments
         self._environment = environment
         self._health = health
@@ -128,7 +131,11 @@ class ManagerProcess:
             if self._stopping.is_set():
                 return None
             child = self._child = processes.spawn(
-                self._arguments, directory=self.log.parent, log=self.log, environment=self._environment
+                self._arguments,
+                executable=self._program,
+                directory=self.log.parent,
+                log=self.log,
+                environment=self._environment,
             )
         healthy_since: float | None = None
         failed = 0
