@@ -26,6 +26,7 @@ HISTORY = 20
 CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
 NOT_CREATED_MESSAGE = "Cluster cannot be created"
+CREATING = "Creating"
 
 # Seconds until the next reconciliation.
 STARTING_RETRY = 0.5
@@ -85,7 +86,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
         case "absent" if "ca" in requested_certificates(observed.cluster or {}) and observed.ca_secret is None:
             return _pending(kind_cluster, effects, now, "waiting for the CA that the Cluster requests")
         case "absent":
-            return _pending(kind_cluster, [*effects, _start(observed, kind_cluster)], now)
+            start = _start(observed, kind_cluster)
+            return _pending(kind_cluster, [*effects, start], now, instance.error, instance.reason or CREATING)
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
@@ -141,13 +143,15 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     return Decision(tuple(effects), status, (told,) if is_new else (), message="ready")
 
 
-def _pending(kind_cluster: Object, effects: list[Effect], now: datetime, step: str = "") -> Decision:
+def _pending(
+    kind_cluster: Object, effects: list[Effect], now: datetime, step: str = "", reason: str = CREATING
+) -> Decision:
     """Decides to wait for an instance that starts; `step` is how far it has come."""
     status: Object = {
         "ready": False,
         "phase": PROVISIONING,
         "failureMessage": None,
-        "conditions": _conditions(kind_cluster, now, "False", "Creating", step),
+        "conditions": _conditions(kind_cluster, now, "False", reason, step),
     }
     return Decision(tuple(effects), status, requeue_after=STARTING_RETRY, message=step or "starting")
 

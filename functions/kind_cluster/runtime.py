@@ -57,7 +57,7 @@ class Instance:
 
     phase: Literal["absent", "starting", "ready", "failed", "deleting", "unknown"]
     error: str = ""
-    """Why the phase is `failed`, and what to do."""
+    """Why the phase is `failed`, and what to do; of an instance that is `absent` why it ended."""
     host: str = ""
     port: int = 0
     ca: tuple[bytes, bytes] = field(default=(b"", b""), repr=False)

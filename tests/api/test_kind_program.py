@@ -104,7 +104,7 @@ def test_interrupted_cluster_is_continued_restarted_and_deleted(world: World, en
     subprocess.run(["podman", "kill", node.name], check=True, capture_output=True)
     assert list(world.runtime.ended()) == ["one"]
     stopped = world.runtime.inspect(spec)
-    assert (stopped.phase, stopped.reason) == ("failed", "NodesStopped")
+    assert (stopped.phase, stopped.reason) == ("absent", "NodesStopped")
     assert stopped.error == f"containers are stopped: {node.name}"
     assert world.create(spec) == instance
     world.delete(spec)

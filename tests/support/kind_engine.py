@@ -72,7 +72,10 @@ def podman(folder: Path, set_variable: Callable[[str, str], None]) -> None:
     runtime = folder / "oci-runtime"
     runtime.write_text(_OCI_RUNTIME)
     runtime.chmod(0o755)
-    (folder / "containers.conf").write_text(f'[engine]\nruntime = "runc"\n[engine.runtimes]\nrunc = ["{runtime}"]\n')
+    (folder / "containers.conf").write_text(
+        f'[network]\nnetwork_config_dir = "{folder / "networks"}"\n'
+        f'[engine]\nruntime = "runc"\n[engine.runtimes]\nrunc = ["{runtime}"]\n'
+    )
     # The run root has sockets, whose paths must be short.
     (folder / "storage.conf").write_text(
         f'[storage]\ndriver = "overlay"\ngraphroot = "{folder / "graph"}"\nrunroot = "{folder / "run"}"\n'

@@ -31,7 +31,7 @@ SECONDS = {
     "tests/api/test_live_core.py": 60,
     "tests/knative/test_broker.py": 50,
     "tests/api/test_provider_adoption.py": 50,
-    "tests/api/test_kind_program.py": 50,
+    "tests/api/test_kind_program.py": 70,
     "tests/api/test_cluster_stacks_events.py": 40,
     "tests/e2e/test_bench_command.py": 50,
     "tests/e2e/test_killed_runs.py": 40,

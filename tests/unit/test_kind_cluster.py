@@ -305,6 +305,7 @@ def test_paused_object_is_left_alone_and_says_so(observed: Observed) -> None:
     [
         (Instance("absent"), "Provisioning", ("False", "Creating", ""), 0.5),
         (Instance("starting", step="Preparing nodes"), "Provisioning", ("False", "Creating", "Preparing nodes"), 0.5),
+        (Instance("absent", "gone", reason="InstanceGone"), "Provisioning", ("False", "InstanceGone", "gone"), 0.5),
         (Instance("deleting"), "Provisioning", ("False", "Creating", ""), 0.5),
         (FAILED, "Failed", ("False", "CreationFailed", "no room"), 10.0),
         (Instance("failed", "pull it", reason="ImageNotFound"), "Failed", ("False", "ImageNotFound", "pull it"), 10.0),

@@ -36,8 +36,9 @@ class KindRuntime:
         if result is None or order.action == "delete":
             return Instance("absent")  # interrupted: the next call continues it
         if result.phase == "failed":
-            # A spec that was changed since deserves an attempt at once.
-            left = max(0.0, result.retry_at - time.time()) if order.fields == spec.fields else 0.0
+            if order.fields != spec.fields:
+                return Instance("absent")  # the spec was changed since: it deserves an attempt at once
+            left = max(0.0, result.retry_at - time.time())
             return Instance("failed", result.error, reason=result.reason, retry_after=left)
         return self._running(job, order, result)
 
@@ -83,9 +84,9 @@ class KindRuntime:
         """Returns a cluster that was ready as its containers show it now."""
         nodes = Engine(order.engine).nodes(order.name)
         if owner(nodes, order.uid) != "us":
-            return Instance("failed", "its containers are gone", reason="InstanceGone")
+            return Instance("absent", "its containers are gone", reason="InstanceGone")
         if stopped := [node.name for node in nodes if not node.running]:
-            return Instance("failed", f"containers are stopped: {', '.join(stopped)}", reason="NodesStopped")
+            return Instance("absent", f"containers are stopped: {', '.join(stopped)}", reason="NodesStopped")
         try:
             ca = job.ca("crt").read_bytes(), job.ca("key").read_bytes()
             return Instance("ready", host=result.host, port=result.port, ca=ca, kubeconfig=job.kubeconfig.read_bytes())

@@ -137,10 +137,12 @@ class Job:
         try:
             files.write(self.folder / "order.json", json.dumps(asdict(order)))
             self.report(None)
+            worker = [sys.executable, "-m", "infra.local.kind.worker"]
             path = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")]))
             with open(self.folder / "worker.log", "ab") as log:
+                # The shell starts the worker in the background and ends: the worker is not waited for, and no child.
                 subprocess.run(
-                    [sys.executable, "-m", "infra.local.kind.worker", str(self.folder), str(lock)],
+                    ["/bin/sh", "-c", '"$0" "$@" &', *worker, str(self.folder), str(lock)],
                     env={**os.environ, "PYTHONPATH": path},
                     stdin=subprocess.DEVNULL,
                     stdout=log,

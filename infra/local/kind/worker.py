@@ -204,14 +204,12 @@ class Worker:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Continues in the background, in a process group of its own."""
+    """Executes the order in a folder, in a process group of its own."""
     job, lock = Job(Path(arguments[0])), int(arguments[1])
     os.set_inheritable(lock, False)
     order = job.order
     if order is None:
         return 1
-    if os.fork():
-        return 0
     os.setsid()
     job.note_worker()
     Worker(job, order).run()
