@@ -15,7 +15,7 @@ worker_class = "gthread"
 timeout = 0  # seconds without a sign of life of a worker: functions have deadlines of their own
 limit_request_line = 0
 control_socket_disable = True  # it imports asyncio; nothing uses it
-loglevel = os.environ.get("GUNICORN_LOG_LEVEL", "error")
+loglevel = "error"
 
 
 def command(function: str, *options: str) -> list[str]:

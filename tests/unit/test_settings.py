@@ -17,6 +17,8 @@ OF_THE_PROCESS = {
     "KUBERNETES_SERVICE_PORT": "set in every pod",
     "LOG_FORMAT": "a variable of the Deployment",
     "LOG_LEVEL": "a variable of the Deployment",
+    "THREADS": "a variable of the Deployment",
+    "WORKERS": "a variable of the Deployment",
     "HELM": "part of the image",
     "CLUSTERCTL_CONFIG": "of a local run; mounted in a cluster",
     "KIND_RUNTIME": "of a local run",
