@@ -287,8 +287,9 @@ def test_ca_is_read_where_a_kubeconfig_may_have_to_be_renewed(
     assert (observed_with(OF_CA, existing, **arguments).ca == CA) is is_read
 
 
-def jwt(expires: datetime) -> bytes:
-    payload = base64.urlsafe_b64encode(json.dumps({"exp": int(expires.timestamp())}).encode()).rstrip(b"=")
+def jwt(expires: datetime, subject: str = "") -> bytes:
+    claims = {"exp": int(expires.timestamp()), "sub": subject}
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=")
     return b"e30." + payload + b".c2ln"
 
 
@@ -323,7 +324,12 @@ ELSEWHERE = "https://elsewhere:1"
         pytest.param({**kubeconfig(), "type": "Opaque"}, replace(OURS, generated=False), id="of another type"),
         pytest.param(of_user(CREDENTIALS), Existing(False, ELSEWHERE, TWENTY_DAYS), id="client certificate"),
         pytest.param(of_user({"token": "opaque"}), Existing(False, ELSEWHERE), id="token"),
-        pytest.param(of_user({"token": jwt(LATER).decode()}), Existing(False, ELSEWHERE, LATER), id="JWT"),
+        *(
+            pytest.param(
+                of_user({"token": jwt(LATER, name).decode()}), Existing(False, ELSEWHERE, LATER), id=f"JWT{name}"
+            )
+            for name in ("", "x", "xx")
+        ),
         pytest.param(of_user({"token": "a.b.c"}), Existing(False, ELSEWHERE), id="token with dots"),
     ],
 )
@@ -471,7 +477,9 @@ def test_decision_and_condition_by_observed_secrets(
     decision = decide(observed, NOW)
     found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable")
     assert found is not None
-    assert (found["status"], found["reason"]) == (status, reason)
+    assert (found["status"], found["reason"], found["observedGeneration"]) == (status, reason, 1)
+    is_warning = reason in ("InvalidCA", "NotRenewed", "Expires", "Expired", "InvalidKubeconfig")
+    assert [event.type for event in decision.kubernetes_events if event.condition] == ["Warning"] * is_warning
     writes = [effect for effect in decision.effects if isinstance(effect, WriteKubeconfig)]
     assert bool(writes) is written
     assert decision.requeue_after == requeue_after
