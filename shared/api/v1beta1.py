@@ -19,11 +19,15 @@ from .conditions import get_condition, is_true
 
 _BLOCK = "v1beta2"
 """The field of the status that has fields of v1beta2."""
+_OLDER = "v1beta1"
+"""The field of an upgraded status that has the conditions as they were read."""
+_OWN_TYPES = ("Ready", "InfrastructureReady", "ControlPlaneReady", "ControlPlaneInitialized", "TopologyReconciled")
+"""The types of a Cluster's conditions of v1beta1. All other types in one list with them are those of v1beta2."""
 _ONLY_IN_BLOCK = ("controlPlane", "workers")
 """The fields of a Cluster that v1beta1 has in that field only."""
 _CONVERTED = ("conditions", "initialization", "deprecated", "failureDomains")
 _COMPARED = ("status", "reason", "message")
-_DEPRECATED = ("conditions", "failureReason", "failureMessage")
+_DEPRECATED = ("failureReason", "failureMessage")
 """The fields of v1beta1 that v1beta2 has in `status.deprecated.v1beta1`."""
 _INITIALIZED = "ControlPlaneInitialized"
 
@@ -36,14 +40,20 @@ def upgrade(obj: Object) -> Object:
     status = obj.get("status")
     if not isinstance(status, Mapping) or not status or "deprecated" in status:
         return obj
-    conditions = dig(status, f"{_BLOCK}.conditions")
+    conditions, older = dig(status, f"{_BLOCK}.conditions"), _entries(status.get("conditions"))
+    deprecated = {name: status[name] for name in _DEPRECATED if name in status}
     if conditions is None:
-        conditions = [_metav1(entry, status) for entry in _entries(status.get("conditions"))]
+        conditions = [_metav1(entry, status) for entry in older]
+        if own := [_shown(entry) for entry in older if entry.get("type") in _OWN_TYPES]:
+            deprecated["conditions"] = own
+    elif older:
+        deprecated["conditions"] = older
     upgraded: Object = {
         **status,
         **(dig(status, _BLOCK) or {}),
         "conditions": conditions,
-        "deprecated": {"v1beta1": {name: status[name] for name in _DEPRECATED if name in status}},
+        "deprecated": {"v1beta1": deprecated},
+        _OLDER: {"conditions": older},
     }
     if facts := _facts(status, conditions):
         upgraded["initialization"] = {**dig(status, "initialization", {}), **facts}
@@ -72,7 +82,7 @@ def downgrade(obj: Mapping[str, Any], patch: Object) -> Object:
     if "infrastructureProvisioned" in initialization:
         found["infrastructureReady"] = initialization["infrastructureProvisioned"] is True
     if "conditions" in patch:
-        copied = [] if _BLOCK in status else dig(status, "deprecated.v1beta1.conditions", [])
+        copied = [] if _BLOCK in status else dig(status, f"{_OLDER}.conditions", [])
         block["conditions"] = [one for one in patch["conditions"] or [] if not _is_same(one, _of_type(copied, one))]
     if "failureDomains" in patch:
         found["failureDomains"] = _domains(patch["failureDomains"], status)
@@ -86,10 +96,23 @@ def dropped(stored: Mapping[str, Any], patch: Object) -> Object:
     """
     if not patch.get("conditions") or _BLOCK in dig(stored, "status", {}):
         return {}
-    before = dig(stored, "status.deprecated.v1beta1.conditions", [])
-    own = [_v1beta1(condition, _of_type(before, condition)) for condition in patch["conditions"]]
+    before = dig(stored, f"status.{_OLDER}.conditions", [])
     deprecated = _entries(dig(patch, "deprecated.v1beta1.conditions"))
-    return {"conditions": own + [entry for entry in deprecated if not _of_type(own, entry)]}
+    found = [_newest(one, _of_type(before, one), _of_type(deprecated, one)) for one in patch["conditions"]]
+    return {"conditions": found + [entry for entry in deprecated if not _of_type(found, entry)]}
+
+
+def _newest(condition: Object, before: Object, deprecated: Object) -> Object:
+    """Returns the condition of a type as one of v1beta1; one of v1beta1 counts if only that has changed."""
+    if not _is_same(condition, before):
+        return _v1beta1(condition)
+    return deprecated if deprecated and deprecated != _shown(before) else before
+
+
+def _shown(entry: Object) -> Object:
+    """Returns a condition of v1beta1 without what a condition of v1beta2 may have added to it."""
+    added = ("reason",) if entry.get("status") == "True" else ()
+    return {name: value for name, value in entry.items() if name not in added and (name != "message" or value)}
 
 
 def _facts(status: Mapping[str, Any], conditions: Iterable[Mapping[str, Any]]) -> Object:
@@ -108,10 +131,7 @@ def _metav1(entry: Object, status: Mapping[str, Any]) -> Object:
     return default | {name: value for name, value in entry.items() if name != "severity"}
 
 
-def _v1beta1(condition: Object, before: Object) -> Object:
-    """Returns a condition of metav1 as one of v1beta1; one that has not changed keeps its severity."""
-    if _is_same(condition, before):
-        return before
+def _v1beta1(condition: Object) -> Object:
     found = {name: value for name, value in condition.items() if name != "observedGeneration"}
     return found | ({"severity": "Info"} if condition.get("status") == "False" else {})
 

@@ -86,6 +86,10 @@ OLD = {"conditions": [READY]}
 NEW = {"conditions": [READY], "v1beta2": {"conditions": []}}
 
 
+def without_reason(condition: Object) -> Object:
+    return {name: value for name, value in condition.items() if name != "reason"}
+
+
 FALSE = OURS | {"status": "False"}
 
 
@@ -140,6 +144,21 @@ def test_status_of_v1beta2_is_written_as_one_of_v1beta1(status: Object, patch: O
             {"conditions": [OURS], "deprecated": {"v1beta1": {"conditions": [OURS | {"reason": "Other"}, READY]}}},
             {"conditions": [OURS, READY]},
             id="both kinds in one list",
+        ),
+        pytest.param(
+            OLD,
+            {"conditions": [metav1(READY)], "deprecated": {"v1beta1": {"conditions": [READY | {"status": "True"}]}}},
+            {"conditions": [READY | {"status": "True"}]},
+            id="a change of a condition of v1beta1",
+        ),
+        pytest.param(
+            {"conditions": [OURS, READY]},
+            {
+                "conditions": [OURS, metav1(READY)],
+                "deprecated": {"v1beta1": {"conditions": [without_reason(OURS), READY]}},
+            },
+            {"conditions": [OURS, READY]},
+            id="the same in both forms",
         ),
     ],
 )
