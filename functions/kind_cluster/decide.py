@@ -211,9 +211,7 @@ def _deleting(kind_cluster: Object, now: datetime, error: str = "", reason: str 
 
 
 def _paused(kind_cluster: Object, now: datetime) -> Object:
-    conditions = set_condition(
-        _state(kind_cluster), PAUSED, "True", "Paused", now=now, observed_generation=_generation(kind_cluster)
-    )
+    conditions = set_condition(_state(kind_cluster), PAUSED, "True", "Paused", now=now)
     return {"conditions": [*conditions, *_history(kind_cluster)]}
 
 
@@ -241,30 +239,17 @@ def _conditions(
 ) -> list[Object]:
     """Returns `status.conditions`: Ready and Paused, and the history with a new entry, without the oldest entries.
 
-    `entry` has the type, message and reason of the event, as upstream writes them.
+    `entry` has the type, message and reason of the event, as upstream writes them. The conditions have no
+    `observedGeneration`: publishing the endpoint makes a new generation, and `kubectl wait` ignores older ones.
     """
-    generation = _generation(kind_cluster)
-    state = set_condition(
-        _state(kind_cluster),
-        READY,
-        ready,
-        reason,
-        truncate(message),
-        now=now,
-        observed_generation=generation,
-    )
-    state = set_condition(state, PAUSED, "False", "NotPaused", now=now, observed_generation=generation)
+    state = set_condition(_state(kind_cluster), READY, ready, reason, truncate(message), now=now)
+    state = set_condition(state, PAUSED, "False", "NotPaused", now=now)
     history = _history(kind_cluster)
     if entry is not None:
         type_, text, cause = entry
         new: Object = {"type": type_, "timestamp": rfc3339(now), "message": text, "reason": cause}
         history = [*history, _as_condition(new)]
     return [*state, *history[-HISTORY:]]
-
-
-def _generation(kind_cluster: Object) -> int | None:
-    generation: int | None = dig(kind_cluster, "metadata.generation")
-    return generation
 
 
 def _state(kind_cluster: Object) -> list[Object]:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, KUBECONFIG_AVAILABLE
-from shared.api.conditions import get_condition, rfc3339
+from shared.api.conditions import rfc3339
 from shared.api.core import MANAGED_BY_CORE
 from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import CLUSTER, SECRET
@@ -73,15 +73,14 @@ class WriteKubeconfig:
 
 
 class _Status(StatusBuilder):
-    """Keeps the generation of the condition's first write: the condition does not depend on the spec.
+    """Builds conditions without a generation: they do not depend on the spec, so a new one is no reason to write.
 
-    A new generation alone would be a write that tells nothing.
+    `kubectl wait` ignores a condition of an older generation.
     """
 
     @property
-    def generation(self) -> int | None:
-        first = get_condition(self.initial, KUBECONFIG_AVAILABLE) or {}
-        return first.get("observedGeneration") or super().generation
+    def generation(self) -> None:
+        return None
 
 
 def decide(observed: Observed, now: datetime) -> Decision:

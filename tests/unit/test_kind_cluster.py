@@ -124,6 +124,15 @@ def test_failure_after_success_adds_another_entry_and_event() -> None:
     assert len(history(obj["status"])) == 3
 
 
+@pytest.mark.parametrize("instance", [FAILED, Instance("starting"), Instance("ready", host="h", port=1)])
+def test_conditions_hold_for_the_spec_that_the_function_itself_changes(instance: Instance) -> None:
+    """`kubectl wait` ignores a condition of an older generation, and publishing the endpoint makes a newer one."""
+    obj = kind_cluster()
+    obj["metadata"]["generation"] = 1
+    turn(obj, instance)
+    assert not [entry for entry in obj["status"]["conditions"] if "observedGeneration" in entry]
+
+
 def test_reconciling_an_unchanged_failure_changes_nothing() -> None:
     obj = kind_cluster()
     turn(obj, FAILED)

@@ -680,6 +680,14 @@ def test_cluster_event_shows_whether_a_kubeconfig_is_to_be_created(
     assert is_reconciled(obj, change_event(obj, "update", source="/test")) is reconciled
 
 
+def test_condition_holds_for_every_generation() -> None:
+    """`kubectl wait` ignores a condition of an older generation, and a change of the spec does not update this one."""
+    obj = cluster()
+    obj["status"]["conditions"] = [AVAILABLE | {"observedGeneration": 1}]
+    [condition] = (decide(Observed(obj, OURS), NOW).status or {})["conditions"]
+    assert "observedGeneration" not in condition
+
+
 def test_event_of_a_secret_is_a_reason_to_read_it_while_a_kubeconfig_is_needed() -> None:
     obj = cluster()
     obj["status"] |= decide(Observed(obj, OURS), NOW).status or {}

@@ -59,7 +59,8 @@ def cluster(
     obj["status"] |= status
     for type_, values in (conditions or {}).items():
         before = dig(obj, "status.conditions", [])
-        changed = set_condition(before, type_, *values, now=NOW, observed_generation=1)
+        generation = None if type_ == "KubeconfigAvailable" else 1
+        changed = set_condition(before, type_, *values, now=NOW, observed_generation=generation)
         obj["status"]["conditions"] = changed
     return obj
 
