@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from infra.cli.bench import removal
 from infra.cli.bench.load import Load, WorkloadCluster
 from infra.cli.bench.readiness import figures
 from infra.cli.failures import Failure
 from infra.cli.main import app
+from infra.cli.output import Timeline, WaitTimeout
 from shared.kube import loading_rules
 
 
@@ -46,6 +49,19 @@ def test_names_of_clusters_sort_in_the_order_of_their_numbers() -> None:
     names = Load(1200, "space", "class").names
     assert names == sorted(names)
     assert len(set(names)) == 1200
+
+
+@pytest.mark.parametrize(("what", "counts"), [("namespaces", [3, 3, 3]), ("Clusters", [3, 2, 2, 2])])
+def test_deletion_that_nobody_does_is_not_awaited(
+    what: str, counts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "_POLL", 0)
+    monkeypatch.setattr(removal, "_STALLED", 0)
+    rest = iter(counts)
+    with pytest.raises(WaitTimeout, match=f"{counts[-1]} {what} are still there .* who deletes?"):
+        removal.await_gone(
+            what, lambda: [{"metadata": {"name": "one"}}] * next(rest), "who deletes?", Timeline(), math.inf
+        )
 
 
 def test_kubeconfig_of_each_cluster_differs(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ from . import PROGRESS_INTERVAL
 from .load import NAMESPACE, SPACE_LABEL, check_namespace, each
 
 _POLL = 0.5
+_STALLED = 60.0
+"""Seconds that a deletion may take until the next object is gone: where no controller does it, none ever is."""
+_NAMESPACES_HINT = "do Kubernetes' controllers run in the cluster? Without them no namespace ends"
 
 
 def remove(management: Client, namespace: str, timeline: Timeline, within: float) -> None:
@@ -40,7 +43,9 @@ def remove(management: Client, namespace: str, timeline: Timeline, within: float
     workload = _workload(management, namespace)
     clusters = [cluster for cluster in management.list(CLUSTER, namespace) if not deleting(cluster)]
     each(lambda cluster: management.delete(CLUSTER, key_of(cluster)), clusters, lambda _number: None)
-    _await_gone("Clusters", lambda: list(management.list(CLUSTER, namespace)), timeline, deadline)
+    await_gone(
+        "Clusters", lambda: list(management.list(CLUSTER, namespace)), "do the functions run?", timeline, deadline
+    )
     problem = ""
     if workload is not None:
         try:
@@ -52,7 +57,7 @@ def remove(management: Client, namespace: str, timeline: Timeline, within: float
         finally:
             workload.close()
     _delete_namespace(management, namespace)
-    _await_gone("Namespaces", lambda: _present(management, namespace), timeline, deadline)
+    await_gone("Namespaces", lambda: _present(management, namespace), _NAMESPACES_HINT, timeline, deadline)
     if problem:
         raise Failure(f"objects of the load are left in the workload cluster: {problem}")
 
@@ -98,7 +103,7 @@ def _remove_objects(
     if outside and begun is not None:
         discovery = Discovery(workload)
         each(lambda entry: _remove_object(workload, discovery, entry, begun), outside, lambda _number: None)
-    _await_gone("namespaces of Clusters", left, timeline, deadline)
+    await_gone("namespaces of Clusters", left, _NAMESPACES_HINT, timeline, deadline)
 
 
 def _remove_object(workload: Client, discovery: Discovery, entry: InventoryEntry, begun: datetime) -> None:
@@ -128,14 +133,21 @@ def _present(client: Client, namespace: str) -> list[Object]:
     return [found] if found else []
 
 
-def _await_gone(what: str, left: Callable[[], list[Object]], timeline: Timeline, deadline: float) -> None:
-    """Waits until nothing is left. Raises `WaitTimeout`."""
-    reported_at = time.monotonic()
+def await_gone(what: str, left: Callable[[], list[Object]], hint: str, timeline: Timeline, deadline: float) -> None:
+    """Waits until nothing is left. Raises `WaitTimeout`, with the hint if nothing goes any more."""
+    changed_at = reported_at = time.monotonic()
+    count = 0
     while found := left():
         now = time.monotonic()
-        if now > deadline:
+        if len(found) != count:
+            changed_at, count = now, len(found)
+        stalled = now - changed_at > _STALLED
+        if stalled or now > deadline:
             names = ", ".join(obj["metadata"]["name"] for obj in found[:3])
-            raise WaitTimeout(f"{len(found)} {what} are still there ({names}); run the command again with --clean-up")
+            raise WaitTimeout(
+                f"{count} {what} are still there ({names}); {f'{hint} ' if stalled else ''}"
+                "`--clean-up` deletes what is left"
+            )
         if now - reported_at > PROGRESS_INTERVAL:
             reported_at = now
             timeline.say(f"{len(found)} {what} are still there")
