@@ -90,6 +90,8 @@ def run(
             services.start_forwarder(target.client, namespace)
             services.wait_for_object_store()
             timeline.say(f"functions: {', '.join(services.declared)}")
+            for name in left_out(chosen):
+                timeline.say(f"left out: {name}, which runs with `capi-functions up` only", style="yellow")
             timeline.say("running", mark="✔", style="green")
             out.print(f"  logs    {escape(str(logs / 'functions.log'))}")
             out.print("Ctrl-C ends the run; objects in the cluster stay as they are")
@@ -106,6 +108,13 @@ def _needs_this_machine() -> list[str]:
     from functions import catalog
 
     return [name for name, declared in catalog.triggers().items() if declared.local]
+
+
+def left_out(chosen: str) -> list[str]:
+    """Returns the functions of these profiles that the command does not run."""
+    from functions import catalog
+
+    return [name for name in _needs_this_machine() if name in catalog.triggers((), profiles.parse(chosen))]
 
 
 def _storage(store: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.cli.run import left_out
 from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from infra.local_control_plane.processes import Process
 
@@ -24,6 +25,11 @@ signal.signal(signal.SIGTERM, stop)
 print("listening", flush=True)
 time.sleep(60)
 """
+
+
+@pytest.mark.parametrize(("profiles", "left"), [("all", ["kind_cluster"]), ("addons,providers", [])])
+def test_run_names_the_functions_that_it_leaves_out(profiles: str, left: list[str]) -> None:
+    assert left_out(profiles) == left
 
 
 def test_down_waits_for_the_end_of_the_process_not_of_its_state_file(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_needed_providers_are_added_in_the_version_of_the_programs(text: str, wa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("aws", "no program for infrastructure-aws; there are: bootstrap-kubeadm, cluster-api, control-plane-kubeadm"),
+        ("aws", "no program for infrastructure-aws; there are: core, kubeadm, docker"),
         ("docker:v1.13.4", "infrastructure-docker runs in version v1.14.0 only, not in v1.13.4"),
         ("docker:", "must be name"),
     ],

@@ -45,9 +45,10 @@ def _version(request: ProviderRequest) -> str:
     try:
         version = module_of(label + _SUFFIX).version
     except ValueError:
-        known = (name.removesuffix(_SUFFIX) for module in MODULES for name in module.packages if name.endswith(_SUFFIX))
-        listed = ", ".join(sorted(known))
-        raise Failure(f"--providers: there is no program for {label}; there are: {listed}") from None
+        prefix = INFRASTRUCTURE.label("")
+        programs = sorted(name.removesuffix(_SUFFIX) for module in MODULES for name in module.packages)
+        known = [*_KINDS, *(name.removeprefix(prefix) for name in programs if name.startswith(prefix))]
+        raise Failure(f"--providers: there is no program for {label}; there are: {', '.join(known)}") from None
     if request.version not in ("", version):
         raise Failure(f"--providers: {label} runs in version {version} only, not in {request.version}")
     return version
