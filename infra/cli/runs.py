@@ -62,7 +62,10 @@ def refuse_second(directory: Path) -> None:
 
 
 def detach(directory: Path, releases: Path | None, profile: str, providers: str = "") -> None:
-    """Starts a run in the background, prints its log until it is up. Raises `Failure` if it ends before."""
+    """Starts a run in the background, prints its log until it is up. Raises `Failure` if it ends before.
+
+    Ctrl-C before that ends it: `down` does not find a run that is not up.
+    """
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     log = directory / "logs" / "up.log"
     arguments = [sys.executable, "-m", "infra.cli.start", "up", "--dir", str(directory), "--profile", profile]
@@ -73,6 +76,20 @@ def detach(directory: Path, releases: Path | None, profile: str, providers: str 
         process = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
+    try:
+        state = _started(process, directory, log)
+    except KeyboardInterrupt:
+        process.terminate()
+        process.wait()
+        raise
+    for name, value in state.items():
+        if isinstance(value, str):
+            out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
+    warn_of_other_cluster(directory / "management.kubeconfig")
+
+
+def _started(process: subprocess.Popen[bytes], directory: Path, log: Path) -> dict[str, Any]:
+    """Prints the log of the run until it is up, and returns its state. Raises `Failure` if it ends before."""
     news = LogTail(log)
     while (state := running(directory)) is None or state["pid"] != process.pid:
         ended = process.poll() is not None
@@ -81,10 +98,7 @@ def detach(directory: Path, releases: Path | None, profile: str, providers: str 
         if ended:
             raise Failure(f"the run did not start; see its log {log}")
         time.sleep(0.1)
-    for name, value in state.items():
-        if isinstance(value, str):
-            out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
-    warn_of_other_cluster(directory / "management.kubeconfig")
+    return state
 
 
 def warn_of_other_cluster(kubeconfig: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.cli import runs
 from infra.cli.run import left_out
 from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from infra.local_control_plane.processes import Process
@@ -25,6 +26,22 @@ signal.signal(signal.SIGTERM, stop)
 print("listening", flush=True)
 time.sleep(60)
 """
+
+
+def test_ctrl_c_ends_the_run_that_is_being_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, log = tmp_path / "program", tmp_path / "logs" / "up.log"
+    program.write_text("#!/bin/sh\necho $$\nexec sleep 60\n")
+    program.chmod(0o700)
+
+    def interrupted(_directory: Path) -> None:
+        if log.read_text().endswith("\n"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(runs, "running", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runs.detach(tmp_path, None, "all")
+    assert Process.of(int(log.read_text())) is None
 
 
 @pytest.mark.parametrize(("profiles", "left"), [("all", ["kind_cluster"]), ("addons,providers", [])])
