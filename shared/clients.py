@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 from .api.contract import contract_version, provider_kind
-from .kube import ApiError, Client, Key, NotServed, Object, Resource, dig
+from .api.provider import PROVIDER_LABEL
+from .api.resources import DEPLOYMENT
+from .kube import ApiError, Client, Key, NotServed, Object, Resource, dig, key_of
 from .kube.crds import find_definition
 from .kube.discovery import Discovery
 from .kube.resources import BUILT_IN_GROUPS, conventional_plural, group_of
@@ -35,6 +37,10 @@ to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
 
 _CONTRACT_SECONDS = 300.0
 """Seconds for which the contract of a kind is remembered."""
+_CORE_LABEL_VALUE = "cluster-api"
+"""The value of the provider label on the objects of Cluster API core."""
+_CORE_SECONDS = 30.0
+"""Seconds for which it is remembered whether a Cluster API core runs."""
 
 NOT_SERVED = "KindNotServed"
 NOT_ALLOWED = "ReferenceNotAllowed"
@@ -93,6 +99,8 @@ class Clients:
         self._connected: OrderedDict[str, ClusterClients] = OrderedDict()
         self._contracts: dict[tuple[str, str], tuple[float, Resource, str]] = {}
         """For each group and kind of a provider the time until which version and contract are remembered, and these."""
+        self._core = (0.0, "")
+        """The time until which the name of the running core's Deployment is remembered, and that name."""
         self._shared: WeakValueDictionary[str, Discovery] = WeakValueDictionary()
         """The discovery of each server, for kubeconfigs of one user that differ in other things."""
         self._releases: tuple[ObjectStore | None, ReleaseStore] | None = None
@@ -223,6 +231,14 @@ class Clients:
         problem = f"{kind}.{group} is not served: is its CRD installed?"
         return LookupResult("failed", kind=kind, error=problem, reason=NOT_SERVED)
 
+    def running_core(self) -> str:
+        """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
+        until, name = self._core
+        if time.monotonic() >= until:
+            name = find_running_core(self.management)
+            self._core = time.monotonic() + _CORE_SECONDS, name
+        return name
+
     def _by_contract(self, resource: Resource) -> tuple[Resource, str]:
         """Returns the kind in the version of its contract, and the contract; the kind as it is if its CRD tells none.
 
@@ -248,3 +264,15 @@ class Clients:
         if found is None:
             return LookupResult("absent", kind=resource.kind, resource=resource)
         return LookupResult("present", kind=resource.kind, object=found, resource=resource)
+
+
+def find_running_core(management: Client) -> str:
+    """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
+    try:
+        for deployment in management.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={_CORE_LABEL_VALUE}"):
+            if dig(deployment, "status.availableReplicas", 0) > 0:
+                return str(key_of(deployment))
+    except ApiError as error:
+        if error.status != 403:
+            raise
+    return ""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import control_plane_ref, infrastructure_ref
-from shared.api.core import core_state
+from shared.api.core import core_state, is_new
 from shared.api.resources import CLUSTER, SECRET
 from shared.clients import Clients
 from shared.kube import ApiError, Object, deleting, dig, owned_by
@@ -24,7 +24,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     key, cluster, now = request.key, request.primary, datetime.now(UTC)
     if cluster is None:
         return Observed(None)
-    manager = core_state(cluster, now)
+    manager = core_state(cluster, now, is_running=is_new(cluster) and bool(clients.running_core()))
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager, look=request.event.resync)
     wanted = due(cluster, now, again=request.event.resync)

@@ -120,6 +120,7 @@ TRIGGERS = Triggers(
         ),
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "list", "delete")),
         Rule("", ("secrets",), ("get", "list", "delete")),
+        Rule("apps", ("deployments",), ("list",)),  # is a Cluster API core running?
         READ_CRDS,
     ),
 )

@@ -60,10 +60,10 @@ def run(
 
     Nothing is installed in the cluster, except missing definitions with --install-crds.
     """
-    from infra.local import cluster_checks
     from infra.local.helm import HelmProgram
     from infra.local.services import Services
     from shared.charts import HelmMissing
+    from shared.clients import find_running_core
     from shared.kube import ApiError
 
     timeline = Timeline()
@@ -73,7 +73,7 @@ def run(
         tempfile.TemporaryDirectory() as private,
     ):
         timeline.say(f"management cluster: {target}")
-        core = cluster_checks.live_core(target.client)
+        core = find_running_core(target.client)
         if core:
             timeline.say(f"Cluster API core runs: Deployment {core}")
         chosen = profile or (BESIDE_CORE if core else "all")

@@ -1,12 +1,10 @@
-"""Checks a management cluster before functions run for it: missing CRDs and rights, a running Cluster API core."""
+"""Checks a management cluster before functions run for it: missing CRDs and rights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from shared.api.provider import PROVIDER_LABEL
-from shared.api.resources import DEPLOYMENT
-from shared.kube import ApiError, Client, Object, Resource, dig, key_of
+from shared.kube import Client, Object, Resource, dig
 from shared.kube.crds import find_definition
 from shared.triggers import Triggers, Watch
 
@@ -15,8 +13,6 @@ from . import crds
 _ACCESS_REVIEW = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
-_CORE_LABEL_VALUE = "cluster-api"
-"""The value of the provider label on the objects of Cluster API core."""
 
 
 def missing_crds(client: Client, declared: Mapping[str, Triggers]) -> list[Object]:
@@ -45,17 +41,6 @@ def unwatchable(client: Client, declared: Mapping[str, Triggers], namespace: str
                 if any(other.resource == resource for other in triggers.watches)
             ]
     return denied
-
-
-def live_core(client: Client) -> str:
-    """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
-    try:
-        for deployment in client.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={_CORE_LABEL_VALUE}"):
-            if dig(deployment, "status.availableReplicas", 0) > 0:
-                return str(key_of(deployment))
-    except ApiError:
-        return ""
-    return ""
 
 
 def _one_watch_per_kind(declared: Mapping[str, Triggers]) -> Iterable[Watch]:

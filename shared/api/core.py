@@ -3,7 +3,7 @@
 Core and the function `cluster` write the same conditions, so the field manager tells who wrote them last. Only core
 writes `TopologyReconciled`. If core has not observed the current generation, it is late or no longer running. A
 timeout distinguishes these: it starts at the newest write to the spec or the status by another field manager, by the
-API server's clock.
+API server's clock. A new Cluster shows nothing of core: then it counts whether a core runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
 from shared.api.v1beta1 import has_older_conditions_only
-from shared.kube import MANAGER, Object, dig
+from shared.kube import MANAGER, Object, deleting, dig
 
 CORE_ANNOTATION = "capi-functions.dev/core"
 """The annotation of a Cluster that, with the value `ignore`, has it reconciled here even if core manages it."""
@@ -33,24 +33,34 @@ _SHARED = "InfrastructureReady"
 """A condition that core writes together with `Available`. If its generation is newer, `cluster` has written it."""
 
 
-def core_state(cluster: Object, now: datetime) -> CoreState:
+def core_state(cluster: Object, now: datetime, *, is_running: bool = False) -> CoreState:
     """Returns the state of Cluster API core with regard to this Cluster.
 
     `live`: core has observed the current generation. `late`: core managed the Cluster and has time left to observe the
-    latest change. `gone`: core has missed that time. `none`: core never managed the Cluster, or the
-    function `cluster` took over, or the Cluster's annotation says to ignore core.
+    latest change, or it runs (`is_running`) and has time left to observe a new Cluster. `gone`: core has missed that
+    time. `none`: core never managed the Cluster, or the function `cluster` took over, or the Cluster's annotation says
+    to ignore core.
     """
     if (dig(cluster, "metadata.annotations") or {}).get(CORE_ANNOTATION) == "ignore":
         return "none"
     observed = _observed_by_core(cluster)
     if not observed:
-        return "none"
+        return "late" if is_running and is_new(cluster) and _has_time_left(cluster, now) else "none"
     if observed >= dig(cluster, "metadata.generation", 0):
         return "live"
     if _generation(cluster, _SHARED) > observed:
         return "none"
+    return "late" if _has_time_left(cluster, now) else "gone"
+
+
+def is_new(cluster: Object) -> bool:
+    """Returns whether no controller has reconciled the Cluster, so that only a running core tells who will."""
+    return dig(cluster, "status.observedGeneration") is None and not deleting(cluster)
+
+
+def _has_time_left(cluster: Object, now: datetime) -> bool:
     until = core_deadline(cluster)
-    return "late" if until is not None and now < until else "gone"
+    return until is not None and now < until
 
 
 def core_deadline(cluster: Object) -> datetime | None:

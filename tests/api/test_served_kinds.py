@@ -20,7 +20,8 @@ from infra.cli.describe.cluster_objects import gather
 from infra.cli.describe.document import document
 from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, MACHINE, SECRET
+from shared.api.provider import PROVIDER_LABEL
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, DEPLOYMENT, MACHINE, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
 from shared.event import PING, Event, change_event
 from shared.kube import Client, Key, NotServed, Object, Resource, connect, dig, owner_reference
@@ -29,7 +30,7 @@ from shared.kube.discovery import Discovery
 from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.support import objects
+from tests.support import objects, provider_releases
 from tests.support.objects import EVENT
 from tests.support.planes import running_plane
 from tests.support.until import until
@@ -383,6 +384,28 @@ def test_changed_spec_is_left_to_a_recently_live_core(client: Client, clients: C
         assert not dig(client.get(INFRA, KEY), "metadata.ownerReferences")
         assert not events(client, "ClusterAPIGone")
         objects.remove(client, CLUSTER, KEY)
+
+
+def test_new_cluster_is_left_to_a_core_that_runs(client: Client) -> None:
+    """A Cluster that nobody has reconciled shows nothing of core: its Deployment does."""
+    spec = provider_releases.deployment("capi", "v1")["spec"]
+    core = objects.manifest(DEPLOYMENT, "capi", NAMESPACE, spec=spec)
+    core["metadata"]["labels"] = {PROVIDER_LABEL: "cluster-api"}
+    name = Key(NAMESPACE, "capi")
+    client.create(DEPLOYMENT, core)
+    try:
+        running = {"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}}
+        client.patch(DEPLOYMENT, name, running, subresource="status")
+        new = objects.manifest(CLUSTER, "demo", NAMESPACE, spec=to(INFRA))
+        created = client.apply(CLUSTER, new, manager="kubectl")
+        answer = send(Clients(client), "cluster", created)
+        assert (answer.status, answer.retry_after) == (202, 30.0)
+        assert client.get(CLUSTER, KEY)["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+    finally:
+        client.delete(DEPLOYMENT, name)
+    send(Clients(client), "cluster", created)
+    assert objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
+    objects.remove(client, CLUSTER, KEY)
 
 
 def test_takeover_from_core_records_one_event(client: Client, clients: Clients) -> None:

@@ -607,6 +607,24 @@ def test_core_state_follows_observed_generations_and_time(obj: Object, minutes: 
     assert core_state(obj, NOW + timedelta(minutes=minutes)) == state
 
 
+@pytest.mark.parametrize(
+    ("obj", "minutes", "state"),
+    [
+        (cluster(managedFields=[written("kubectl", 0, "f:spec")]), 9, "late"),
+        (cluster(managedFields=[written("kubectl", 0, "f:spec")]), 10, "none"),  # this core does not watch the Cluster
+        (cluster(managedFields=[]), 0, "none"),
+        (cluster(status={"observedGeneration": 1}, managedFields=[written("kubectl", 0, "f:spec")]), 0, "none"),
+        (cluster(managedFields=[written("kubectl", 0, "f:spec")], annotations={CORE_ANNOTATION: "ignore"}), 0, "none"),
+        (cluster(managedFields=[written("kubectl", 0, "f:spec")], **DELETED), 0, "none"),
+        (of_core(2), 0, "live"),
+    ],
+)
+def test_new_cluster_is_left_to_a_running_core_for_ten_minutes(obj: Object, minutes: int, state: str) -> None:
+    now = NOW + timedelta(minutes=minutes)
+    assert core_state(obj, now, is_running=True) == state
+    assert core_state(obj, now) == ("live" if state == "live" else "none")
+
+
 def test_unobserved_change_is_left_to_core_until_its_timeout() -> None:
     decision = decide(Observed(of_core(1), infra(), core="late"), NOW)
     assert (decision.effects, decision.status, decision.kubernetes_events, decision.requeue_after) == (
