@@ -246,7 +246,17 @@ ENCRYPTED = EC.private_bytes(serialization.Encoding.PEM, PKCS8, serialization.Be
         (ca(EC, PKCS8, until=NOW - DAY).cert_pem, CA.key_pem, f"expired at {rfc3339(NOW - DAY)}"),
         (FUTURE.cert_pem, CA.key_pem, f"not valid before {rfc3339(NOW + 2 * DAY)}"),
     ],
-    ids=("no tls.crt", "no tls.key", "tls.crt", "tls.key", "long", "encrypted", "other key", "expired", "not yet valid"),
+    ids=(
+        "no crt",
+        "no key",
+        "invalid crt",
+        "invalid key",
+        "long",
+        "encrypted",
+        "other key",
+        "expired",
+        "not yet valid",
+    ),
 )
 def test_fault_of_an_unusable_ca_is_observed(certificate: bytes, key: bytes, words: str) -> None:
     fault = observed_with({"tls.crt": certificate, "tls.key": key}).ca
