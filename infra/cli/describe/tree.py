@@ -73,8 +73,13 @@ def _object(fields: Mapping[str, Any]) -> str:
 
 
 def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
-    """Adds the conditions; without their messages for the types in `briefly`, whose messages are shown elsewhere."""
+    """Adds the conditions; without their messages for the types in `briefly`, whose messages are shown elsewhere.
+
+    Good ones that are about nothing are left out, such as that no replicas are not ready.
+    """
     for condition in fields.get("conditions", []):
+        if _is_good(condition) and str(condition.get("reason")).startswith("No") and not condition.get("message"):
+            continue
         short = condition.get("type") in briefly
         branch.add(_condition({**condition, "message": ""} if short else condition))
 
@@ -84,12 +89,15 @@ def _condition(condition: Mapping[str, Any]) -> str:
         ago = f" ({condition['for']} ago)" if condition.get("for") else ""
         return _plain(condition.get("message", "")) + ago
     status = condition.get("status", "Unknown")
-    good = "False" if condition["type"] in _GOOD_IF_FALSE else "True"
-    colour = "green" if status == good else "red" if condition.get("severity") == "Error" else "yellow"
+    colour = "green" if _is_good(condition) else "red" if condition.get("severity") == "Error" else "yellow"
     detail = ": ".join(str(condition[name]) for name in ("reason", "message") if condition.get(name))
     return f"[{colour}]{_plain(condition['type'])}={_plain(status)}[/{colour}]{_ago(condition)}" + (
         f"  {_plain(detail)}" if detail else ""
     )
+
+
+def _is_good(condition: Mapping[str, Any]) -> bool:
+    return condition.get("status") == ("False" if condition.get("type") in _GOOD_IF_FALSE else "True")
 
 
 def _versions(root: Tree, versions: Mapping[str, Any]) -> None:
