@@ -24,9 +24,11 @@ from shared.certificates import CertificateAuthority, service_account_keys
 IMAGE = "localhost/kind-node-for-tests:v1.36.3"
 
 _BUSYBOX = Path("/bin/busybox")
-_APPLETS = ("sh", "cat", "cp", "mkdir", "sleep", "echo", "chmod", "nohup", "wget")
+_APPLETS = ("sh", "cat", "cp", "mkdir", "sleep", "echo", "kill")
 
 _INIT = """#!/bin/sh
+trap exit TERM
+(sleep 900; kill 1) &  # what a killed run leaves ends by itself
 echo "Reached target Multi-User System."
 while [ ! -e /etc/kubernetes/admin.conf ]; do sleep 0.1; done
 cd /baked
