@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from events.delivery import HttpDelivery
@@ -86,7 +87,10 @@ class Services:
         self.forwarder = Forwarder(client, self.declared, self._delivery, listener=self._listener, namespace=namespace)
         self.forwarder.start()
         if KIND_CLUSTERS in self.declared:
-            runtimes = {runtime.from_env(self._environment, name): every for name, every in _LOOKS.items()}
+            runtimes = {}
+            for name, every in _LOOKS.items():
+                with suppress(runtime.RuntimeUnavailable):  # not installed: the functions report it where it is used
+                    runtimes[runtime.from_env(self._environment, name)] = every
             self._instances = Instances(client, self._submit_ended, runtimes)
             self._instances.start()
 
