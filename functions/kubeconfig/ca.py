@@ -1,4 +1,4 @@
-"""Reads the CA in a Secret."""
+"""Loads the CA in a Secret."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ import binascii
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from shared.api.resources import SECRET
-from shared.clients import Clients
-from shared.kube import Key, Object, dig
+from shared.kube import Object, dig, key_of
 
 if TYPE_CHECKING:
     from shared.certificates import CertificateAuthority
 
 
-def read_ca(clients: Clients, key: Key, now: datetime) -> CertificateAuthority | str | None:
+def ca_in(secret: Object | None, now: datetime) -> CertificateAuthority | str | None:
     """Returns the CA in a Secret, or a sentence on why it cannot sign; None without the Secret."""
-    secret = clients.management.find(SECRET, key)
     if secret is None:
         return None
     try:
         return _load(dig(secret, "data", {}), now)
     except ValueError as error:
-        return f"Secret {key.name} cannot be used: {error}"
+        return f"Secret {key_of(secret).name} cannot be used: {error}"
 
 
 def _load(data: Object, now: datetime) -> CertificateAuthority:

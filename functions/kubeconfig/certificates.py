@@ -8,7 +8,7 @@ would make all invalid that the old one issued.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from shared.effects import Create
 from shared.kube import Object, deleting, dig, key_of, owner_reference
 from shared.runtime.status import StatusBuilder
 
-from .ca import read_ca
+from .ca import ca_in
 from .existing import GENERATED_TYPE
 from .need import is_status_current
 
@@ -49,7 +49,7 @@ class Certificates:
     faults: Mapping[str, str] = field(default_factory=dict)
     """For each certificate that exists why it cannot be used, empty if it can."""
     etcd_ca: CertificateAuthority | str | None = None
-    """The CA that issues the client certificate for etcd, only read for that; else as `read_ca` returns it."""
+    """The CA that issues the client certificate for etcd, only loaded for that; else as `ca_in` returns it."""
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,25 @@ def annotation_fault(cluster: Mapping[str, Any]) -> str:
 
 
 def find_certificates(clients: Clients, cluster: Object, now: datetime) -> Certificates:
-    """Reads the Secrets of the pending certificates."""
+    """Reads the Secrets of the pending certificates, and of the CA that issues one of them."""
     purposes, key = pending(cluster), key_of(cluster)
     if not purposes or annotation_fault(cluster):
         return Certificates()
-    faults = {}
-    for purpose in purposes:
-        secret = clients.management.find(SECRET, certificate_secret_of(key, purpose))
-        if secret is not None:  # one without a key is allowed: then another issues what is needed
-            is_usable = bool(dig(secret, "data", {}).get("tls.crt"))
-            faults[purpose] = "" if is_usable else f"Secret {key_of(secret).name} has no tls.crt"
+    needed = dict.fromkeys((*purposes, _ETCD) if _ETCD_CLIENT in purposes else purposes)
+    found = {purpose: clients.management.find(SECRET, certificate_secret_of(key, purpose)) for purpose in needed}
+    return examine(purposes, {purpose: secret for purpose, secret in found.items() if secret is not None}, now)
+
+
+def examine(purposes: Collection[str], secrets: Mapping[str, Object], now: datetime) -> Certificates:
+    """Returns what the Secrets hold of the certificates that are pending."""
+    faults = {purpose: _fault(secrets[purpose]) for purpose in purposes if purpose in secrets}
     is_client_missing = _ETCD_CLIENT in purposes and _ETCD_CLIENT not in faults
-    etcd_ca = read_ca(clients, certificate_secret_of(key, _ETCD), now) if is_client_missing else None
-    return Certificates(faults, etcd_ca)
+    return Certificates(faults, ca_in(secrets.get(_ETCD), now) if is_client_missing else None)
+
+
+def _fault(secret: Object) -> str:
+    """Returns why the certificate cannot be used; one without a key can: then another issues what is needed."""
+    return "" if dig(secret, "data", {}).get("tls.crt") else f"Secret {key_of(secret).name} has no tls.crt"
 
 
 def decide_certificates(

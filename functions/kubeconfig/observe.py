@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import Object
+from shared.event import Event
+from shared.kube import Object, key_of
 from shared.runtime import Request
 from shared.settings import SETTINGS
 
-from .ca import read_ca
+from .ca import ca_in
 from .certificates import Certificates, find_certificates
 from .existing import Existing, inspect
 from .need import is_managed_by_core, why_not_now
@@ -49,17 +50,21 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(cluster, certificates=certificates)
     secret = clients.management.find(SECRET, kubeconfig_secret_of(key))
     existing = inspect(secret, cluster) if secret is not None else None
-    if existing is None:
-        is_ca_needed = not is_managed_by_core(cluster, now)
-    else:
-        is_due_now = is_due(existing, Threshold.of(cluster, setting).before, now)
-        is_changed = _may_show_another_ca(request) or bool(why_changed(existing, cluster, None))
-        is_ca_needed = existing.generated and (is_due_now or is_changed)
-    ca = read_ca(clients, ca_secret_of(key), now) if is_ca_needed else None
+    if not is_ca_needed(request.event, cluster, existing, setting, now):
+        return Observed(cluster, existing, None, setting, certificates)
+    ca = ca_in(clients.management.find(SECRET, ca_secret_of(key)), now)
     return Observed(cluster, existing, ca, setting, certificates)
 
 
-def _may_show_another_ca(request: Request) -> bool:
+def is_ca_needed(event: Event, cluster: Object, existing: Existing | None, setting: str, now: datetime) -> bool:
+    """Returns whether the kubeconfig may have to be written with the CA, once the Cluster has an endpoint."""
+    if existing is None:
+        return not is_managed_by_core(cluster, now)
+    is_due_now = is_due(existing, Threshold.of(cluster, setting).before, now)
+    is_changed = _may_show_another_ca(event, cluster) or bool(why_changed(existing, cluster, None))
+    return existing.generated and (is_due_now or is_changed)
+
+
+def _may_show_another_ca(event: Event, cluster: Object) -> bool:
     """Returns whether the event is about the CA Secret, or asks for a look at everything."""
-    event = request.event
-    return event.resync or (event.kind == SECRET.kind and event.key == ca_secret_of(request.key))
+    return event.resync or (event.kind == SECRET.kind and event.key == ca_secret_of(key_of(cluster)))

@@ -1,4 +1,4 @@
-"""Kubeconfigs on a real API server: generated, renewed for each reason, accepted by the server throughout."""
+"""Kubeconfigs and certificates on a real API server: generated, renewed for each reason, accepted throughout."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from pathlib import Path
 import pytest
 import yaml
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from functions import catalog
 from functions.kubeconfig.admin_kubeconfig import create_admin_kubeconfig
 from functions.sweep.function import not_reconciled
 from infra import local_control_plane
-from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, kubeconfig_secret_of
+from shared.api.names import (
+    CERTIFICATES_ANNOTATION,
+    REGENERATE_ANNOTATION,
+    RENEW_ANNOTATION,
+    certificate_secret_of,
+    kubeconfig_secret_of,
+)
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.certificates import CertificateAuthority, fingerprints
@@ -115,6 +122,23 @@ class World:
         return sorted(one["reason"] for one in found if one["reason"].startswith("Kubeconfig"))
 
 
+def check_convention(secret: Object, cluster: Object, *names: str) -> None:
+    """Asserts that the Secret has these data, and all else that Cluster API's convention requires."""
+    assert secret["type"] == "cluster.x-k8s.io/secret"
+    assert secret["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
+    [reference] = secret["metadata"]["ownerReferences"]
+    assert reference == owner_reference(cluster)
+    assert "controller" not in reference
+    assert sorted(secret["data"]) == sorted(names)
+
+
+def besides_value(secret: Object) -> Object:
+    """Returns what a renewal leaves as it is: all but the value, and what the server notes of a write."""
+    metadata = {name: value for name, value in secret["metadata"].items() if name != "managedFields"}
+    data = {name: value for name, value in secret["data"].items() if name != "value"}
+    return {**secret, "metadata": {**metadata, "resourceVersion": ""}, "data": data}
+
+
 @pytest.fixture
 def world(clients: Clients, namespace: str, plane: Path) -> World:
     return World(clients, namespace, plane)
@@ -125,11 +149,15 @@ def test_kubeconfig_is_renewed_for_each_reason_and_accepted_throughout(world: Wo
     world.check()
     now = datetime.now(UTC)
     assert abs(world.certificate.not_valid_after_utc - now - YEAR) < timedelta(hours=1)
+    check_convention(world.secret, world.cluster, "value")
 
     before = world.certificate
+    mine = {"metadata": {"labels": {"mine": "x"}}, "data": {"mine": "eA=="}}
+    old_secret = world.client.patch(SECRET, kubeconfig_secret_of(world.key), mine)
     world.annotate(**{REGENERATE_ANNOTATION: ""})
     assert world.sweep()
     assert world.certificate.serial_number != before.serial_number
+    assert besides_value(world.secret) == besides_value(old_secret)
     assert REGENERATE_ANNOTATION not in dig(world.cluster, "metadata.annotations", {})
     world.check()
 
@@ -156,6 +184,33 @@ def test_kubeconfig_is_renewed_for_each_reason_and_accepted_throughout(world: Wo
     world.write_ca(newer)
     assert world.trusted == newer.fingerprints
     assert world.event_reasons() == ["KubeconfigGenerated", *["KubeconfigRenewed"] * 4], "both CAs count for one event"
+
+
+def test_certificates_are_generated_once_and_follow_the_convention_of_cluster_api(world: World) -> None:
+    world.annotate(**{CERTIFICATES_ANNOTATION: "ca etcd proxy sa apiserver-etcd-client"})
+    world.call("kubeconfig", world.cluster)
+    purposes = ("ca", "etcd", "proxy", "sa", "apiserver-etcd-client")
+    assert objects.condition(world.cluster, "CertificatesAvailable")["message"] == ", ".join(purposes)
+
+    secrets = [world.client.get(SECRET, certificate_secret_of(world.key, purpose)) for purpose in purposes]
+    parts = {}
+    for purpose, secret in zip(purposes, secrets, strict=True):
+        check_convention(secret, world.cluster, "tls.crt", "tls.key")
+        parts[purpose] = [base64.b64decode(secret["data"][name]) for name in ("tls.crt", "tls.key")]
+    authorities = {one: CertificateAuthority.load(*parts[one]) for one in ("ca", "etcd", "proxy")}
+    assert all(one.expires > datetime.now(UTC) + timedelta(days=3640) for one in authorities.values())
+    public, private = parts["sa"]
+    assert b"BEGIN PUBLIC KEY" in public
+    assert serialization.load_pem_private_key(private, None).public_key() == serialization.load_pem_public_key(public)
+    client = x509.load_pem_x509_certificate(parts["apiserver-etcd-client"][0])
+    client.verify_directly_issued_by(x509.load_pem_x509_certificate(parts["etcd"][0]))
+    assert client.not_valid_after_utc == authorities["etcd"].expires
+    assert world.trusted == authorities["ca"].fingerprints
+
+    world.client.patch(CLUSTER, world.key, {"status": {"conditions": None}}, subresource="status")
+    world.call("kubeconfig", world.cluster)
+    assert objects.condition(world.cluster, "CertificatesAvailable")["status"] == "True", "they were looked up again"
+    assert [world.client.get(SECRET, key_of(secret)) for secret in secrets] == secrets
 
 
 def test_expired_kubeconfig_is_replaced_at_the_next_sweep_and_addons_connect_again(world: World) -> None:

@@ -7,8 +7,6 @@ import json
 from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 import yaml
@@ -18,22 +16,21 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from functions.kubeconfig.admin_kubeconfig import VALIDITY, create_admin_kubeconfig, server_url
+from functions.kubeconfig.ca import ca_in
 from functions.kubeconfig.decide import WriteKubeconfig, decide
 from functions.kubeconfig.existing import Existing, inspect
-from functions.kubeconfig.observe import Observed, observe
+from functions.kubeconfig.observe import Observed, is_ca_needed
 from functions.kubeconfig.reconciled import is_reconciled
 from functions.kubeconfig.renewal import Threshold, is_due
 from functions.kubeconfig.triggers import cluster_of
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.core import CORE_ANNOTATION
 from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION
-from shared.api.resources import CLUSTER, SECRET
+from shared.api.resources import CLUSTER
 from shared.certificates import CertificateAuthority, fingerprints, load_certificates
-from shared.clients import Clients
 from shared.effects import Patch
 from shared.event import change_event
-from shared.kube import Key, Object, Resource, key_of
-from shared.runtime import Request
+from shared.kube import Key, Object
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)
@@ -179,6 +176,12 @@ def cluster(annotations: Object | None = None, **spec: object) -> Object:
     }
 
 
+def of_core(obj: Object) -> Object:
+    """Returns the Cluster with a condition that only Cluster API core writes."""
+    entry = {"type": "TopologyReconciled", "status": "True", "observedGeneration": 1}
+    return {**obj, "status": {**obj["status"], "conditions": [entry]}}
+
+
 def secret(data: dict[str, bytes], **metadata: object) -> Object:
     encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", **metadata}, "data": encoded}
@@ -189,26 +192,6 @@ OURS = Existing(True, SERVER, NOW + 300 * DAY, CA.fingerprints, secret=secret({}
 THEIRS = Existing(False, "https://elsewhere:1", NOW + 300 * DAY)
 
 
-class Secrets:
-    """The Secrets of a management cluster."""
-
-    def __init__(self, *existing: Object) -> None:
-        self.objects = {key_of(one): one for one in existing}
-        self.patches: list[Object] = []
-
-    def find(self, _resource: Resource, key: Key) -> Object | None:
-        return self.objects.get(key)
-
-    def patch(self, _resource: Resource, key: Key, patch: Object, **_options: object) -> Object:
-        self.patches.append(patch)
-        return self.objects[key]
-
-    def create(self, resource: Resource, body: Object) -> Object:
-        assert resource == SECRET
-        self.objects[key_of(body)] = body
-        return body
-
-
 def kubeconfig(
     authority: CertificateAuthority = CA, *, until: datetime = NOW + 300 * DAY, server: str = SERVER, **metadata: object
 ) -> Object:
@@ -216,17 +199,6 @@ def kubeconfig(
     document = create_admin_kubeconfig("demo", server, authority, until=until)
     name = {"name": "demo-kubeconfig", "namespace": "ns", "resourceVersion": "7", "ownerReferences": [{"uid": "u"}]}
     return {**secret({"value": document}, **{**name, **metadata}), "type": "cluster.x-k8s.io/secret"}
-
-
-def observed_with(
-    data: dict[str, bytes] | None, *existing: Object, about: Object | None = None, resync: bool = False
-) -> Observed:
-    """Observes the Cluster where its CA Secret has this data; `about` is the object of the event."""
-    obj = cluster()
-    secrets = Secrets(*existing, *([] if data is None else [secret(data, **Key("ns", "demo-ca")._asdict())]))
-    clients = cast(Clients, SimpleNamespace(management=secrets))
-    event = change_event(about or obj, "add", source="/test", reference=about is not None, resync=resync)
-    return observe(clients, Request(event, Key("ns", "demo"), obj))
 
 
 FUTURE = ca(EC, PKCS8, since=NOW + 2 * DAY)
@@ -258,44 +230,47 @@ ENCRYPTED = EC.private_bytes(serialization.Encoding.PEM, PKCS8, serialization.Be
         "not yet valid",
     ),
 )
-def test_fault_of_an_unusable_ca_is_observed(certificate: bytes, key: bytes, words: str) -> None:
-    fault = observed_with({"tls.crt": certificate, "tls.key": key}).ca
+def test_fault_of_an_unusable_ca_is_told(certificate: bytes, key: bytes, words: str) -> None:
+    fault = ca_in(secret({"tls.crt": certificate, "tls.key": key}, name="demo-ca"), NOW)
     assert isinstance(fault, str)
     assert fault.startswith("Secret demo-ca cannot be used: ")
     assert words in fault
 
 
-OF_CA = {"tls.crt": CA.cert_pem, "tls.key": CA.key_pem}
-
-
-def test_usable_and_missing_ca_are_observed() -> None:
-    assert observed_with(OF_CA).ca == CA
-    assert observed_with(None).ca is None
-    assert "tls.crt is missing" in str(observed_with({}).ca)
+def test_usable_and_missing_ca_are_told() -> None:
+    assert ca_in(secret({"tls.crt": CA.cert_pem, "tls.key": CA.key_pem}), NOW) == CA
+    assert ca_in(None, NOW) is None
+    assert "tls.crt is missing" in str(ca_in(secret({}), NOW))
 
 
 def test_ca_of_a_clock_that_is_ahead_by_hours_is_used() -> None:
     ahead = ca(EC, PKCS8, since=NOW + timedelta(hours=14))
-    assert observed_with({"tls.crt": ahead.cert_pem, "tls.key": ahead.key_pem}).ca == ahead
+    assert ca_in(secret({"tls.crt": ahead.cert_pem, "tls.key": ahead.key_pem}), NOW) == ahead
+
+
+OWN, OF_CA = (secret({}, name=name, namespace="ns") for name in ("demo-kubeconfig", "demo-ca"))
 
 
 @pytest.mark.parametrize(
-    ("existing", "arguments", "is_read"),
+    ("obj", "existing", "about", "resync", "is_needed"),
     [
-        pytest.param(
-            kubeconfig(), {"about": secret({}, name="demo-kubeconfig", namespace="ns")}, False, id="own event"
-        ),
-        pytest.param(kubeconfig(), {"about": secret({}, name="demo-ca", namespace="ns")}, True, id="event of the CA"),
-        pytest.param(kubeconfig(), {"resync": True}, True, id="a look at everything"),
-        pytest.param(kubeconfig(until=NOW + DAY), {}, True, id="due"),
-        pytest.param(kubeconfig(server="https://other:1"), {}, True, id="another endpoint"),
-        pytest.param(kubeconfig(ownerReferences=[]), {"resync": True}, False, id="of a user"),
+        pytest.param(cluster(), None, None, False, True, id="none yet"),
+        pytest.param(of_core(cluster()), None, OF_CA, False, False, id="core creates it"),
+        pytest.param(cluster(), kubeconfig(), None, False, False, id="event of the Cluster"),
+        pytest.param(cluster(), kubeconfig(), OWN, False, False, id="own event"),
+        pytest.param(cluster(), kubeconfig(), OF_CA, False, True, id="event of the CA"),
+        pytest.param(cluster(), kubeconfig(), None, True, True, id="a look at everything"),
+        pytest.param(cluster(), kubeconfig(until=NOW + DAY), None, False, True, id="due"),
+        pytest.param(cluster(), kubeconfig(server="https://other:1"), None, False, True, id="another endpoint"),
+        pytest.param(cluster({REGENERATE_ANNOTATION: ""}), kubeconfig(), None, False, True, id="requested"),
+        pytest.param(cluster(), kubeconfig(ownerReferences=[]), None, True, False, id="of a user"),
     ],
 )
-def test_ca_is_read_where_a_kubeconfig_may_have_to_be_renewed(
-    existing: Object, arguments: Object, is_read: bool
+def test_ca_is_read_where_a_kubeconfig_may_have_to_be_written(
+    obj: Object, existing: Object | None, about: Object | None, resync: bool, is_needed: bool
 ) -> None:
-    assert (observed_with(OF_CA, existing, **arguments).ca == CA) is is_read
+    event = change_event(about or obj, "add", source="/test", reference=about is not None, resync=resync)
+    assert is_ca_needed(event, obj, existing and inspect(existing, obj), "", NOW) is is_needed
 
 
 def jwt(expires: datetime, subject: str = "") -> bytes:
@@ -499,12 +474,6 @@ def test_decision_and_condition_by_observed_secrets(
         assert found["message"] == f"Valid until {rfc3339(NOW + VALIDITY)} for {writes[0].server}"
 
 
-def of_core(obj: Object) -> Object:
-    """Returns the Cluster with a condition that only Cluster API core writes."""
-    entry = {"type": "TopologyReconciled", "status": "True", "observedGeneration": 1}
-    return {**obj, "status": {**obj["status"], "conditions": [entry]}}
-
-
 @pytest.mark.parametrize(
     ("observed", "status", "reason", "written"),
     [
@@ -630,38 +599,21 @@ def test_no_effect_while_paused_deleted_unobserved_or_owned_by_control_plane(obs
     assert decision.status is None
 
 
-def test_created_secret_follows_cluster_api_contract() -> None:
+def test_creation_is_told_of() -> None:
     decision = decide(Observed(cluster(), None, CA), NOW)
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("KubeconfigGenerated", "Normal")]
     [effect] = decision.effects
     assert isinstance(effect, WriteKubeconfig)
-    secrets = Secrets()
-    body = effect.execute(cast(Clients, SimpleNamespace(management=secrets)))
-    assert list(secrets.objects) == [("ns", "demo-kubeconfig")]
-    assert body["type"] == "cluster.x-k8s.io/secret"
-    assert body["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
-    [reference] = body["metadata"]["ownerReferences"]
-    assert "controller" not in reference
-    assert list(body["data"]) == ["value"]
-    user = yaml.safe_load(base64.b64decode(body["data"]["value"]))["users"][0]["user"]
-    certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"]))
-    assert certificate.not_valid_after_utc == NOW + timedelta(days=365)
+    assert effect.until == NOW + timedelta(days=365)
 
 
-def test_renewal_patches_the_value_alone_and_then_removes_the_request() -> None:
+def test_request_is_removed_after_the_renewal() -> None:
     obj = cluster({REGENERATE_ANNOTATION: "now"})
     decision = decide(Observed(obj, inspect(kubeconfig(), obj), CA), NOW)
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("KubeconfigRenewed", "Normal")]
     renewal, request = decision.effects
     assert isinstance(renewal, WriteKubeconfig)
-    secrets = Secrets(kubeconfig())
-    renewal.execute(cast(Clients, SimpleNamespace(management=secrets)))
-    [patch] = secrets.patches
-    assert (list(patch), list(patch["data"]), patch["metadata"]) == (
-        ["data", "metadata"],
-        ["value"],
-        {"resourceVersion": "7"},
-    )
+    assert renewal.secret["metadata"]["resourceVersion"] == "7"
     assert request == Patch(CLUSTER, obj, {"metadata": {"annotations": {REGENERATE_ANNOTATION: None}}})
 
 

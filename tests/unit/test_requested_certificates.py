@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import Any, cast
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 
-from functions.kubeconfig.certificates import Certificates, GenerateCertificate, find_certificates, pending
+from functions.kubeconfig.certificates import Certificates, GenerateCertificate, examine, pending
 from functions.kubeconfig.decide import decide
 from functions.kubeconfig.observe import Observed
 from functions.kubeconfig.reconciled import is_reconciled
 from shared.api.conditions import get_condition
 from shared.api.names import CERTIFICATES_ANNOTATION
 from shared.certificates import CertificateAuthority
-from shared.clients import Clients
 from shared.event import change_event
-from shared.kube import Key, Object, Resource, key_of
+from shared.kube import Object
 
 NOW = datetime.now(UTC)
 CLIENT = "apiserver-etcd-client"
@@ -113,39 +109,35 @@ def test_recorded_certificates_stay_recorded_when_more_are_requested() -> None:
     assert condition["message"] == "ca, sa"
 
 
-class Secrets:
-    """The Secrets of a management cluster."""
-
-    def __init__(self) -> None:
-        self.objects: dict[Key, Object] = {}
-
-    def find(self, _resource: Resource, key: Key) -> Object | None:
-        return self.objects.get(key)
-
-    def create(self, _resource: Resource, body: Object) -> Object:
-        return self.objects.setdefault(key_of(body), body)
+def secret(purpose: str, certificate: bytes = b"", key: bytes = b"") -> Object:
+    data = {name: base64.b64encode(part).decode() for name, part in (("tls.crt", certificate), ("tls.key", key))}
+    return {"metadata": {"name": f"demo-{purpose}", "namespace": "ns"}, "data": data}
 
 
-def test_generated_certificates_follow_the_convention_of_cluster_api() -> None:
-    obj, secrets = cluster(f"ca etcd proxy sa {CLIENT}"), Secrets()
-    clients = cast(Clients, SimpleNamespace(management=secrets))
-    for _round in range(2):
-        for effect in decide(Observed(obj, certificates=find_certificates(clients, obj, NOW)), NOW).effects:
-            effect.execute(clients)
-    assert not decide(Observed(obj, certificates=find_certificates(clients, obj, NOW)), NOW).effects
-    assert [key.name for key in secrets.objects] == [f"demo-{one}" for one in ("ca", "etcd", "proxy", "sa", CLIENT)]
-    parts = {}
-    for key, secret in secrets.objects.items():
-        assert secret["type"] == "cluster.x-k8s.io/secret"
-        assert secret["metadata"]["labels"] == {"cluster.x-k8s.io/cluster-name": "demo"}
-        assert [owner["uid"] for owner in secret["metadata"]["ownerReferences"]] == ["u"]
-        assert list(secret["data"]) == ["tls.crt", "tls.key"]
-        parts[key.name] = [base64.b64decode(value) for value in secret["data"].values()]
-    authorities = [CertificateAuthority.load(*parts[f"demo-{one}"]) for one in ("ca", "etcd", "proxy")]
-    assert all(one.expires > NOW + timedelta(days=3640) for one in authorities)
-    public, private = parts["demo-sa"]
-    assert b"BEGIN PUBLIC KEY" in public
-    assert serialization.load_pem_private_key(private, None).public_key() == serialization.load_pem_public_key(public)
-    client = x509.load_pem_x509_certificate(parts[f"demo-{CLIENT}"][0])
-    client.verify_directly_issued_by(x509.load_pem_x509_certificate(parts["demo-etcd"][0]))
-    assert client.not_valid_after_utc == authorities[1].expires
+OF_ETCD = secret("etcd", ETCD_CA.cert_pem, ETCD_CA.key_pem)
+
+
+@pytest.mark.parametrize(
+    ("purposes", "secrets", "faults", "etcd_ca"),
+    [
+        pytest.param("ca sa", [], {}, None, id="none"),
+        pytest.param("ca sa", [secret("sa", b"x")], {"sa": ""}, None, id="without a key"),
+        pytest.param("ca", [secret("ca", key=b"x")], {"ca": "Secret demo-ca has no tls.crt"}, None, id="key alone"),
+        pytest.param(f"etcd {CLIENT}", [], {}, None, id="no CA for the client yet"),
+        pytest.param(f"etcd {CLIENT}", [OF_ETCD], {"etcd": ""}, ETCD_CA, id="CA for the client"),
+        pytest.param(CLIENT, [OF_ETCD], {}, ETCD_CA, id="CA that is not requested"),
+        pytest.param(CLIENT, [OF_ETCD, secret(CLIENT, b"x")], {CLIENT: ""}, None, id="client exists"),
+        pytest.param("etcd", [OF_ETCD], {"etcd": ""}, None, id="no client requested"),
+    ],
+)
+def test_secrets_that_exist_are_examined(
+    purposes: str, secrets: list[Object], faults: Mapping[str, str], etcd_ca: CertificateAuthority | None
+) -> None:
+    found = {one["metadata"]["name"].removeprefix("demo-"): one for one in secrets}
+    assert examine(purposes.split(), found, NOW) == Certificates(faults, etcd_ca)
+
+
+def test_ca_of_etcd_that_cannot_sign_is_a_fault_of_the_client_alone() -> None:
+    found = examine(["etcd", CLIENT], {"etcd": secret("etcd", ETCD_CA.cert_pem)}, NOW)
+    assert found.faults == {"etcd": ""}
+    assert found.etcd_ca == "Secret demo-etcd cannot be used: tls.key is missing or empty"
