@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from shared.certificates import CertificateAuthority, KeyPair
 
 CERTIFICATES_AVAILABLE = "CertificatesAvailable"
-"""The condition whose message records which certificates there are."""
+"""The condition whose message begins with the record of the certificates that were there, whatever its status."""
 _ETCD, _ETCD_CLIENT = "etcd", "apiserver-etcd-client"
 _KNOWN = (*CONTROL_PLANE_CERTIFICATES, _ETCD_CLIENT)
+_FAULT = "; "
+"""What the message has between the record and a fault."""
 _NAMES = {"ca": "kubernetes", _ETCD: "etcd-ca", "proxy": "front-proxy-ca"}
 """The common names of CAs, as kubeadm chooses them."""
 
@@ -79,10 +81,15 @@ class GenerateCertificate:
 
 def pending(cluster: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the requested certificates that were not there yet; none while they are not this function's task."""
-    requested = requested_certificates(cluster)
-    if deleting(cluster) or is_paused(cluster) or control_plane_ref(cluster) or not is_status_current(cluster):
+    if not _is_task(cluster):
         return ()
-    return tuple(purpose for purpose in requested if purpose not in _recorded(cluster))
+    return tuple(purpose for purpose in requested_certificates(cluster) if purpose not in _recorded(cluster))
+
+
+def _is_task(cluster: Mapping[str, Any]) -> bool:
+    """Returns whether the Cluster's certificates are this function's task now."""
+    is_left = deleting(cluster) or is_paused(cluster) or control_plane_ref(cluster)
+    return not is_left and is_status_current(cluster)
 
 
 def annotation_fault(cluster: Mapping[str, Any]) -> str:
@@ -122,23 +129,24 @@ def decide_certificates(
 
     What needs a CA that is generated is not among it: that follows when the CA is there.
     """
-    purposes = pending(cluster)
+    purposes, record = pending(cluster), _recorded(cluster)
     if not purposes:
+        if _is_task(cluster) and not status.is_true(CERTIFICATES_AVAILABLE):  # a fault is gone, or was never there
+            _report_available(status, record)
         return ()
     if fault := annotation_fault(cluster):
-        status.set_false(CERTIFICATES_AVAILABLE, "InvalidAnnotation", fault, event_type="Warning")
+        _report_fault(status, "InvalidAnnotation", record, fault)
         return ()
     missing = [purpose for purpose in _KNOWN if purpose in purposes and purpose not in certificates.faults]
     fault = next(filter(None, certificates.faults.values()), "")
     if _ETCD_CLIENT in missing and _ETCD not in missing and (etcd_fault := _etcd_fault(cluster, certificates)):
         fault = fault or etcd_fault
+    usable = [purpose for purpose, why_not in certificates.faults.items() if not why_not]
     if fault:
-        status.set_false(CERTIFICATES_AVAILABLE, "InvalidCertificates", fault, event_type="Warning")
+        _report_fault(status, "InvalidCertificates", [*record, *usable], fault)
         return ()
     if not missing:
-        there = {*_recorded(cluster), *purposes}
-        message = ", ".join(purpose for purpose in _KNOWN if purpose in there)
-        status.set_true(CERTIFICATES_AVAILABLE, "Available", message)
+        _report_available(status, [*record, *usable])
         return ()
     effects = [_generate(cluster, purpose, certificates) for purpose in missing if purpose != _ETCD_CLIENT]
     effects = effects or [_generate(cluster, _ETCD_CLIENT, certificates)]
@@ -147,9 +155,29 @@ def decide_certificates(
     return tuple(effects)
 
 
+def _report_available(status: StatusBuilder, record: Collection[str]) -> None:
+    """Sets the condition to what the record lists; without a record there is no condition."""
+    if record:
+        status.set_true(CERTIFICATES_AVAILABLE, "Available", _text(record))
+    else:
+        status.remove(CERTIFICATES_AVAILABLE)
+
+
+def _report_fault(status: StatusBuilder, reason: str, record: Collection[str], fault: str) -> None:
+    """Sets the condition to a fault, after the record: what was there is not generated again once the fault is gone."""
+    message = f"{_text(record)}{_FAULT}{fault}" if record else fault
+    status.set_false(CERTIFICATES_AVAILABLE, reason, message, event_type="Warning")
+
+
+def _text(record: Collection[str]) -> str:
+    return ", ".join(purpose for purpose in _KNOWN if purpose in record)
+
+
 def _recorded(cluster: Mapping[str, Any]) -> list[str]:
+    """Returns the certificates that were there, as the condition records them."""
     condition = get_condition(dig(cluster, "status.conditions"), CERTIFICATES_AVAILABLE) or {}
-    return str(condition.get("message") or "").split(", ") if condition.get("status") == "True" else []
+    record = str(condition.get("message") or "").partition(_FAULT)[0].split(", ")
+    return record if set(record) <= set(_KNOWN) else []
 
 
 def _etcd_fault(cluster: Object, certificates: Certificates) -> str:

@@ -92,7 +92,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if generated := decide_certificates(status, cluster, observed.certificates):
         return status.decision(*generated, proceed=True)
     if reason := why_not_now(cluster):
-        return status.decision(message=reason) if status.updated_types else Decision(message=reason)
+        changed = status.conditions != status.initial
+        return status.decision(message=reason) if changed else Decision(message=reason)
     if existing is None:
         return _create(status, cluster, observed)
     if existing.generated:

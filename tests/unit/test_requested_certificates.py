@@ -109,6 +109,37 @@ def test_recorded_certificates_stay_recorded_when_more_are_requested() -> None:
     assert condition["message"] == "ca, sa"
 
 
+@pytest.mark.parametrize(
+    ("requested", "found", "reason", "recorded"),
+    [
+        ("ca, sa, typo", {}, "InvalidAnnotation", "ca"),
+        ("ca, sa " + "x" * 9000, {}, "InvalidAnnotation", "ca"),
+        (f"ca sa {CLIENT}", {"sa": ""}, "InvalidCertificates", "ca, sa"),
+        ("ca sa", {"sa": "Secret demo-sa has no tls.crt"}, "InvalidCertificates", "ca"),
+    ],
+)
+def test_record_outlives_a_fault(requested: str, found: Mapping[str, str], reason: str, recorded: str) -> None:
+    """Otherwise a lost CA would be generated anew, which makes all invalid that it issued."""
+    obj = cluster(requested, "ca")
+    obj["status"] |= decide(Observed(obj, certificates=Certificates(found)), NOW).status or {}
+    [condition] = obj["status"]["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", reason)
+    obj["metadata"]["annotations"] = {CERTIFICATES_ANNOTATION: "ca, sa"}
+    assert pending(obj) == (() if "sa" in recorded else ("sa",))
+    obj["metadata"]["annotations"] = {CERTIFICATES_ANNOTATION: recorded}
+    assert not is_reconciled(obj, change_event(obj, "update", source="/test"))
+    [condition] = (decide(Observed(obj), NOW).status or {})["conditions"]
+    assert (condition["status"], condition["reason"], condition["message"]) == ("True", "Available", recorded)
+
+
+def test_fault_without_a_record_leaves_with_its_annotation() -> None:
+    obj = cluster("front-proxy, ca")
+    obj["status"] |= decide(Observed(obj), NOW).status or {}
+    obj["metadata"]["annotations"] = {}
+    assert not is_reconciled(obj, change_event(obj, "update", source="/test"))
+    assert decide(Observed(obj), NOW).status == {"conditions": []}
+
+
 def secret(purpose: str, certificate: bytes = b"", key: bytes = b"") -> Object:
     data = {name: base64.b64encode(part).decode() for name, part in (("tls.crt", certificate), ("tls.key", key))}
     return {"metadata": {"name": f"demo-{purpose}", "namespace": "ns"}, "data": data}
