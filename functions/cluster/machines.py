@@ -22,6 +22,8 @@ from .scope import Scope
 _NEW = timedelta(seconds=10)
 """The time that a new Machine has until it is expected to report whether it is up to date."""
 _MAX_NAMES = 3
+UNREADABLE = "InternalError"
+"""The reason of a condition whose objects could not be read."""
 
 Members = Callable[[Observed, Descendants, "Aggregate", datetime], Iterable[Object]]
 
@@ -119,7 +121,7 @@ def set_aggregate(scope: Scope, observed: Observed, one: Aggregate) -> None:
     unreadable = one.with_control_plane and observed.control_plane.state == "failed"
     failure = observed.failure or (observed.control_plane.error if unreadable else "")
     if failure:
-        scope.set(one.type, "Unknown", "InternalError", failure)
+        scope.set(one.type, "Unknown", UNREADABLE, failure)
     elif observed.descendants is None:
         scope.keep(one.type)
     elif objects := list(one.members(observed, observed.descendants, one, scope.now)):
@@ -132,7 +134,7 @@ def set_remediating(scope: Scope, observed: Observed) -> None:
     """Sets `Remediating`: whether owners of unhealthy Machines replace these."""
     type_ = "Remediating"
     if observed.failure:
-        scope.set(type_, "Unknown", "InternalError", observed.failure)
+        scope.set(type_, "Unknown", UNREADABLE, observed.failure)
     elif observed.descendants is None:
         scope.keep(type_)
     else:

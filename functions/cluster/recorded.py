@@ -15,7 +15,7 @@ from shared.kube import Object, Resource, dig, key_of, owner_reference
 from shared.kube.resources import conventional_plural, group_of, split_api_version
 
 from . import counters
-from .machines import AGGREGATES
+from .machines import AGGREGATES, UNREADABLE
 from .observed import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
 
@@ -24,7 +24,12 @@ _UNKNOWN = LookupResult("failed", error="not read")
 
 
 def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
-    """Returns what is known of the Cluster's objects; None if the event tells more than the status can show."""
+    """Returns what is known of the Cluster's objects; None if the event tells more than the status can show.
+
+    A status without Machines because these could not be read shows nothing of them.
+    """
+    if _is_unread(cluster):
+        return None
     infrastructure, control_plane = cluster_api.infrastructure_ref(cluster), cluster_api.control_plane_ref(cluster)
     reporting, has_machines = _shown(control_plane, event), _records_machines(cluster)
     if reporting and (has_machines or counters.of_control_plane(reporting, None)):
@@ -41,9 +46,19 @@ def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
 
 def _records_machines(cluster: Object) -> bool:
     """Returns whether the status is about any Machines or owners of Machines: then only reading them shows more."""
-    reasons = {entry.get("type"): entry.get("reason") for entry in dig(cluster, "status.conditions", [])}
     replicas = dig(cluster, "status.workers") or dig(cluster, "status.controlPlane")
+    reasons = _reasons(cluster)
     return bool(replicas) or any(reasons.get(one.type) not in (None, one.none) for one in AGGREGATES)
+
+
+def _is_unread(cluster: Object) -> bool:
+    """Returns whether the Machines, or what else the conditions about them are made of, could not be read."""
+    reasons = _reasons(cluster)
+    return any(reasons.get(one.type) == UNREADABLE for one in AGGREGATES)
+
+
+def _reasons(cluster: Object) -> dict[object, object]:
+    return {entry.get("type"): entry.get("reason") for entry in dig(cluster, "status.conditions", [])}
 
 
 def _shown(reference: Object | None, event: Event) -> LookupResult | None:

@@ -21,6 +21,7 @@ from functions import catalog
 from functions.cluster import decide as cluster_decide
 from functions.cluster.observed import Observed as ObservedCluster
 from functions.cluster.probe import Probe, due
+from functions.cluster.recorded import recorded
 from functions.cluster_stack import decide as cluster_stack_decide
 from functions.cluster_stack.deletion import FINALIZER as STACK_FINALIZER
 from functions.cluster_stack.observe import Observed as ObservedStack
@@ -211,6 +212,13 @@ def settled_cluster(obj: Object, infrastructure: LookupResult, control_plane: Lo
     return obj
 
 
+def unread(obj: Object, infrastructure: LookupResult, control_plane: LookupResult) -> Object:
+    """Returns the Cluster after a reconciliation in which its Machines could not be listed."""
+    observed = read_cluster(obj, infrastructure, control_plane)
+    failed = replace(observed, descendants=None, failure="machinesets: HTTP 503")
+    return dict(merged(obj, {"status": cluster_decide.decide(failed, NOW).status}))
+
+
 def of_core(obj: Object, generation: int, by: str) -> Object:
     """Returns the Cluster with a condition that Cluster API core wrote at a generation."""
     entry = {"type": "Available", "status": "True", "observedGeneration": generation}
@@ -227,6 +235,7 @@ def cluster_cases() -> Iterator[Case]:
         for found in (
             settled,
             *variants[number % 5 :: 5],
+            unread(settled, infrastructure, control_plane),
             obj,
             of_core(settled, 2, LONG_AGO),
             of_core(settled, 1, LONG_AGO),
@@ -448,3 +457,13 @@ def test_settled_cluster_is_reconciled_at_no_request(
     assert is_reconciled is not None
     assert is_reconciled(settled, change_event(settled, "update", source="/test"))
     assert not is_reconciled(obj, change_event(obj, "add", source="/test"))
+
+
+@pytest.mark.parametrize("control_plane", [UNREFERENCED, CONTROL_PLANE])
+def test_cluster_whose_machines_could_not_be_listed_is_read_again(control_plane: LookupResult) -> None:
+    spec = TO_KIND | (TO_CONTROL_PLANE if control_plane.object else {})
+    settled = settled_cluster(cluster(spec), deepcopy(READY), control_plane := deepcopy(control_plane))
+    failed = unread(settled, READY, control_plane)
+    event = change_event(failed, "update", source="/test")
+    assert not catalog.triggers()["cluster"].is_settled(failed, event)
+    assert recorded(failed, event, "none") is None, "an attempt to connect alone is not enough"
