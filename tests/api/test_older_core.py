@@ -110,10 +110,13 @@ def version(client: Client) -> str:
 
 def test_cluster_is_provisioned_and_then_left_alone(client: Client, clients: Clients, release: str) -> None:
     create_with_infrastructure(client, failureDomains={"a": {"controlPlane": True}})
+    theirs = {"type": "TheirCheck", "status": "False", "severity": "Error", "reason": "Bad", "lastTransitionTime": TIME}
+    client.patch(OLDER, KEY, {"status": {"conditions": [theirs]}}, subresource="status", manager="theirs")
     for _ in range(4):
         send(clients, "cluster", raw(client))
     found = raw(client)
     status = found["status"]
+    assert theirs in status["conditions"]
     assert (status["phase"], status["infrastructureReady"]) == ("Provisioned", True)
     assert status["failureDomains"] == {"a": {"controlPlane": True}}
     assert found["spec"]["controlPlaneEndpoint"] == {"host": "127.0.0.1", "port": 6443}

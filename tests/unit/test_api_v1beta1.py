@@ -18,6 +18,8 @@ TIME = "2026-01-01T00:00:00Z"
 OURS: Object = {"type": "Ours", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
 READY: Object = {"type": "Ready", "status": "False", "severity": "Error", "reason": "Bad", "lastTransitionTime": TIME}
 
+THEIRS: Object = READY | {"type": "TheirCheck"}
+
 
 def cluster(**status: Any) -> Object:
     return {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": {"name": "c"}, "status": status}
@@ -107,6 +109,12 @@ FALSE = OURS | {"status": "False"}
             id="both kinds",
         ),
         pytest.param(
+            {"conditions": [THEIRS, READY]},
+            {"conditions": [metav1(THEIRS), OURS], "deprecated": {"v1beta1": {"conditions": [READY]}}},
+            {"v1beta2": {"conditions": [OURS]}},
+            id="conditions of others are not removed in between",
+        ),
+        pytest.param(
             {},
             {"initialization": {"infrastructureProvisioned": True}, "phase": "Provisioned", "observedGeneration": 1},
             {"infrastructureReady": True, "phase": "Provisioned", "observedGeneration": 1},
@@ -159,6 +167,12 @@ def test_status_of_v1beta2_is_written_as_one_of_v1beta1(status: Object, patch: O
             },
             {"conditions": [OURS, READY]},
             id="the same in both forms",
+        ),
+        pytest.param(
+            {"conditions": [THEIRS]},
+            {"conditions": [metav1(THEIRS), OURS], "deprecated": {"v1beta1": {"conditions": [READY]}}},
+            {"conditions": [THEIRS, OURS, READY]},
+            id="a severity of others",
         ),
     ],
 )
