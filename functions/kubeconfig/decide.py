@@ -35,7 +35,7 @@ from .record import (
     USER_PROVIDED,
     describe,
 )
-from .renewal import Threshold, expiry, is_due, is_requested, wanted_server, why_changed
+from .renewal import Threshold, endpoint_fault, expiry, is_due, is_requested, wanted_server, why_changed
 
 if TYPE_CHECKING:
     from shared.certificates import CertificateAuthority
@@ -109,6 +109,9 @@ def _create(status: StatusBuilder, cluster: Object, observed: Observed) -> Decis
         message = f"Cluster API core manages this Cluster: waiting until core has created Secret {key.name}"
         status.set_false(KUBECONFIG_AVAILABLE, MANAGED_BY_CORE, message)
         return status.decision(message=message)
+    if fault := endpoint_fault(cluster):
+        status.set_false(KUBECONFIG_AVAILABLE, "InvalidEndpoint", fault, event_type="Warning")
+        return status.decision(message=fault)
     if ca is None:
         message = f"Waiting for Secret {ca_secret_of(key_of(cluster)).name} with tls.crt and tls.key"
         status.set_false(KUBECONFIG_AVAILABLE, "WaitingForCA", message)
@@ -139,7 +142,9 @@ def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, obse
     if is_left_to_core or not (changed or is_due_now):
         _report_generated(status, cluster, existing, threshold)
         return status.decision()
-    if ca is None:
+    if fault := endpoint_fault(cluster):
+        ca = fault
+    elif ca is None:
         ca = f"Secret {ca_secret_of(key_of(cluster)).name} does not exist"
     elif not isinstance(ca, str) and not changed and existing.expires and expiry(ca, status.now) <= existing.expires:
         ca = "the CA expires at the same time, so it has to be rotated first"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shared.api import cluster as cluster_api
 from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION
 from shared.kube import dig
+from shared.network import origin
 
 from .admin_kubeconfig import VALIDITY, server_url
 from .existing import Existing
@@ -56,6 +57,17 @@ def wanted_server(cluster: Mapping[str, Any]) -> str:
     """Returns the URL of the Cluster's endpoint; empty without one."""
     endpoint = cluster_api.endpoint(cluster)
     return server_url(*endpoint) if endpoint else ""
+
+
+def endpoint_fault(cluster: Mapping[str, Any]) -> str:
+    """Returns why no kubeconfig can be for the Cluster's endpoint, empty if one can."""
+    host, port = cluster_api.endpoint(cluster) or ("", 0)
+    try:
+        origin(wanted_server(cluster))
+        is_host = set(host.strip("/")).isdisjoint("/?#@")
+    except ValueError:
+        is_host = False
+    return "" if is_host else f"spec.controlPlaneEndpoint is no host and port: {host[:100]!r}, {port}"
 
 
 def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateAuthority | str | None) -> str:

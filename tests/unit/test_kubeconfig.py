@@ -390,6 +390,19 @@ EXPIRES_WITH_CA = Observed(cluster(), replace(SOON, trusted=WITH_CA.fingerprints
         pytest.param(Observed(cluster()), "False", "WaitingForCA", False, 30.0, id="no CA"),
         pytest.param(Observed(cluster(), None, "no key"), "False", "InvalidCA", False, 30.0, id="unusable CA"),
         pytest.param(Observed(cluster(), None, CA), "True", "Generated", True, None, id="none yet"),
+        *(
+            pytest.param(
+                Observed(cluster(controlPlaneEndpoint={"host": host, "port": port}), None, CA),
+                *("False", "InvalidEndpoint", False, None),
+                id=f"no host and port: {host} {port}",
+            )
+            for host, port in [("https://h", 1), ("h:1", 1), ("h/x", 443), ("u@h", 1), ("a b", 1), ("h", 70000)]
+        ),
+        pytest.param(
+            Observed(cluster(controlPlaneEndpoint={"host": "https://h2", "port": 1}), OURS, CA),
+            *("True", "NotRenewed", False, None),
+            id="endpoint became a URL",
+        ),
         pytest.param(Observed(cluster(), OURS), "True", "Generated", False, None, id="valid"),
         pytest.param(Observed(cluster(), OURS, CA), "True", "Generated", False, None, id="valid, for this CA"),
         pytest.param(Observed(cluster(), OURS, OTHER_CA), "True", "Generated", True, None, id="CA rotated"),
@@ -464,7 +477,7 @@ def test_decision_and_condition_by_observed_secrets(
     found = get_condition((decision.status or {})["conditions"], "KubeconfigAvailable")
     assert found is not None
     assert (found["status"], found["reason"]) == (status, reason)
-    is_warning = reason in ("InvalidCA", "NotRenewed", "Expires", "Expired", "InvalidKubeconfig")
+    is_warning = reason in ("InvalidCA", "InvalidEndpoint", "NotRenewed", "Expires", "Expired", "InvalidKubeconfig")
     assert [event.type for event in decision.kubernetes_events if event.condition] == ["Warning"] * is_warning
     writes = [effect for effect in decision.effects if isinstance(effect, WriteKubeconfig)]
     assert bool(writes) is written
@@ -517,7 +530,10 @@ def test_beside_core_a_kubeconfig_is_never_created_and_renewed_on_request(
         assert written or is_reconciled(reported(observed), change_event(reported(observed), "update", source="/test"))
 
 
+URL_AS_HOST = cluster(controlPlaneEndpoint={"host": "https://h", "port": 1})
 REPORTED = [
+    Observed(URL_AS_HOST, None, CA),
+    Observed(URL_AS_HOST, OURS, CA),
     Observed(cluster(), OURS),
     Observed(cluster(), SOON),
     Observed(cluster(), SOON, "Secret demo-ca cannot be used: no key"),
