@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.api import cluster as cluster_api
-from shared.api.cluster import CONTROL_PLANE_INITIALIZED, TOPOLOGY_RECONCILED
-from shared.api.conditions import get_condition
+from shared.api.cluster import CONTROL_PLANE_INITIALIZED, TOPOLOGY_RECONCILED, conditions
+from shared.api.conditions import get_condition, is_reason
 from shared.clients import NOT_ALLOWED, LookupResult
 from shared.kube import Object, deleting, dig
 
-from .descendants import conditions, machines
+from .descendants import machines
 from .merge import Reasons, Weight, summarize, weigh
 from .observed import Observed
 from .probe import PROBED
@@ -179,8 +179,11 @@ def _mirror_object(scope: Scope, role: Role, kind: str, obj: Object) -> None:
         )
         scope.set(role.condition, "Unknown", "InvalidConditionReported", message)
     elif found is not None:
-        reason = found.get("reason") or (role.mirrored if found["status"] == "True" else "NoReasonReported")
-        scope.set(role.condition, found["status"], reason, found.get("message") or "")
+        reason, message = found.get("reason") or "", found.get("message") or ""
+        if not is_reason(reason):  # the API server would refuse it
+            reason, message = "", ": ".join(filter(None, (reason, message)))
+        reason = reason or (role.mirrored if found["status"] == "True" else "NoReasonReported")
+        scope.set(role.condition, found["status"], reason, message)
     elif scope.initialization.get(role.fact):
         scope.set(role.condition, "True", role.mirrored)
     else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from shared.api import cluster as cluster_api
+from shared.api.cluster import conditions, count, desired_replicas
 from shared.api.conditions import is_true
 from shared.api.resources import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
 from shared.kube import Object, dig, owned_by
 
-from .descendants import Descendants, conditions, count, is_of_pool, machines
+from .descendants import Descendants, is_of_pool, machines
 
 _BY_CONDITION = {"readyReplicas": "Ready", "availableReplicas": "Available", "upToDateReplicas": "UpToDate"}
 """The condition of a Machine that makes it count."""
@@ -33,9 +35,9 @@ def of_workers(cluster: Object, descendants: Descendants) -> Object | None:
 
 def _reported(obj: Object) -> Object | None:
     """Returns the counters that an object reports; in v1beta1 it reports those that are not available."""
-    desired, unavailable = dig(obj, "spec.replicas"), count(obj, "unavailableReplicas")
+    desired, unavailable = desired_replicas(obj), count(obj, "unavailableReplicas")
     available = count(obj, "availableReplicas")
-    if available is None and isinstance(desired, int) and unavailable is not None:
+    if available is None and desired is not None and unavailable is not None:
         available = max(0, desired - unavailable)
     return _set(
         {
@@ -44,7 +46,7 @@ def _reported(obj: Object) -> Object | None:
             "readyReplicas": count(obj, "readyReplicas"),
             "availableReplicas": available,
             "upToDateReplicas": count(obj, "upToDateReplicas", "updatedReplicas"),
-            "versions": dig(obj, "status.versions"),
+            "versions": cluster_api.versions(obj) or None,
         }
     )
 
@@ -58,7 +60,7 @@ def _sums(reported: Iterable[Object], alone: Iterable[Object]) -> Object | None:
             if isinstance(value, int):
                 sums[name] = sums.get(name, 0) + value
         for entry in counters.get("versions") or []:
-            versions[entry["version"]] = versions.get(entry["version"], 0) + entry.get("replicas", 0)
+            versions[entry["version"]] = versions.get(entry["version"], 0) + entry["replicas"]
     for machine in alone:
         true = [name for name, type_ in _BY_CONDITION.items() if is_true(conditions(machine), type_)]
         for name in ("desiredReplicas", "replicas", *true):

@@ -1,12 +1,11 @@
 """The objects that belong to a Cluster: how they are read, and what those of Machines report.
 
-Machines and their owners are read in the version that the API server serves. In v1beta1 they report what v1beta2 has in
-`status` in `status.v1beta2`, from Cluster API 1.9 on.
+Machines and their owners are read in the version that the API server serves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
@@ -95,23 +94,6 @@ def machines(descendants: Descendants, *, control_plane: bool) -> list[Object]:
 def is_of_pool(machine: Object) -> bool:
     """Returns whether a MachinePool owns the Machine."""
     return POOL_LABEL in dig(machine, "metadata.labels", {})
-
-
-def conditions(obj: Object) -> Sequence[Object]:
-    """Returns the conditions of a Machine, an owner of Machines or a control-plane object, in the shape of metav1."""
-    newer = dig(obj, "status.v1beta2.conditions")
-    found = newer if newer is not None else dig(obj, "status.conditions")
-    return found if isinstance(found, list) else []
-
-
-def count(obj: Object, *fields: str) -> int | None:
-    """Returns the number in the first of these fields of the status that is set."""
-    for field in fields:
-        for path in (f"status.v1beta2.{field}", f"status.{field}"):
-            value = dig(obj, path)
-            if isinstance(value, int):
-                return value
-    return None
 
 
 def _version(obj: Object) -> str:

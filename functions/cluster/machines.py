@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.api import cluster as cluster_api
+from shared.api.cluster import conditions
 from shared.api.conditions import get_condition
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.kube import Object, owned_by
 
-from .descendants import Descendants, conditions, is_of_pool, machines
+from .descendants import Descendants, is_of_pool, machines
 from .merge import Merged, Reasons, aggregate
 from .observed import Observed
 from .scope import Scope

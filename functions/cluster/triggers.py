@@ -12,6 +12,7 @@ from shared.api.cluster import (
     KUBECONFIG_AVAILABLE,
     OK_TO_DELETE_ANNOTATION,
     PAUSING,
+    conditions,
 )
 from shared.api.conditions import get_condition
 from shared.api.contract import provider_kind
@@ -22,7 +23,7 @@ from shared.kube.resources import dig
 from shared.settings import NETWORK
 from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
 
-from .descendants import MACHINES, POOL_LABEL, conditions
+from .descendants import MACHINES, POOL_LABEL
 from .reconciled import is_reconciled
 
 
@@ -80,7 +81,7 @@ def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
 
 def relevant_in_machine(obj: Mapping[str, Any]) -> object:
     """Returns what an update must change: what the Cluster's conditions and counters are made of."""
-    reported = [[one.get(name) for name in ("type", "status", "reason", "message")] for one in conditions(dict(obj))]
+    reported = [[one.get(name) for name in ("type", "status", "reason", "message")] for one in conditions(obj)]
     counters = {name: value for name, value in dig(obj, "status", {}).items() if name.lower().endswith("replicas")}
     roles = [name in dig(obj, "metadata.labels", {}) for name in (CONTROL_PLANE_LABEL, POOL_LABEL)]
     metadata = [cluster_of(obj), roles, dig(obj, "metadata.ownerReferences"), dig(obj, "metadata.deletionTimestamp")]

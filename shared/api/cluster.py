@@ -124,6 +124,40 @@ def api_endpoint(infra: _Object) -> tuple[str, int] | None:
     return endpoint({"spec": {"controlPlaneEndpoint": first}})
 
 
+def conditions(obj: _Object) -> list[Object]:
+    """Returns the conditions that an object reports, in the shape of metav1. A reason or message becomes a text.
+
+    In v1beta1 an object reports what v1beta2 has in `status` in `status.v1beta2`, from Cluster API 1.9 on.
+    """
+    newer = dig(obj, "status.v1beta2.conditions")
+    found = newer if newer is not None else dig(obj, "status.conditions")
+    return [_told(one) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def count(obj: _Object, *fields: str) -> int | None:
+    """Returns the number in the first of these fields of the status that is set, in v1beta1 or v1beta2."""
+    for field in fields:
+        for path in (f"status.v1beta2.{field}", f"status.{field}"):
+            if (value := _number(dig(obj, path))) is not None:
+                return value
+    return None
+
+
+def desired_replicas(obj: _Object) -> int | None:
+    """Returns `spec.replicas`."""
+    return _number(dig(obj, "spec.replicas"))
+
+
+def versions(obj: _Object) -> list[Object]:
+    """Returns `status.versions`: {version, replicas}; entries of another shape are left out."""
+    listed = dig(obj, "status.versions")
+    return [
+        {"version": version, "replicas": replicas}
+        for one in (listed if isinstance(listed, list) else [])
+        if (version := _text(one, "version")) and (replicas := _number(dig(one, "replicas", 0))) is not None
+    ]
+
+
 def failure(obj: _Object) -> tuple[str, str]:
     """Returns reason and message of a failure that an object reports as final, as contracts up to v1beta1 do.
 
@@ -179,6 +213,16 @@ def timestamp(obj: _Object, path: str) -> datetime | None:
 
 
 # -- reading -----------------------------------------------------------------------------------------------------
+
+
+def _told(condition: Object) -> Object:
+    """Returns the condition with its reason and message as texts."""
+    other = {name: condition.get(name) for name in ("reason", "message")}
+    return condition | {name: str(value) for name, value in other.items() if not isinstance(value, str | None)}
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _text(obj: _Object, path: str) -> str | None:

@@ -6,6 +6,7 @@ v1beta1 Condition, which has a `severity` if the status is False. Entries of oth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +19,10 @@ READY = "Ready"
 
 MAX_MESSAGE = 4_000
 """The longest message of a condition, in characters. Messages that list objects could exceed the limit of the API."""
+
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_MAX_REASON = 256
+"""The longest reason of a condition of v1beta1, in characters; one of metav1 may have more."""
 
 _SEVERITIES = ("Error", "Warning", "Info")
 
@@ -111,6 +116,11 @@ def summary(
         severity=decisive.get("severity"),
         observed_generation=observed_generation,
     )
+
+
+def is_reason(text: str) -> bool:
+    """Returns whether API servers accept a text as the reason of a condition."""
+    return len(text) <= _MAX_REASON and _REASON.fullmatch(text) is not None
 
 
 def truncate(message: str) -> str:

@@ -50,7 +50,7 @@ def entry(type_: str, status: str, reason: str = "R", message: str = "", **field
     return {"type": type_, "status": status, "reason": reason, "message": message, **fields}
 
 
-def found(kind: str, *conditions: Object, spec: Object | None = None, **status: Any) -> LookupResult:
+def found(kind: str, *conditions: object, spec: Object | None = None, **status: Any) -> LookupResult:
     labels = {"cluster.x-k8s.io/cluster-name": "demo"}
     metadata = {"name": "demo", "namespace": "ns", "uid": kind, "resourceVersion": "1", "labels": labels, **OWNED}
     status = {"conditions": list(conditions), **status}
@@ -61,7 +61,7 @@ def found(kind: str, *conditions: Object, spec: Object | None = None, **status: 
 def member(
     kind: Resource,
     name: str,
-    *conditions: Object,
+    *conditions: object,
     spec: Object | None = None,
     labels: Object | None = None,
     **rest: Any,
@@ -135,6 +135,26 @@ MALFORMED = (
             cluster(WITH_REF),
             found("FakeControlPlane", {"type": "Available"}),
             ("Unknown", "InvalidConditionReported", MALFORMED),
+        ),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane", entry("Available", "False", "not yet", "etcd is down")),
+            ("False", "NoReasonReported", "not yet: etcd is down"),
+        ),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane", entry("Available", "False", "R" * 257)),
+            ("False", "NoReasonReported", "R" * 257),
+        ),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane", "none", {"type": "Available", "status": "Unknown", "reason": 7, "message": 5}),
+            ("Unknown", "NoReasonReported", "7: 5"),
+        ),
+        (
+            cluster(WITH_REF),
+            found("FakeControlPlane", {"type": "Available", "status": "False", "reason": None, "message": {"a": 1}}),
+            ("False", "NoReasonReported", "{'a': 1}"),
         ),
         (cluster(WITH_REF), BROKEN, ("Unknown", "InternalError", "boom")),
         (
@@ -414,6 +434,17 @@ NEW = rfc3339(NOW - timedelta(seconds=5))
             Observed(cluster(), descendants=of_kinds(member(MACHINE_DEPLOYMENT, "md1"))),
             ("Unknown", "AvailableUnknown", "* MachineDeployment md1: Condition Available not yet reported"),
             id="silent",
+        ),
+        pytest.param(
+            "WorkersAvailable",
+            Observed(
+                cluster(),
+                descendants=of_kinds(
+                    member(MACHINE_DEPLOYMENT, "md1", 3, {"type": "Available", "status": "False", "message": [5]})
+                ),
+            ),
+            ("False", "NotAvailable", "* MachineDeployment md1: [5]"),
+            id="message that is no text",
         ),
         pytest.param(
             "WorkersAvailable",
@@ -841,6 +872,20 @@ READY_MACHINE = [entry(type_, "True") for type_ in ("Ready", "Available", "UpToD
                 "availableReplicas": 0,
             },
             id="more unavailable than desired",
+        ),
+        pytest.param(
+            Observed(
+                cluster(WITH_REF),
+                control_plane=found(
+                    "FakeControlPlane",
+                    spec={"replicas": "3"},
+                    replicas=True,
+                    readyReplicas="2",
+                    versions=[*V1, {"version": 1, "replicas": 1}, {"version": "v2", "replicas": "2"}, {}, "v3"],
+                ),
+            ),
+            {**dict.fromkeys(counted(0)), "versions": V1},
+            id="of wrong types",
         ),
         pytest.param(
             Observed(
