@@ -80,7 +80,7 @@ def due(cluster: Object, now: datetime, *, again: bool = False) -> float | None:
 
     With `again` an attempt is also due if all is well.
     """
-    if deleting(cluster) or not _has_kubeconfig(cluster):
+    if deleting(cluster) or not has_kubeconfig(cluster):
         return None
     recorded = failures(cluster)
     if recorded is None:
@@ -88,8 +88,8 @@ def due(cluster: Object, now: datetime, *, again: bool = False) -> float | None:
     return max(0.0, (recorded.next - now).total_seconds())
 
 
-def _has_kubeconfig(cluster: Object) -> bool:
-    """Returns whether the Cluster's status shows that there is a kubeconfig: ours, or that of a control plane."""
+def has_kubeconfig(cluster: Object) -> bool:
+    """Returns whether the Cluster shows that there is an API server with a kubeconfig: ours, or a control plane's."""
     initialized = cluster_api.control_plane_ref(cluster) and cluster_api.control_plane_initialized(cluster)
     available = is_true(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE)
     reachable = cluster_api.infrastructure_provisioned(cluster) and cluster_api.endpoint(cluster) is not None
@@ -146,7 +146,7 @@ def _set_failed(scope: Scope, before: Object | None, error: str) -> None:
         scope.set(PROBED, "False", "ProbeFailed", f"Remote connection not established yet {details}")
     else:
         message = f"Remote connection probe failed {details}"
-        scope.set(PROBED, "False", "ProbeFailed", message, event_type="Warning", progress=True)
+        scope.set(PROBED, "False", "ProbeFailed", message, event_type="Warning", progress=not _never_succeeded(before))
 
 
 def _never_succeeded(condition: Object | None) -> bool:

@@ -9,12 +9,10 @@ from shared import profiles
 from shared.api.cluster import (
     CLUSTER_NAME_LABEL,
     CONTROL_PLANE_LABEL,
-    KUBECONFIG_AVAILABLE,
     OK_TO_DELETE_ANNOTATION,
     PAUSING,
     conditions,
 )
-from shared.api.conditions import get_condition
 from shared.api.contract import provider_kind
 from shared.api.core import CORE_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
@@ -24,6 +22,7 @@ from shared.settings import NETWORK
 from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
 
 from .descendants import MACHINES, POOL_LABEL
+from .probe import has_kubeconfig
 from .reconciled import is_reconciled
 
 
@@ -74,9 +73,7 @@ FIELDS = (
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
     """Returns what an update must change: the spec, or what shows that there is an API server to connect to."""
-    kubeconfig = get_condition(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE) or {}
-    initialized = dig(cluster, "status.initialization.controlPlaneInitialized")
-    return [Watch(CLUSTER, fields=FIELDS).relevant(cluster), kubeconfig.get("status"), initialized]
+    return [Watch(CLUSTER, fields=FIELDS).relevant(cluster), has_kubeconfig(dict(cluster))]
 
 
 def relevant_in_machine(obj: Mapping[str, Any]) -> object:

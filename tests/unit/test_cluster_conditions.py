@@ -246,7 +246,8 @@ def attempts(number: int, ago: float, since: float) -> str:
 
 
 def probed(status: str, message: str) -> Object:
-    return cluster(HOST, MINTED, entry(PROBED, status, "Probe", message, observedGeneration=1), **PROVISIONED)
+    reason = "ProbeSucceeded" if status == "True" else "ProbeFailed"
+    return cluster(HOST, MINTED, entry(PROBED, status, reason, message, observedGeneration=1), **PROVISIONED)
 
 
 @pytest.mark.parametrize(
@@ -334,6 +335,8 @@ def test_remote_connection_probe(
 def test_failures_and_recovery_are_told_once() -> None:
     told = []
     for obj, attempt in (
+        (probed("False", NOT_YET + attempts(3, 40, 70)), Probe("failed", "refused")),
+        (probed("False", NOT_YET + attempts(4, 80, 150)), Probe("failed", "refused")),
         (probed("True", ""), Probe("failed", "refused")),
         (probed("True", "Remote connection probe fails" + attempts(3, 40, 70)), Probe("failed", "refused")),
         (cluster(HOST, MINTED, entry(PROBED, "False", "ProbeFailed", FAILS + attempts(5, 0, 0))), Probe("failed", "x")),
@@ -342,7 +345,8 @@ def test_failures_and_recovery_are_told_once() -> None:
     ):
         found_events = decide(Observed(obj, probe=attempt), NOW).kubernetes_events
         told.append([(one.type, one.reason) for one in found_events if one.condition == PROBED])
-    assert told == [[], [("Warning", "ProbeFailed")], [], [("Normal", "ProbeSucceeded")], []]
+    warned = [("Warning", "ProbeFailed")]
+    assert told == [[], warned, [], warned, [], [("Normal", "ProbeSucceeded")], []]
 
 
 @pytest.mark.parametrize(

@@ -213,6 +213,33 @@ def test_update_of_a_cluster_is_forwarded_only_if_a_watched_field_changes(
     assert (watch.relevant(obj(CLUSTER)) != watch.relevant(after)) is forwarded
 
 
+AVAILABLE: Object = {"conditions": [{"type": "KubeconfigAvailable", "status": "True"}]}
+TO_CONTROL_PLANE: Object = {"controlPlaneRef": {"kind": "K", "name": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "before", "after", "wakes"),
+    [
+        pytest.param(ENDPOINT, AVAILABLE, {"infrastructureProvisioned": True}, True, id="infrastructure"),
+        pytest.param({}, AVAILABLE, {"infrastructureProvisioned": True}, False, id="no endpoint"),
+        pytest.param(ENDPOINT, {}, {"infrastructureProvisioned": True}, False, id="no kubeconfig"),
+        pytest.param(
+            ENDPOINT | TO_CONTROL_PLANE,
+            {},
+            {"infrastructureProvisioned": True, "controlPlaneInitialized": True},
+            True,
+            id="control plane",
+        ),
+    ],
+)
+def test_update_that_makes_a_cluster_reachable_wakes_its_probe(
+    spec: Object, before: Object, after: Object, wakes: bool
+) -> None:
+    [watch] = [watch for watch in OF_CLUSTER.watches if watch.resource is CLUSTER]
+    found = obj(CLUSTER, spec=spec, status={**before, "initialization": after})
+    assert (watch.relevant(obj(CLUSTER, spec=spec, status=before)) != watch.relevant(found)) is wakes
+
+
 MINE: Object = {"annotations": {"mine": "x"}, "labels": {"mine": "x"}}
 PAUSE: Object = {"annotations": {PAUSED_ANNOTATION: ""}}
 PROVIDER_TEMPLATE: Object = {"spec": {"providerRef": {"kind": "T", "name": "t"}}}
