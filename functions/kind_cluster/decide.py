@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.cluster import CLUSTER_NAME_LABEL, created_at
 from shared.api.conditions import READY, rfc3339, set_condition, truncate
 from shared.api.names import requested_certificates
 from shared.api.resources import KIND_CLUSTER, SECRET
@@ -17,7 +17,7 @@ from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.status import PAUSED
 
 from .observe import PROVISIONING, Observed, cluster_name, config_secret_name, is_managed_elsewhere, is_paused
-from .runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting, runtime_for
+from .runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting, check_allowed, runtime_for
 from .triggers import FINALIZER
 
 HISTORY = 20
@@ -27,10 +27,13 @@ CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
 NOT_CREATED_MESSAGE = "Cluster cannot be created"
 CREATING = "Creating"
+UNOWNED = "waiting until the Cluster owns it"
 
 # Seconds until the next reconciliation.
 STARTING_RETRY = 0.5
 FAILED_RETRY = 10.0
+OWNER_RETRY = 10.0
+"""The owner reference comes as an event; a KINDCluster that has none for this long says that it waits."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class Start:
     ca: tuple[bytes, bytes] | None = field(default=None, repr=False)
 
     def execute(self, _clients: Clients) -> None:
+        check_allowed(self.kind_cluster)
         runtime_for(self.kind_cluster).create(InstanceSpec.of(self.kind_cluster), self.ca)
 
 
@@ -69,8 +73,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if deleting(kind_cluster):
         return _delete(observed, kind_cluster, now)
     if observed.cluster is not None and not owned_by(kind_cluster, observed.cluster):
-        # As infrastructure providers of Cluster API do. Otherwise the adoption conflicts with the first writes here.
-        return Decision(requeue_after=STARTING_RETRY, message="waiting until the Cluster owns it")
+        return _unowned(kind_cluster, instance, now)
     effects: list[Effect] = [*ensure_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER)]
     match instance.phase:
         case "ready":
@@ -154,6 +157,17 @@ def _pending(
         "conditions": _conditions(kind_cluster, now, "False", reason, step),
     }
     return Decision(tuple(effects), status, requeue_after=STARTING_RETRY, message=step or "starting")
+
+
+def _unowned(kind_cluster: Object, instance: Instance, now: datetime) -> Decision:
+    """Decides to wait until the Cluster owns the KINDCluster, as infrastructure providers of Cluster API do.
+
+    At first it writes nothing, with which the adoption would conflict. A running instance keeps its status.
+    """
+    since = created_at(kind_cluster) or now
+    if instance.phase == "ready" or (now - since).total_seconds() < OWNER_RETRY:
+        return Decision(requeue_after=OWNER_RETRY, message=UNOWNED)
+    return replace(_pending(kind_cluster, [], now, UNOWNED, "WaitingForCluster"), requeue_after=OWNER_RETRY)
 
 
 def _failed(kind_cluster: Object, instance: Instance, effects: list[Effect], now: datetime) -> Decision:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from shared.kube import Object
@@ -44,6 +45,12 @@ class InstanceSpec:
         """Returns the spec of the instance of a KINDCluster."""
         fields = {name: value for name, value in kind_cluster["spec"].items() if name != "controlPlaneEndpoint"}
         return cls(kind_cluster["metadata"]["uid"], fields.get("clusterName", ""), fields)
+
+    def folder(self, directory: Path) -> Path:
+        """Returns the folder of the instance, which its uid names. Raises `RuntimeUnavailable` if that is no name."""
+        if not self.uid or not all(char.isalnum() or char == "-" for char in self.uid):
+            raise RuntimeUnavailable(f"uid {self.uid!r} cannot name a folder")
+        return directory / self.uid
 
 
 @dataclass(frozen=True)
@@ -120,13 +127,29 @@ def runtime_for(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> Ru
     return from_env(env, kind_cluster["spec"].get("runtime") or "")
 
 
+def check_allowed(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> None:
+    """Raises `RuntimeUnavailable` unless `KIND_RUNTIME` has the runtime of a KINDCluster, which is to be created.
+
+    Whoever runs the functions decides, not the authors of KINDClusters: the runtime `kind` amounts to root on the
+    machine. What exists can be inspected and deleted in any case.
+    """
+    allowed = _allowed(env) or [DEFAULT]
+    name = kind_cluster["spec"].get("runtime") or allowed[0]
+    if name not in allowed:
+        raise RuntimeUnavailable(
+            f"the functions run with KIND_RUNTIME={','.join(allowed)}, which does not allow the runtime {name}; "
+            f"whoever runs them may allow it with KIND_RUNTIME={','.join([*allowed, name])}",
+            reason="RuntimeNotAllowed",
+        )
+
+
 def from_env(env: Mapping[str, str] = os.environ, name: str = "") -> Runtime:
-    """Returns the runtime `name`, else the one that `KIND_RUNTIME` names; the default is `local`, but not in a pod.
+    """Returns the runtime `name`, else the first of those in `KIND_RUNTIME`; the default is `local`, but not in a pod.
 
     In a pod the variable must be set: processes that `local` starts end with the pod and are unreachable from outside.
     Raises `RuntimeUnavailable` if there is no such runtime.
     """
-    name = name or env.get("KIND_RUNTIME", "")
+    name = name or next(iter(_allowed(env)), "")
     if not name and env.get("KUBERNETES_SERVICE_HOST"):
         raise RuntimeUnavailable(
             "KIND_RUNTIME is not set, and the default `local` does not work in a pod: it runs the control plane of a "
@@ -138,6 +161,11 @@ def from_env(env: Mapping[str, str] = os.environ, name: str = "") -> Runtime:
         known = ", ".join(sorted(installed)) or "none; reinstall the package capi-functions"
         raise RuntimeUnavailable(f"KIND_RUNTIME={name or DEFAULT}: this runtime is not installed; installed: {known}")
     return installed[name or DEFAULT](env)
+
+
+def _allowed(env: Mapping[str, str]) -> list[str]:
+    """Returns the names in `KIND_RUNTIME`, which are separated by commas."""
+    return [name.strip() for name in env.get("KIND_RUNTIME", "").split(",") if name.strip()]
 
 
 @cache

@@ -19,7 +19,7 @@ class LocalRuntime:
 
     def inspect(self, spec: InstanceSpec) -> Instance:
         """Implements `Runtime.inspect`."""
-        folder = self._folder(spec.uid)
+        folder = spec.folder(self._directory)
         status = local_control_plane.status(folder)
         if status.phase == "ready":
             try:
@@ -44,7 +44,7 @@ class LocalRuntime:
 
         try:
             local_control_plane.start(
-                self._folder(spec.uid),
+                spec.folder(self._directory),
                 ca=CertificateAuthority.load(*ca) if ca else None,
                 owner=self._owner,
                 wait=False,
@@ -55,7 +55,7 @@ class LocalRuntime:
     def delete(self, spec: InstanceSpec) -> None:
         """Implements `Runtime.delete`."""
         try:
-            local_control_plane.remove(self._folder(spec.uid))
+            local_control_plane.remove(spec.folder(self._directory))
         except local_control_plane.ControlPlaneError as error:
             raise RuntimeUnavailable(str(error)) from error
 
@@ -63,11 +63,6 @@ class LocalRuntime:
         """Implements `Runtime.ended`."""
         folders = [path for path in self._directory.glob("*") if path.is_dir()]
         return [path.name for path in folders if local_control_plane.status(path).phase in ("failed", "stopped")]
-
-    def _folder(self, uid: str) -> Path:
-        if not uid or not all(char.isalnum() or char == "-" for char in uid):
-            raise RuntimeUnavailable(f"uid {uid!r} cannot name a folder")
-        return self._directory / uid
 
 
 def from_env(env: Mapping[str, str]) -> LocalRuntime:

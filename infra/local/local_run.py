@@ -172,7 +172,7 @@ class LocalRun:
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
-            "KIND_RUNTIME": "local",
+            "KIND_RUNTIME": os.environ.get("KIND_RUNTIME") or "local",
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
         }

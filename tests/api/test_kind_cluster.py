@@ -147,8 +147,6 @@ def test_user_provided_ca_is_used(world: World) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"clusterName": "other"}, "spec.clusterName cannot change once the cluster runs"),
-        ({"runtime": "kind"}, "spec.runtime cannot change"),
         ({"nodes": [{"role": "worker"}]}, "spec.nodes cannot change"),
         ({"networking": {"podSubnet": "10.1.0.0/16"}}, "spec.networking cannot change"),
         ({"kubernetesVersion": "1.36"}, ""),
@@ -166,6 +164,25 @@ def test_what_a_cluster_was_created_with_is_fixed_once_it_runs(world: World, spe
         return
     with pytest.raises(ApiError, match=message):
         world.client.patch(KIND_CLUSTER, world.key, {"spec": spec})
+
+
+@pytest.mark.parametrize("field", ["clusterName", "runtime"])
+def test_what_an_instance_is_found_by_is_fixed_from_the_start(world: World, field: str) -> None:
+    """Containers of the former name, or of the former runtime, would be left behind."""
+    world.create(with_cluster=False)
+    with pytest.raises(ApiError, match=f"spec.{field} cannot change: delete the KINDCluster"):
+        world.client.patch(KIND_CLUSTER, world.key, {"spec": {field: "kind"}})
+
+
+def test_runtime_that_is_not_allowed_creates_nothing_and_keeps_nothing(world: World) -> None:
+    alone = objects.manifest(KIND_CLUSTER, "demo", world.namespace, spec={"clusterName": "dev", "runtime": "kind"})
+    world.client.create(KIND_CLUSTER, alone)
+    world.call("kind_cluster", change_event(world.kind(), "add", source="/test"))
+    ready = get_condition(world.kind()["status"]["conditions"], "Ready") or {}
+    assert (ready["status"], ready["reason"]) == ("False", "RuntimeNotAllowed")
+    assert not (world.data / "kind").exists()
+    world.client.delete(KIND_CLUSTER, world.key)
+    world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
 
 
 def test_killed_instance_restarts_with_the_same_identity(world: World) -> None:
@@ -230,7 +247,7 @@ def test_paused_cluster_pauses_its_infrastructure(world: World, how: str) -> Non
     assert not list((world.data / "clusters").glob("*"))
     cluster = world.client.patch(CLUSTER, world.key, resumed)
     # That the Cluster goes on is the only event.
-    assert world.call("kind_cluster", change_event(cluster, "update", source="/test")).retry_after == 0.5
+    assert world.call("kind_cluster", change_event(cluster, "update", source="/test")).retry_after == 10.0
     world.until(world.ready)
     world.client.patch(CLUSTER, world.key, paused)
     world.client.delete(KIND_CLUSTER, world.key)

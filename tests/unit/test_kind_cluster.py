@@ -81,8 +81,14 @@ def test_runtime_is_called_by_effects_where_it_can_be_used(phase: Any, going: bo
 def test_instance_is_started_once_the_cluster_owns_it() -> None:
     obj = kind_cluster()
     owner: Object = {"metadata": {"name": "demo", "namespace": "default", "uid": "c"}}
+    obj["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     waiting = decide(Observed(obj, Instance("absent"), cluster=owner), NOW)
-    assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 0.5)
+    assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 10.0)
+    late = decide(Observed(obj, Instance("absent"), cluster=owner), NOW + timedelta(seconds=10))
+    assert (late.effects, late.requeue_after) == ((), 10.0)
+    assert state(late.status) == ("False", "WaitingForCluster", "waiting until the Cluster owns it")
+    running = decide(Observed(obj, READY, cluster=owner), NOW + timedelta(seconds=10))
+    assert (running.status, running.requeue_after) == (None, 10.0)
     obj["metadata"]["ownerReferences"] = [{"uid": "c"}]
     assert decide(Observed(obj, Instance("absent"), cluster=owner), NOW).effects == (Start(obj),)
 

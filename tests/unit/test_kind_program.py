@@ -14,9 +14,10 @@ import pytest
 from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, StillDeleting, from_env
 from infra.local.kind import KindRuntime
 from infra.local.kind.config import IMAGES, image, kind_config, problem
-from infra.local.kind.engine import Engine, NodeContainer, owner
+from infra.local.kind.engine import Engine, NodeContainer, container, owner
 from infra.local.kind.errors import classify
 from infra.local.kind.job import Job, Order, Result
+from tests.support.until import until
 
 PULL = """using podman due to KIND_EXPERIMENTAL_PROVIDER
 Creating cluster "t1" ...
@@ -131,6 +132,17 @@ def test_containers_are_ours_only_with_the_proof_in_all_nodes(nodes: list[NodeCo
     assert owner(nodes, "u") == expected
 
 
+def mounted(path: str) -> dict[str, Any]:
+    mounts = [{"hostPath": "/srv", "containerPath": "/srv"}, {"hostPath": "/srv", "containerPath": path}]
+    return {"clusterName": "a", "nodes": [{"role": "worker"}, {"role": "control-plane", "extraMounts": mounts}]}
+
+
+@pytest.mark.parametrize(("type_", "expected"), [("bind", "us"), ("volume", "another")])
+def test_volume_of_an_image_proves_nothing(type_: str, expected: str) -> None:
+    found = container({"Name": "/a", "Mounts": [{"Type": type_, "Destination": "/capi-functions/owner/u"}]})
+    assert owner([found], "u") == expected
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -142,6 +154,11 @@ def test_containers_are_ours_only_with_the_proof_in_all_nodes(nodes: list[NodeCo
         ({"clusterName": "a" * 50}, "spec.clusterName has 50 characters, the runtime kind allows 49"),
         ({"clusterName": "a", "networking": {"apiServerAddress": "0.0.0.0"}}, "which nobody can connect to"),
         ({"clusterName": "a", "networking": {"apiServerAddress": "192.0.2.1"}}, ""),
+        (mounted("/data"), ""),
+        (mounted("/capi-functions/owners"), ""),
+        (mounted("/capi-functions/owner/v"), "is kept for the proof of ownership"),
+        (mounted("/capi-functions/owner"), "is kept for the proof of ownership"),
+        (mounted("//x/../capi-functions/./owner/v/"), "the containerPath /capi-functions/owner/v"),
     ],
 )
 def test_problems_that_kind_does_not_report(fields: dict[str, Any], expected: str) -> None:
@@ -237,6 +254,55 @@ def test_job_works_as_long_as_its_folder_is_locked(
         os.close(lock)
 
 
+def test_look_at_a_job_is_no_work(runtime: KindRuntime, tmp_path: Path) -> None:
+    result = Result("create", "failed", reason="PortTaken", error="taken")
+    job = placed(tmp_path, result=result)
+    lock = os.open(job.folder / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        assert runtime.inspect(SPEC).phase == "failed"
+    finally:
+        os.close(lock)
+
+
+def test_job_begins_while_somebody_looks_at_it(tmp_path: Path) -> None:
+    folder = placed(tmp_path).folder
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+
+    class Seen(Job):
+        @property
+        def works(self) -> bool:
+            found = super().works
+            os.close(lock)  # the look ends
+            return found
+
+    Seen(folder).begin(Order("delete", "u", "a", "no-such-engine"))
+    job = Job(folder)
+    assert job.order == Order("delete", "u", "a", "no-such-engine")
+    until(lambda: not job.works)
+
+
+def test_engine_that_does_not_answer_hides_its_own_clusters_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "bin").mkdir()
+    for name, script in (("docker", "echo a-control-plane"), ("podman", "exit 1")):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho . >>{tmp_path}/{name}.calls\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    jobs = tmp_path / "kind"
+    for name, engine in (("a", "docker"), ("b", "docker"), ("c", "podman")):
+        (jobs / name).mkdir(parents=True)
+        order = {"action": "create", "uid": name, "name": name, "engine": engine, "fields": {}}
+        (jobs / name / "order.json").write_text(json.dumps(order))
+        Job(jobs / name).report(Result("create", "ready", "h", 1))
+    runtime = KindRuntime(jobs)
+    assert [list(runtime.ended()), list(runtime.ended())] == [["b"], ["b"]]
+    assert [(tmp_path / f"{name}.calls").read_text() for name in ("docker", "podman")] == [".\n.\n"] * 2
+    assert [line.startswith("clusters of podman that end are not noticed") for line in caplog.messages] == [True]
+
+
 def test_failed_creation_waits_unless_the_spec_was_changed(runtime: KindRuntime, tmp_path: Path) -> None:
     result = Result("create", "failed", reason="PortTaken", error="taken", retry_at=time.time() + 60)
     placed(tmp_path, result=result)
@@ -261,8 +327,7 @@ def test_deletion_goes_on_in_the_background_and_says_why_it_failed_before(runtim
     with pytest.raises(StillDeleting) as deleting:
         runtime.delete(SPEC)
     assert (deleting.value.message, deleting.value.reason) == ("no engine", "RuntimeUnavailable")
-    while job.works:
-        time.sleep(0.01)
+    until(lambda: not job.works)
     result = job.result
     assert result is not None
     assert "no-such-engine cannot be run" in result.error

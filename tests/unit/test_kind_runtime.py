@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, from_env, runtime_for
+from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, check_allowed, from_env, runtime_for
 from infra.local.kind_runtime import LocalRuntime
 
 
@@ -22,6 +22,35 @@ def test_runtime_of_the_object_precedes_that_of_the_installation(tmp_path: Path)
     assert isinstance(runtime_for({"spec": {"runtime": "local"}}, env), LocalRuntime)
     with pytest.raises(RuntimeUnavailable, match="KIND_RUNTIME=bogus"):
         runtime_for({"spec": {}}, env)
+
+
+@pytest.mark.parametrize(
+    ("setting", "runtime", "refused"),
+    [
+        ("", None, ""),
+        ("", "local", ""),
+        ("", "kind", "KIND_RUNTIME=local, which does not allow the runtime kind"),
+        ("local", "kind", "may allow it with KIND_RUNTIME=local,kind"),
+        ("kind", None, ""),
+        ("kind", "local", "KIND_RUNTIME=kind, which does not allow the runtime local"),
+        ("local, kind", None, ""),
+        ("local, kind", "kind", ""),
+    ],
+)
+def test_only_an_allowed_runtime_creates(setting: str, runtime: str | None, refused: str) -> None:
+    """The runtime kind amounts to root on the machine, so its operator decides, not the author of a KINDCluster."""
+    kind_cluster = {"spec": {"runtime": runtime} if runtime else {}}
+    if not refused:
+        check_allowed(kind_cluster, {"KIND_RUNTIME": setting})
+        return
+    with pytest.raises(RuntimeUnavailable, match=refused) as told:
+        check_allowed(kind_cluster, {"KIND_RUNTIME": setting})
+    assert told.value.reason == "RuntimeNotAllowed"
+
+
+def test_first_runtime_of_the_setting_is_the_default(tmp_path: Path) -> None:
+    env = {"KIND_RUNTIME": "local,bogus", "CAPI_FUNCTIONS_DATA": str(tmp_path)}
+    assert isinstance(runtime_for({"spec": {}}, env), LocalRuntime)
 
 
 def test_unknown_runtime_is_refused_with_the_names_of_those_installed() -> None:

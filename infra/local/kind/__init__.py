@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import time
@@ -16,6 +17,8 @@ from .job import Job, Order, Result
 
 __all__ = ["KindRuntime", "from_env"]
 
+log = logging.getLogger("capi-functions.local")
+
 
 class KindRuntime:
     """Keeps the job of each instance in `<directory>/<uid>`. The clusters do not end with the functions."""
@@ -23,10 +26,12 @@ class KindRuntime:
     def __init__(self, directory: Path, env: Mapping[str, str] = os.environ) -> None:
         self._directory = directory
         self._env = env
+        self._silent: set[str] = set()
+        """Engines that did not answer when `ended` asked these last."""
 
     def inspect(self, spec: InstanceSpec) -> Instance:
         """Implements `Runtime.inspect`."""
-        job = self._job(spec.uid)
+        job = Job(spec.folder(self._directory))
         order = job.order
         if order is None:
             return Instance("absent")
@@ -44,7 +49,7 @@ class KindRuntime:
 
     def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
         """Implements `Runtime.create`."""
-        job = self._job(spec.uid)
+        job = Job(spec.folder(self._directory))
         engine = job.order.engine if job.order else Engine.choose(self._env).name
         try:
             if ca:
@@ -57,7 +62,7 @@ class KindRuntime:
 
     def delete(self, spec: InstanceSpec) -> None:
         """Implements `Runtime.delete`."""
-        job = self._job(spec.uid)
+        job = Job(spec.folder(self._directory))
         order = job.order
         if order is None:
             if not self._has_lost_nodes(spec):
@@ -71,14 +76,22 @@ class KindRuntime:
         raise StillDeleting(*((previous.error, previous.reason) if previous else ()))
 
     def ended(self) -> Collection[str]:
-        """Implements `Runtime.ended`."""
-        return [job.folder.name for job in map(Job, self._directory.glob("*")) if self._has_ended(job)]
-
-    def _has_ended(self, job: Job) -> bool:
-        order, result = job.order, job.result
-        if not order or not result or order.action != "create" or result.phase != "ready" or job.works:
-            return False
-        return not {f"{order.name}-control-plane"} <= Engine(order.engine).running()
+        """Implements `Runtime.ended`. An engine that does not answer hides its own clusters only."""
+        ready = [order for order in map(_ready_order, map(Job, self._directory.glob("*"))) if order]
+        running: dict[str, set[str]] = {}
+        for engine in {order.engine for order in ready}:
+            try:
+                running[engine] = Engine(engine).running()
+                self._silent.discard(engine)
+            except RuntimeUnavailable as error:
+                if engine not in self._silent:
+                    log.warning("clusters of %s that end are not noticed: %s", engine, error)
+                self._silent.add(engine)
+        return [
+            order.uid
+            for order in ready
+            if order.engine in running and f"{order.name}-control-plane" not in running[order.engine]
+        ]
 
     def _running(self, job: Job, order: Order, result: Result) -> Instance:
         """Returns a cluster that was ready as its containers show it now."""
@@ -100,10 +113,13 @@ class KindRuntime:
         except RuntimeUnavailable:
             return False  # nothing was created from this folder, and no engine has anything
 
-    def _job(self, uid: str) -> Job:
-        if not uid or not all(char.isalnum() or char == "-" for char in uid):
-            raise RuntimeUnavailable(f"uid {uid!r} cannot name a folder")
-        return Job(self._directory / uid)
+
+def _ready_order(job: Job) -> Order | None:
+    """Returns the order of a cluster that should run; None if there is none, or if it is worked on."""
+    order, result = job.order, job.result
+    if not order or not result or order.action != "create" or result.phase != "ready" or job.works:
+        return None
+    return order
 
 
 def from_env(env: Mapping[str, str]) -> KindRuntime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,10 @@ def problem(fields: Mapping[str, Any]) -> str:
             f"spec.networking.apiServerAddress is {address}, which nobody can connect to: use the address of this "
             "machine that others reach"
         )
+    for mount in (mount for node in fields.get("nodes") or () for mount in node.get("extraMounts") or ()):
+        path = posixpath.normpath("/" + mount.get("containerPath", "").lstrip("/"))
+        if f"{path}/".startswith(OWNER_MOUNT):
+            return f"extraMounts has the containerPath {path}: {OWNER_MOUNT} is kept for the proof of ownership"
     if not image(fields):
         return (
             f"no node image is known for spec.kubernetesVersion {fields.get('kubernetesVersion')}: set spec.image to "

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from functions.kind_cluster.runtime import RuntimeUnavailable
 
@@ -36,7 +36,8 @@ class NodeContainer:
     role: str
     running: bool
     mounts: tuple[str, ...]
-    """Paths in the container."""
+    """The paths in the container where folders and files of the machine are mounted: no volumes, which the image itself
+    can declare."""
 
 
 def owner(nodes: Sequence[NodeContainer], uid: str) -> Owner:
@@ -71,7 +72,7 @@ class Engine:
         found = self._run("ps", "-a", "-q", "--no-trunc", "--filter", f"label={_CLUSTER}={cluster}").split()
         if not found:
             return []
-        return sorted(map(_container, json.loads(self._run("inspect", *found))), key=lambda node: node.name)
+        return sorted(map(container, json.loads(self._run("inspect", *found))), key=lambda node: node.name)
 
     def running(self) -> set[str]:
         """Returns the names of the containers of all clusters that run."""
@@ -109,12 +110,13 @@ class Engine:
 _OTHER = f"choose another container engine with {VARIABLE}"
 
 
-def _container(found: Mapping[str, object]) -> NodeContainer:
-    state, config, mounts = found.get("State"), found.get("Config"), found.get("Mounts")
-    labels = (config.get("Labels") if isinstance(config, dict) else None) or {}
+def container(found: Mapping[str, Any]) -> NodeContainer:
+    """Returns a container as the engine's `inspect` describes it."""
+    state, config, mounts = found.get("State") or {}, found.get("Config") or {}, found.get("Mounts")
+    labels = config.get("Labels") or {}
     return NodeContainer(
         name=str(found.get("Name", "")).removeprefix("/"),
         role=labels.get(_ROLE, ""),
-        running=bool(state.get("Running")) if isinstance(state, dict) else False,
-        mounts=tuple(one.get("Destination", "") for one in mounts) if isinstance(mounts, list) else (),
+        running=bool(state.get("Running")),
+        mounts=tuple(one.get("Destination", "") for one in mounts or () if one.get("Type") == "bind"),
     )

@@ -120,8 +120,8 @@ class Job:
 
     @property
     def works(self) -> bool:
-        """Whether a worker runs."""
-        lock = self._take_lock()
+        """Whether a worker runs. Looks do not disturb each other."""
+        lock = self._take_lock(fcntl.LOCK_SH)
         if lock is None:
             return self.folder.exists()
         os.close(lock)
@@ -131,9 +131,10 @@ class Job:
         """Starts a worker for the order, unless one works."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.owner.mkdir(exist_ok=True)
-        lock = self._take_lock()
-        if lock is None:
-            return
+        while (lock := self._take_lock()) is None:
+            if self.works:
+                return
+            # Somebody looks whether a worker runs, which takes no time.
         try:
             files.write(self.folder / "order.json", json.dumps(asdict(order)))
             self.report(None)
@@ -167,13 +168,13 @@ class Job:
             while process.alive():
                 time.sleep(0.01)
 
-    def _take_lock(self) -> int | None:
+    def _take_lock(self, mode: int = fcntl.LOCK_EX) -> int | None:
         try:
             lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except FileNotFoundError:
             return None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             return None

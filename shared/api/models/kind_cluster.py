@@ -76,7 +76,8 @@ class KINDClusterSpec(Model):
     """The requested minor version, 1.14 or later. The runtime `local` has a single version and runs that one."""
     runtime: Literal["local", "kind"] | None = None
     """`local`: a control plane of processes on the machine that runs the functions; `kind`: nodes in containers of that
-    machine, which the kind program creates. Default: the setting KIND_RUNTIME of the functions, else `local`."""
+    machine, which the kind program creates. It must be one of the setting KIND_RUNTIME of the functions; default: the
+    first of these, else `local`."""
     control_plane_endpoint: APIEndpoint | None = None
     """The address of the API server; set once it is known."""
     image: str | None = Field(None, min_length=1, max_length=512)
@@ -127,22 +128,31 @@ class KINDClusterStatus(Model):
 
 
 _CREATED_WITH = (
-    *("clusterName", "runtime", "image", "nodes", "networking", "endpointAccess", "featureGates", "runtimeConfig"),
+    *("image", "nodes", "networking", "endpointAccess", "featureGates", "runtimeConfig"),
     *("kubeadmConfigPatches", "containerdConfigPatches"),
 )
 """The fields of the spec that a running cluster was created with. `kubernetesVersion` may change, as upstream."""
+_IDENTITY = ("clusterName", "runtime")
+"""The fields of the spec by which an instance is found, from the first attempt to create it on."""
 _PROVISIONED = (
     "has(oldSelf.status) && has(oldSelf.status.initialization) && has(oldSelf.status.initialization.provisioned)"
     " && oldSelf.status.initialization.provisioned"
 )
+
+
+def _keep(name: str, since: str = "", unless: str = "") -> JsonDict:
+    """Returns the rule that a field of the spec does not change, unless an expression holds."""
+    new, old = f"self.spec.{name}", f"oldSelf.spec.{name}"
+    return {
+        "rule": f"{unless}(has({new}) == has({old}) && (!has({new}) || {new} == {old}))",
+        "message": f"spec.{name} cannot change{since}: delete the KINDCluster and create it again",
+    }
+
+
 _FIXED: JsonDict = {
     "x-kubernetes-validations": [
-        {
-            "rule": f"!({_PROVISIONED}) || (has(self.spec.{name}) == has(oldSelf.spec.{name})"
-            f" && (!has(self.spec.{name}) || self.spec.{name} == oldSelf.spec.{name}))",
-            "message": f"spec.{name} cannot change once the cluster runs: delete the KINDCluster and create it again",
-        }
-        for name in _CREATED_WITH
+        *map(_keep, _IDENTITY),
+        *(_keep(name, " once the cluster runs", f"!({_PROVISIONED}) || ") for name in _CREATED_WITH),
     ]
 }
 
