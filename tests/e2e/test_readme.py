@@ -14,8 +14,9 @@ README = ROOT / "README.md"
 
 
 def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
-    up, render, build, upgrade, own_cluster, planes, providers = blocks(README, "Run it here")
+    up, render, build, upgrade, own_cluster, planes, providers, managers = blocks(README, "Run it here")
     assert own_cluster.startswith("capi-functions run ")  # e2e/test_command_run runs it
+    assert managers.startswith("capi-functions up --providers ")  # api/test_live_core runs the same
     assert "created" in shell.run(up)
     assert "kind: CustomResourceDefinition" in shell.run(render)
     assert "no findings" in shell.run(build)
