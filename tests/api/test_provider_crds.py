@@ -151,7 +151,7 @@ STATUS: Object = {
         "version": "v1.11.0",
         "source": "https://example.com/",
         "digest": "sha256:0",
-        "asked": "5678",
+        "sourceHash": "5678",
         "contract": "v1beta2",
         "inputs": "1234",
         "renewAt": "2026-01-01T00:00:00Z",

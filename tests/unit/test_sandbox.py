@@ -82,7 +82,7 @@ def test_workers_inherit_no_environment(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(LimitExceeded):  # so that the next worker starts now
         sandbox.call(f"{HERE}:crash", limits=PLENTY)
     seen = sandbox.call(f"{HERE}:environment", limits=PLENTY).keys() - {"LC_CTYPE"}  # which Python sets itself
-    assert seen == {"PYTHONPATH", "PATH", "GOMAXPROCS"}
+    assert seen == {"PYTHONPATH", "PATH", "GOMAXPROCS", "GOGC"}
 
 
 def test_failed_start_of_a_worker_leaks_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
