@@ -334,7 +334,7 @@ def test_versions_are_read_from_a_folder_of_clusterctl(tmp_path: Path) -> None:
     assert latest.identity == FolderRepository(f"{url}/v1.9.0/{FILE}").identity
     with pytest.raises(SourceError, match=r"v2\.0\.0/metadata\.yaml cannot be read"):
         latest.fetch("v2.0.0")
-    with pytest.raises(ComponentsError, match="in place of a version such as v1.2.3"):
+    with pytest.raises(ComponentsError, match="in place of a version"):
         latest.fetch("../../cluster-api/v1.9.0")
     (tmp_path / "cluster-api" / "v1.9.0" / "metadata.yaml").write_text("m" * 1_000_001)
     with pytest.raises(ComponentsError, match="larger than"):
