@@ -29,20 +29,26 @@ Descendants = Mapping[Resource, tuple[Object, ...]]
 """The objects of a Cluster by kind: a kind is that of `DESCENDANTS`, whatever the version of its objects."""
 
 
-def read(clients: Clients, cluster: Object, event: Event) -> Descendants:
+def is_about_machines(event: Event) -> bool:
+    """Returns whether the event is about a Machine or an owner of Machines."""
+    return any((event.group, event.kind) == (resource.group, resource.kind) for resource in MACHINES)
+
+
+def read(clients: Clients, cluster: Object, *, verify: bool) -> Descendants:
     """Returns the Machines of a Cluster and their owners. A kind that is not served has none. Raises `ApiError`.
 
     Whether a kind is served is taken from the cached discovery, so that a management cluster without Machines costs no
-    request. It is verified if the event or the Cluster's status shows that there are any.
+    request. With `verify` the kinds are loaded again if one is missing.
     """
-    is_about_one = any((event.group, event.kind) == (resource.group, resource.kind) for resource in MACHINES)
-    verify = is_about_one or dig(cluster, "status.workers") is not None
-    return {resource: tuple(_of_kind(clients, resource, cluster, verify=verify)) for resource in MACHINES}
+    discovery = clients.discovery
+    missing = [kind for kind in MACHINES if discovery.known(kind.group, kind.kind) is None] if verify else []
+    for kind in missing[:1]:
+        discovery.preferred(kind.group, kind.kind)
+    return {resource: tuple(_of_kind(clients, resource, cluster)) for resource in MACHINES}
 
 
-def _of_kind(clients: Clients, resource: Resource, cluster: Object, *, verify: bool) -> Iterator[Object]:
-    known = clients.discovery.preferred if verify else clients.discovery.known
-    served = known(resource.group, resource.kind)
+def _of_kind(clients: Clients, resource: Resource, cluster: Object) -> Iterator[Object]:
+    served = clients.discovery.known(resource.group, resource.kind)
     if served is None:
         return
     try:

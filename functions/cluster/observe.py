@@ -16,7 +16,7 @@ from shared.runtime import Request
 from . import descendants
 from .observed import Observed
 from .probe import due, probe
-from .recorded import recorded
+from .recorded import recorded, shows_machines
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -42,7 +42,8 @@ def observe(clients: Clients, request: Request) -> Observed:
             return replace(
                 observed, descendants=descendants.read_all(clients, cluster), secrets=_secrets(clients, cluster)
             )
-        observed = replace(observed, descendants=descendants.read(clients, cluster, request.event))
+        verify = shows_machines(cluster, request.event)
+        observed = replace(observed, descendants=descendants.read(clients, cluster, verify=verify))
     except ApiError as error:
         observed = replace(observed, descendants=None, failure=str(error))
     return replace(observed, probe=probe(clients, cluster)) if wanted == 0 else observed

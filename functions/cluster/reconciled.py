@@ -12,15 +12,14 @@ from shared.event import Event
 from shared.kube import Object
 
 from .decide import decide
-from .descendants import MACHINES
+from .descendants import is_about_machines
 from .observed import Observed
 from .recorded import recorded
 
 
 def is_reconciled(cluster: Object, event: Event) -> bool:
     """Returns whether the event needs no reconciliation, as far as that shows without further reads."""
-    is_about_machines = any((event.group, event.kind) == (kind.group, kind.kind) for kind in MACHINES)
-    if event.object is None or event.change == "delete" or is_about_machines:
+    if event.object is None or event.change == "delete" or is_about_machines(event):
         return False
     now = datetime.now(UTC)
     core = core_state(cluster, now)

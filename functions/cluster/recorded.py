@@ -15,6 +15,7 @@ from shared.kube import Object, Resource, dig, key_of, owner_reference
 from shared.kube.resources import conventional_plural, group_of, split_api_version
 
 from . import counters
+from .descendants import is_about_machines
 from .machines import AGGREGATES, UNREADABLE
 from .observed import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
@@ -42,6 +43,11 @@ def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
         recorded=True,
         core=core,
     )
+
+
+def shows_machines(cluster: Object, event: Event) -> bool:
+    """Returns whether the event or the Cluster's status is about any Machines or owners of Machines."""
+    return is_about_machines(event) or _records_machines(cluster)
 
 
 def _records_machines(cluster: Object) -> bool:

@@ -15,11 +15,13 @@ from functions.cluster.descendants import Descendants
 from functions.cluster.merge import Reasons, aggregate
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
+from functions.cluster.recorded import shows_machines
 from functions.cluster.scope import FINALIZER
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
 from shared.effects import Patch
+from shared.event import change_event
 from shared.kube import Object, Resource, dig
 from shared.runtime import Decision
 
@@ -927,6 +929,22 @@ def test_replicas_of_workers_are_summed() -> None:
     status = decide(Observed(cluster(), descendants=of_kinds(*members)), NOW).status or {}
     assert status["workers"] == counted(7, [{"version": "v1.36.0", "replicas": 4}])
     assert status["controlPlane"] is None
+
+
+@pytest.mark.parametrize(
+    ("descendants", "about", "shown"),
+    [
+        pytest.param({}, cluster(), False, id="none"),
+        pytest.param({}, machine("w"), True, id="in the event"),
+        pytest.param(of_kinds(machine("w", **OWNED)), cluster(), True, id="of workers"),
+        pytest.param(of_kinds(machine("cp", labels=CP)), cluster(), True, id="of the control plane alone"),
+    ],
+)
+def test_status_and_event_show_whether_there_are_machines(descendants: Descendants, about: Object, shown: bool) -> None:
+    """Then a process whose discovery is older than the kinds of Machines loads it again."""
+    obj = cluster() | {"status": decide(Observed(cluster(), descendants=descendants), NOW).status}
+    event = change_event(about, "update", source="/test")
+    assert shows_machines(obj, event) is shown
 
 
 # -- contracts ---------------------------------------------------------------------------------------------------
