@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, is_paused
-from shared.api.conditions import get_condition
+from shared.api.conditions import get_condition, is_true
 from shared.api.names import (
     CERTIFICATES_ANNOTATION,
     CONTROL_PLANE_CERTIFICATES,
@@ -24,6 +24,7 @@ from shared.api.names import (
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.effects import Create
+from shared.event import Event
 from shared.kube import Object, deleting, dig, key_of, owner_reference
 from shared.runtime.status import StatusBuilder
 
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
 CERTIFICATES_AVAILABLE = "CertificatesAvailable"
 """The condition whose message begins with the record of the certificates that were there, whatever its status."""
 _ETCD, _ETCD_CLIENT = "etcd", "apiserver-etcd-client"
-_KNOWN = (*CONTROL_PLANE_CERTIFICATES, _ETCD_CLIENT)
+_INVALID, _MISSING = "InvalidCertificates", "MissingCertificates"
+KNOWN = (*CONTROL_PLANE_CERTIFICATES, _ETCD_CLIENT)
+"""The certificates that can be requested, in the order of the record."""
 _FAULT = "; "
 """What the message has between the record and a fault."""
 _NAMES = {"ca": "kubernetes", _ETCD: "etcd-ca", "proxy": "front-proxy-ca"}
@@ -52,6 +55,8 @@ class Certificates:
     """For each certificate that exists why it cannot be used, empty if it can."""
     etcd_ca: CertificateAuthority | str | None = None
     """The CA that issues the client certificate for etcd, only loaded for that; else as `ca_in` returns it."""
+    lost: tuple[str, ...] = ()
+    """Those of the record that do not exist any more."""
 
 
 @dataclass(frozen=True)
@@ -94,27 +99,41 @@ def _is_task(cluster: Mapping[str, Any]) -> bool:
 
 def annotation_fault(cluster: Mapping[str, Any]) -> str:
     """Returns why the annotation cannot be followed, empty if it can."""
-    unknown = [purpose for purpose in pending(cluster) if purpose not in _KNOWN]
+    unknown = [purpose for purpose in pending(cluster) if purpose not in KNOWN]
     if not unknown:
         return ""
-    return f"Annotation {CERTIFICATES_ANNOTATION} has {unknown[0]!r}; there are only {', '.join(_KNOWN)}"
+    return f"Annotation {CERTIFICATES_ANNOTATION} has {unknown[0]!r}; there are only {', '.join(KNOWN)}"
 
 
-def find_certificates(clients: Clients, cluster: Object, now: datetime) -> Certificates:
-    """Reads the Secrets of the pending certificates, and of the CA that issues one of them."""
-    purposes, key = pending(cluster), key_of(cluster)
-    if not purposes or annotation_fault(cluster):
+def needs_secrets(cluster: Mapping[str, Any], event: Event) -> bool:
+    """Returns whether Secrets are to be read: some are pending, or the record may not be true any more."""
+    if not _is_task(cluster) or annotation_fault(cluster):
+        return False
+    record, key = _recorded(cluster), key_of(cluster)
+    is_doubted = bool(record) and not is_true(dig(cluster, "status.conditions"), CERTIFICATES_AVAILABLE)
+    deleted = event.key if event.kind == SECRET.kind and event.change == "delete" else None
+    is_lost = deleted in [certificate_secret_of(key, purpose) for purpose in record]
+    return bool(pending(cluster)) or is_doubted or is_lost or (bool(record) and event.resync)
+
+
+def find_certificates(clients: Clients, cluster: Object, event: Event, now: datetime) -> Certificates:
+    """Reads the Secrets of the certificates that are pending or recorded, and of the CA that issues one of them."""
+    if not needs_secrets(cluster, event):
         return Certificates()
-    needed = dict.fromkeys((*purposes, _ETCD) if _ETCD_CLIENT in purposes else purposes)
+    purposes, record, key = pending(cluster), _recorded(cluster), key_of(cluster)
+    needed = dict.fromkeys((*record, *purposes, *([_ETCD] if _ETCD_CLIENT in purposes else [])))
     found = {purpose: clients.management.find(SECRET, certificate_secret_of(key, purpose)) for purpose in needed}
-    return examine(purposes, {purpose: secret for purpose, secret in found.items() if secret is not None}, now)
+    return examine(purposes, record, {purpose: secret for purpose, secret in found.items() if secret is not None}, now)
 
 
-def examine(purposes: Collection[str], secrets: Mapping[str, Object], now: datetime) -> Certificates:
-    """Returns what the Secrets hold of the certificates that are pending."""
+def examine(
+    purposes: Collection[str], record: Collection[str], secrets: Mapping[str, Object], now: datetime
+) -> Certificates:
+    """Returns what the Secrets hold of the certificates that are pending, and which of the record are lost."""
     faults = {purpose: _fault(secrets[purpose]) for purpose in purposes if purpose in secrets}
     is_client_missing = _ETCD_CLIENT in purposes and _ETCD_CLIENT not in faults
-    return Certificates(faults, ca_in(secrets.get(_ETCD), now) if is_client_missing else None)
+    lost = tuple(purpose for purpose in record if purpose not in secrets)
+    return Certificates(faults, ca_in(secrets.get(_ETCD), now) if is_client_missing else None, lost)
 
 
 def _fault(secret: Object) -> str:
@@ -131,22 +150,22 @@ def decide_certificates(
     """
     purposes, record = pending(cluster), _recorded(cluster)
     if not purposes:
-        if _is_task(cluster) and not status.is_true(CERTIFICATES_AVAILABLE):  # a fault is gone, or was never there
-            _report_available(status, record)
+        if _is_task(cluster):
+            _report_record(status, cluster, record, certificates.lost)
         return ()
     if fault := annotation_fault(cluster):
         _report_fault(status, "InvalidAnnotation", record, fault)
         return ()
-    missing = [purpose for purpose in _KNOWN if purpose in purposes and purpose not in certificates.faults]
+    missing = [purpose for purpose in KNOWN if purpose in purposes and purpose not in certificates.faults]
     fault = next(filter(None, certificates.faults.values()), "")
     if _ETCD_CLIENT in missing and _ETCD not in missing and (etcd_fault := _etcd_fault(cluster, certificates)):
         fault = fault or etcd_fault
     usable = [purpose for purpose, why_not in certificates.faults.items() if not why_not]
     if fault:
-        _report_fault(status, "InvalidCertificates", [*record, *usable], fault)
+        _report_fault(status, _INVALID, [*record, *usable], fault)
         return ()
     if not missing:
-        _report_available(status, [*record, *usable])
+        _report_record(status, cluster, [*record, *usable], certificates.lost)
         return ()
     effects = [_generate(cluster, purpose, certificates) for purpose in missing if purpose != _ETCD_CLIENT]
     effects = effects or [_generate(cluster, _ETCD_CLIENT, certificates)]
@@ -155,12 +174,21 @@ def decide_certificates(
     return tuple(effects)
 
 
-def _report_available(status: StatusBuilder, record: Collection[str]) -> None:
-    """Sets the condition to what the record lists; without a record there is no condition."""
-    if record:
-        status.set_true(CERTIFICATES_AVAILABLE, "Available", _text(record))
-    else:
+def awaits_secrets(cluster: Object, conditions: list[Object]) -> bool:
+    """Returns whether a user has to create or correct a Secret, which this function may not be told of."""
+    found = get_condition(conditions, CERTIFICATES_AVAILABLE) or {}
+    return _is_task(cluster) and found.get("status") == "False" and found.get("reason") in (_INVALID, _MISSING)
+
+
+def _report_record(status: StatusBuilder, cluster: Object, record: Collection[str], lost: Collection[str]) -> None:
+    """Sets the condition to what there is, and to what of that is lost; without a record there is no condition."""
+    if lost:
+        name = certificate_secret_of(key_of(cluster), next(iter(lost))).name
+        _report_fault(status, _MISSING, record, f"Secret {name} does not exist any more: restore it, none is generated")
+    elif not record:
         status.remove(CERTIFICATES_AVAILABLE)
+    elif not status.is_true(CERTIFICATES_AVAILABLE) or _text(record) != _text(_recorded(cluster)):
+        status.set_true(CERTIFICATES_AVAILABLE, "Available", _text(record))
 
 
 def _report_fault(status: StatusBuilder, reason: str, record: Collection[str], fault: str) -> None:
@@ -170,14 +198,14 @@ def _report_fault(status: StatusBuilder, reason: str, record: Collection[str], f
 
 
 def _text(record: Collection[str]) -> str:
-    return ", ".join(purpose for purpose in _KNOWN if purpose in record)
+    return ", ".join(purpose for purpose in KNOWN if purpose in record)
 
 
 def _recorded(cluster: Mapping[str, Any]) -> list[str]:
     """Returns the certificates that were there, as the condition records them."""
     condition = get_condition(dig(cluster, "status.conditions"), CERTIFICATES_AVAILABLE) or {}
     record = str(condition.get("message") or "").partition(_FAULT)[0].split(", ")
-    return record if set(record) <= set(_KNOWN) else []
+    return record if set(record) <= set(KNOWN) else []
 
 
 def _etcd_fault(cluster: Object, certificates: Certificates) -> str:

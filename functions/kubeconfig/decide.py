@@ -6,7 +6,7 @@ A kubeconfig that a user provides is never changed, and one that Cluster API cor
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from shared.runtime import Decision
 from shared.runtime.status import StatusBuilder
 
 from .admin_kubeconfig import create_admin_kubeconfig
-from .certificates import decide_certificates
+from .certificates import awaits_secrets, decide_certificates
 from .existing import GENERATED_TYPE, Existing
 from .need import is_managed_by_core, why_not_now
 from .observe import Observed
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from shared.certificates import CertificateAuthority
 
 CA_RETRY = 30.0
-"""Seconds until the next read of the CA: its creation triggers an event, but events may get lost."""
+"""Seconds until the next read of a CA or certificate: its creation triggers an event, but events may get lost."""
 RENEW_HINT = f"the annotation {RENEW_ANNOTATION} of the Cluster has it renewed here"
 WARNING_BEFORE = timedelta(days=30)
 """How long before its expiry a kubeconfig is reported that is not renewed."""
@@ -85,12 +85,20 @@ class _Status(StatusBuilder):
 
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides to generate certificates that are requested, whether to write the kubeconfig, and what to report."""
-    cluster, existing = observed.cluster, observed.existing
+    cluster = observed.cluster
     if cluster is None:
         return Decision(message="the Cluster is gone")
     status = _Status(cluster, now)
     if generated := decide_certificates(status, cluster, observed.certificates):
         return status.decision(*generated, proceed=True)
+    decision = _decide_kubeconfig(status, cluster, observed)
+    is_wait_missing = decision.requeue_after is None and awaits_secrets(cluster, status.conditions)
+    return replace(decision, requeue_after=CA_RETRY) if is_wait_missing else decision
+
+
+def _decide_kubeconfig(status: StatusBuilder, cluster: Object, observed: Observed) -> Decision:
+    """Decides whether to write the kubeconfig, and what to report."""
+    existing = observed.existing
     if reason := why_not_now(cluster):
         changed = status.conditions != status.initial
         return status.decision(message=reason) if changed else Decision(message=reason)

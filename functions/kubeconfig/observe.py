@@ -45,7 +45,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     if cluster is None:
         return Observed(None)
     now, setting = datetime.now(UTC), SETTINGS.get(RENEW_SETTING, "")
-    certificates = find_certificates(clients, cluster, now)
+    certificates = find_certificates(clients, cluster, request.event, now)
     if why_not_now(cluster):
         return Observed(cluster, certificates=certificates)
     secret = clients.management.find(SECRET, kubeconfig_secret_of(key))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
 from shared.event import Event
-from shared.kube import Object
+from shared.kube import Key, Object, key_of
 from shared.settings import SETTINGS
 
-from .certificates import annotation_fault, pending
+from .certificates import needs_secrets
 from .decide import decide
 from .need import why_not_now
 from .observe import Observed
@@ -20,14 +21,21 @@ from .renewal import RENEW_SETTING, why_changed
 def is_reconciled(cluster: Object, event: Event) -> bool:
     """Returns whether the Secrets are not needed yet, or are as the conditions record them, and not due for renewal.
 
-    An event about a Secret may contradict the condition; one without an object may be about anything.
+    An event about a Secret may contradict a condition; one without an object may be about anything.
     """
-    if pending(cluster) and not annotation_fault(cluster):
+    if needs_secrets(cluster, event):
         return False
-    if not why_not_now(cluster) and (event.kind == SECRET.kind or event.object is None):
+    if not why_not_now(cluster) and _may_contradict(event, key_of(cluster)):
         return False
     existing, obstacle = recorded(cluster) or (None, "")
     if existing is not None and why_changed(existing, cluster, None):
         obstacle = ""  # it may not stand in the way of this
     observed = Observed(cluster, existing, obstacle or None, SETTINGS.get(RENEW_SETTING, ""))
     return decide(observed, datetime.now(UTC)).asks_for_nothing(cluster)
+
+
+def _may_contradict(event: Event, cluster: Key) -> bool:
+    """Returns whether the event may be about the kubeconfig or its CA."""
+    if event.kind == SECRET.kind:
+        return event.key in (kubeconfig_secret_of(cluster), ca_secret_of(cluster))
+    return event.object is None

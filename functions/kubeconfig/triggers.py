@@ -1,4 +1,4 @@
-"""The triggers of `kubeconfig`: the Cluster gets an endpoint, its CA is created, its kubeconfig is deleted."""
+"""The triggers of `kubeconfig`: an endpoint, a new CA, a kubeconfig or certificate that is deleted, annotations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSING
 from shared.api.core import CORE_ANNOTATION
 from shared.api.names import (
-    CA_SUFFIX,
     CERTIFICATES_ANNOTATION,
     KUBECONFIG_SUFFIX,
     REGENERATE_ANNOTATION,
@@ -22,13 +21,14 @@ from shared.kube import Key, key_of
 from shared.settings import KUBECONFIGS
 from shared.triggers import Rule, Triggers, Watch, annotation
 
+from .certificates import KNOWN
 from .need import is_status_current
 from .reconciled import is_reconciled
 
 
 def cluster_of(secret: Mapping[str, Any]) -> Key | None:
-    """Returns the key of the Cluster that a CA or kubeconfig Secret belongs to."""
-    return cluster_of_secret(secret, CA_SUFFIX, KUBECONFIG_SUFFIX)
+    """Returns the key of the Cluster that a kubeconfig or certificate Secret belongs to."""
+    return cluster_of_secret(secret, KUBECONFIG_SUFFIX, *(f"-{purpose}" for purpose in KNOWN))
 
 
 def cluster_with_current_status(cluster: Mapping[str, Any]) -> Key | None:

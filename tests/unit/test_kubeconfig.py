@@ -670,14 +670,23 @@ def test_condition_holds_for_every_generation() -> None:
 def test_event_of_a_secret_is_a_reason_to_read_it_while_a_kubeconfig_is_needed() -> None:
     obj = cluster()
     obj["status"] |= decide(Observed(obj, OURS), NOW).status or {}
-    event = change_event(secret({}, namespace="ns") | {"apiVersion": "v1"}, "delete", source="/test")
-    assert not is_reconciled(obj, event)
-    assert is_reconciled(cluster(paused=True), event)
+    for name, reconciled in (("demo-kubeconfig", False), ("demo-ca", False), ("demo-etcd", True)):
+        event = change_event(secret({}, name=name, namespace="ns"), "delete", source="/test")
+        assert is_reconciled(obj, event) is reconciled
+        assert is_reconciled(cluster(paused=True), event)
 
 
 @pytest.mark.parametrize(
     ("name", "key"),
-    [("demo-ca", "demo"), ("demo-kubeconfig", "demo"), ("test-capa-ca", "test-capa"), ("foo", None), ("foo-bar", None)],
+    [
+        ("demo-ca", "demo"),
+        ("demo-sa", "demo"),
+        ("demo-apiserver-etcd-client", "demo"),
+        ("demo-kubeconfig", "demo"),
+        ("test-capa-ca", "test-capa"),
+        ("foo", None),
+        ("foo-bar", None),
+    ],
 )
 def test_secret_name_maps_to_cluster(name: str, key: str | None) -> None:
     found = cluster_of({"metadata": {"name": name, "namespace": "ns"}})

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from functions.kubeconfig.certificates import Certificates, GenerateCertificate, examine, pending
+from functions.kubeconfig.certificates import Certificates, GenerateCertificate, examine, needs_secrets, pending
 from functions.kubeconfig.decide import decide
 from functions.kubeconfig.observe import Observed
 from functions.kubeconfig.reconciled import is_reconciled
 from shared.api.conditions import get_condition
 from shared.api.names import CERTIFICATES_ANNOTATION
 from shared.certificates import CertificateAuthority
-from shared.event import change_event
+from shared.event import Event, change_event
 from shared.kube import Object
 
 NOW = datetime.now(UTC)
@@ -140,6 +140,59 @@ def test_fault_without_a_record_leaves_with_its_annotation() -> None:
     assert decide(Observed(obj), NOW).status == {"conditions": []}
 
 
+def about(name: str, change: Any, *, resync: bool = False) -> Event:
+    obj = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "ns"}}
+    return change_event(obj, change, source="/test", reference=True, resync=resync)
+
+
+@pytest.mark.parametrize(
+    ("requested", "event", "reads"),
+    [
+        pytest.param("ca sa", about("demo-ca", "delete"), True, id="a Secret of the record is deleted"),
+        pytest.param(None, about("demo-sa", "delete"), True, id="the same, requested no more"),
+        pytest.param("ca sa", about("demo-ca", "add"), False, id="its creation"),
+        pytest.param("ca sa", about("demo-etcd", "delete"), False, id="a Secret that was not there"),
+        pytest.param("ca sa", about("demo-sa", "update", resync=True), True, id="a look at everything"),
+        pytest.param("ca sa etcd", about("demo-etcd", "add"), True, id="pending"),
+        pytest.param("ca typo", about("demo-ca", "delete"), False, id="an annotation that cannot be followed"),
+    ],
+)
+def test_secrets_are_read_where_they_may_contradict_the_record(
+    requested: str | None, event: Event, reads: bool
+) -> None:
+    obj = cluster(requested, "ca, sa")
+    assert needs_secrets(obj, event) is reads
+    if "typo" not in (requested or ""):  # that is still to be reported
+        assert is_reconciled(obj, event) is not reads
+
+
+def test_lost_certificate_is_reported_until_it_is_restored_and_never_generated() -> None:
+    obj = cluster("", "ca, etcd, proxy, sa")
+    decision = decide(Observed(obj, certificates=Certificates(lost=("ca", "etcd"))), NOW)
+    assert (decision.effects, decision.requeue_after) == ((), 30.0)
+    assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("MissingCertificates", "Warning")]
+    obj["status"] |= decision.status or {}
+    [condition] = obj["status"]["conditions"]
+    assert condition["status"] == "False"
+    assert "Secret demo-ca does not exist" in condition["message"]
+    update = change_event(obj, "update", source="/test")
+    assert needs_secrets(obj, update), "it may have been restored"
+    assert not is_reconciled(obj, update)
+    again = decide(Observed(obj, certificates=Certificates(lost=("ca", "etcd"))), NOW)
+    assert not again.effects
+    assert not again.kubernetes_events
+    [restored] = (decide(Observed(obj), NOW).status or {})["conditions"]
+    assert (restored["status"], restored["message"]) == ("True", "ca, etcd, proxy, sa")
+
+
+def test_fault_of_a_certificate_is_looked_at_again() -> None:
+    found = {"sa": "Secret demo-sa has no tls.crt"}
+    assert decide(Observed(cluster("sa"), certificates=Certificates(found)), NOW).requeue_after == 30.0
+    paused = cluster("sa", paused=True)
+    paused["status"] |= decide(Observed(cluster("sa"), certificates=Certificates(found)), NOW).status or {}
+    assert decide(Observed(paused), NOW).requeue_after is None
+
+
 def secret(purpose: str, certificate: bytes = b"", key: bytes = b"") -> Object:
     data = {name: base64.b64encode(part).decode() for name, part in (("tls.crt", certificate), ("tls.key", key))}
     return {"metadata": {"name": f"demo-{purpose}", "namespace": "ns"}, "data": data}
@@ -165,10 +218,11 @@ def test_secrets_that_exist_are_examined(
     purposes: str, secrets: list[Object], faults: Mapping[str, str], etcd_ca: CertificateAuthority | None
 ) -> None:
     found = {one["metadata"]["name"].removeprefix("demo-"): one for one in secrets}
-    assert examine(purposes.split(), found, NOW) == Certificates(faults, etcd_ca)
+    assert examine(purposes.split(), (), found, NOW) == Certificates(faults, etcd_ca)
+    assert examine((), (*found, "lost"), found, NOW).lost == ("lost",)
 
 
 def test_ca_of_etcd_that_cannot_sign_is_a_fault_of_the_client_alone() -> None:
-    found = examine(["etcd", CLIENT], {"etcd": secret("etcd", ETCD_CA.cert_pem)}, NOW)
+    found = examine(["etcd", CLIENT], (), {"etcd": secret("etcd", ETCD_CA.cert_pem)}, NOW)
     assert found.faults == {"etcd": ""}
     assert found.etcd_ca == "Secret demo-etcd cannot be used: tls.key is missing or empty"

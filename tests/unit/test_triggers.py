@@ -105,7 +105,8 @@ INFRA = {"apiGroup": KIND_CLUSTER.group, "kind": KIND_CLUSTER.kind, "name": "inf
         ),
         pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-ca"}), DEMO, id="the Cluster of a CA"),
         pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-kubeconfig"}), DEMO, id="the Cluster of a kubeconfig"),
-        pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-etcd"}), None, id="no Cluster of another Secret"),
+        pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-etcd"}), DEMO, id="the Cluster of a certificate"),
+        pytest.param(KUBECONFIG, obj(SECRET, {"name": "demo-other"}), None, id="no Cluster of another Secret"),
         pytest.param(
             OF_CLUSTER, obj(KIND_CLUSTER, {"name": "infra"}), Key("ns", "infra"), id="the Cluster of its name"
         ),
