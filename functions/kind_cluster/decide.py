@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, created_at
-from shared.api.conditions import READY, rfc3339, set_condition, truncate
+from shared.api.conditions import READY, get_condition, rfc3339, set_condition, truncate
 from shared.api.names import requested_certificates
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
@@ -16,7 +16,15 @@ from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_re
 from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.status import PAUSED
 
-from .observe import PROVISIONING, Observed, cluster_name, config_secret_name, is_managed_elsewhere, is_paused
+from .observe import (
+    PROVISIONING,
+    Observed,
+    cluster_name,
+    config_secret_name,
+    is_managed_elsewhere,
+    is_paused,
+    other_version,
+)
 from .runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting, check_allowed, runtime_for
 from .triggers import FINALIZER
 
@@ -27,11 +35,13 @@ CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
 NOT_CREATED_MESSAGE = "Cluster cannot be created"
 CREATING = "Creating"
+OTHER_CA = "OtherCA"
 UNOWNED = "waiting until the Cluster owns it"
 
 # Seconds until the next reconciliation.
 STARTING_RETRY = 0.5
 FAILED_RETRY = 10.0
+OTHER_CA_RETRY = 60.0
 OWNER_RETRY = 10.0
 """The owner reference comes as an event; a KINDCluster that has none for this long says that it waits."""
 
@@ -133,17 +143,51 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     endpoint = {"host": instance.host, "port": instance.port}
     if dig(kind_cluster, "spec.controlPlaneEndpoint") != endpoint:
         effects.append(Patch(KIND_CLUSTER, kind_cluster, {"spec": {"controlPlaneEndpoint": endpoint}}))
+    if observed.ca_secret and _is_another_ca(observed.ca_secret, certificate):
+        return _other_ca(kind_cluster, f"{name}-ca", effects, now)
     is_new = dig(kind_cluster, "status.ready") is not True
+    version = other_version(kind_cluster, instance)
     entry = (CREATED, CREATED_MESSAGE, "") if is_new else None
     status: Object = {
         "ready": True,
         "phase": "Ready",
         "failureMessage": None,
         "initialization": {"provisioned": True},
-        "conditions": _conditions(kind_cluster, now, "True", "Provisioned", entry=entry),
+        "conditions": _conditions(kind_cluster, now, "True", "Provisioned", version, entry=entry),
     }
-    told = KubernetesEvent(CREATED, f"{CREATED_MESSAGE}, API server at {instance.host}:{instance.port}")
+    where = f"API server at {instance.host}:{instance.port}"
+    told = KubernetesEvent(CREATED, "; ".join(filter(None, [f"{CREATED_MESSAGE}, {where}", version])))
     return Decision(tuple(effects), status, (told,) if is_new else (), message="ready")
+
+
+def _is_another_ca(secret: Object, certificate: bytes) -> bool:
+    """Returns whether a Secret has a CA, or a bundle, without the one of the API server; False if it is no PEM."""
+    found = base64.b64decode(dig(secret, "data", {}).get("tls.crt", ""))
+    if not found or certificate in found:
+        return False
+    from shared.certificates import fingerprints  # loads slowly, and equal bytes are the rule
+
+    try:
+        return not fingerprints(found) & fingerprints(certificate)
+    except ValueError:
+        return False  # `kubeconfig` reports it
+
+
+def _other_ca(kind_cluster: Object, secret: str, effects: list[Effect], now: datetime) -> Decision:
+    """Decides to report that clients which trust the CA in the Secret cannot connect."""
+    message = (
+        f"Secret {secret} has another CA than the API server, so no kubeconfig from it works: delete the KINDCluster, "
+        "and create it again to start with this CA"
+    )
+    before = get_condition(_state(kind_cluster), READY) or {}
+    status: Object = {
+        "ready": False,
+        "phase": "Failed",
+        "failureMessage": message,
+        "conditions": _conditions(kind_cluster, now, "False", OTHER_CA, message),
+    }
+    told = () if before.get("reason") == OTHER_CA else (KubernetesEvent(OTHER_CA, message, "Warning"),)
+    return Decision(tuple(effects), status, told, requeue_after=OTHER_CA_RETRY, message=message)
 
 
 def _pending(

@@ -78,12 +78,20 @@ def is_published(kind_cluster: Object, instance: Instance) -> bool:
         return shown == (PROVISIONING, None, instance.step)
     return (
         instance.phase == "ready"
-        and ready.get("status") == "True"
+        and (ready.get("status"), ready.get("message") or "") == ("True", other_version(kind_cluster, instance))
         and dig(kind_cluster, "status.ready") is True
         and dig(kind_cluster, "status.initialization.provisioned") is True
         and dig(kind_cluster, "spec.controlPlaneEndpoint.port") is not None
         and has_condition_fields(kind_cluster)
     )
+
+
+def other_version(kind_cluster: Object, instance: Instance) -> str:
+    """Returns a sentence if the instance runs another minor version than `spec.kubernetesVersion`; else ""."""
+    wanted = dig(kind_cluster, "spec.kubernetesVersion", "")
+    if not wanted or not instance.version or f"{instance.version.removeprefix('v')}.".startswith(f"{wanted}."):
+        return ""
+    return f"it runs Kubernetes {instance.version}; spec.kubernetesVersion is {wanted}"
 
 
 def is_managed_elsewhere(kind_cluster: Object) -> bool:

@@ -73,6 +73,8 @@ class Instance:
     """The class of the error, in the form of a condition's reason."""
     step: str = ""
     """What a starting instance does now."""
+    version: str = ""
+    """The version of Kubernetes that a ready instance runs, if the runtime knows it."""
     retry_after: float = 0.0
     """Seconds after which a failed instance is to be created again."""
 

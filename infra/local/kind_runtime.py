@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from functions.kind_cluster.runtime import Instance, InstanceSpec, RuntimeUnavailable
 from infra import local_control_plane
-from infra.local_control_plane.binaries import BinaryNotFound
+from infra.local_control_plane.binaries import BinaryNotFound, locate
 
 
 class LocalRuntime:
@@ -33,6 +35,7 @@ class LocalRuntime:
                 port=status.port,
                 ca=(ca.cert_pem, ca.key_pem),
                 kubeconfig=kubeconfig,
+                version=_version(),
             )
         if status.phase in ("starting", "failed"):
             return Instance(status.phase, status.error, reason="ControlPlaneFailed" if status.error else "")
@@ -63,6 +66,17 @@ class LocalRuntime:
         """Implements `Runtime.ended`."""
         folders = [path for path in self._directory.glob("*") if path.is_dir()]
         return [path.name for path in folders if local_control_plane.status(path).phase in ("failed", "stopped")]
+
+
+@cache
+def _version() -> str:
+    """Returns the version of the API servers that are started here; "" if their program is gone."""
+    try:
+        program = locate(["kube-apiserver"], progress=lambda _line: None)["kube-apiserver"]
+        told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout
+    except (BinaryNotFound, OSError, subprocess.TimeoutExpired):
+        return ""
+    return told.strip().removeprefix("Kubernetes ")
 
 
 def from_env(env: Mapping[str, str]) -> LocalRuntime:

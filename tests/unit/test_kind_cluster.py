@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from functions.kind_cluster.observe import Observed, cluster_name, config_secret
 from functions.kind_cluster.runtime import Instance, RuntimeUnavailable, StillDeleting
 from functions.kind_cluster.triggers import FINALIZER
 from shared.api.names import CERTIFICATES_ANNOTATION
+from shared.certificates import CertificateAuthority
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results, would_change
 from shared.kube import Object, dig
 
@@ -236,6 +238,64 @@ def test_published_instance_is_kept_as_it_is(observed: Observed, effects: list[A
     assert history(decision.status) == entries
     assert {**(decision.status or {}), "conditions": []} == {**PUBLISHED, "conditions": []}
     assert decision.kubernetes_events == ()
+
+
+def pem(*names: str) -> bytes:
+    return b"".join(CERTIFICATES[name].cert_pem for name in names)
+
+
+CERTIFICATES = {name: CertificateAuthority.generate(name) for name in ("ours", "theirs")}
+
+
+@pytest.mark.parametrize(
+    ("bundle", "ready"),
+    [
+        (pem("ours"), True),
+        (pem("theirs", "ours"), True),
+        (b"  " + pem("ours").replace(b"\n", b"\r\n"), True),
+        (pem("theirs"), False),
+        (b"", True),
+        (b"no PEM", True),
+    ],
+    ids=["same", "bundle", "other line ends", "another", "none", "unreadable"],
+)
+def test_secret_with_another_ca_than_the_servers_is_reported_once(bundle: bytes, ready: bool) -> None:
+    obj = kind_cluster()
+    secrets = secret("dev-ca", **{"tls.crt": base64.b64encode(bundle).decode()}), CONFIG
+    found = replace(READY, ca=(pem("ours"), b"key"))
+    decision = decide(Observed(obj, found, *secrets), NOW)
+    status = obj["status"] = decision.status or {}
+    assert status["ready"] is ready
+    if ready:
+        return
+    assert (status["phase"], state(status)[:2]) == ("Failed", ("False", "OtherCA"))
+    assert state(status)[2].startswith("Secret dev-ca has another CA than the API server")
+    assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("OtherCA", "Warning")]
+    again = decide(Observed(obj, found, *secrets), NOW)
+    assert (again.kubernetes_events, would_change(status, again.status)) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "message"),
+    [
+        ("", "1.99", ""),
+        ("v1.36.2", "1.36", ""),
+        ("v1.36.2", None, ""),
+        ("v1.36.2", "1.3", "it runs Kubernetes v1.36.2; spec.kubernetesVersion is 1.3"),
+        ("v1.36.2", "1.99", "it runs Kubernetes v1.36.2; spec.kubernetesVersion is 1.99"),
+    ],
+)
+def test_another_version_than_the_requested_is_told(version: str, wanted: str | None, message: str) -> None:
+    obj = kind_cluster()
+    obj["spec"] |= {"kubernetesVersion": wanted, "controlPlaneEndpoint": ENDPOINT}
+    found = replace(READY, version=version)
+    decision = decide(Observed(obj, found), NOW)
+    obj["status"] = decision.status
+    assert state(obj["status"]) == ("True", "Provisioned", message)
+    assert decision.kubernetes_events[0].message.endswith(message or "API server at h:6443")
+    assert is_published(obj, found)
+    told_before = not wanted
+    assert is_published(obj, replace(found, version="v1.0.0")) is told_before
 
 
 @pytest.mark.parametrize(
