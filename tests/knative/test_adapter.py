@@ -56,8 +56,8 @@ def seen(
         adapter(kubeconfig, ingress.url, tmp_path / f"adapter-{reference}.log", reference=reference)
         for reference in (False, True)
     ]
-    until(lambda: watched_since(management, before), "the adapters' watches")
     try:
+        until(lambda: watched_since(management, before), "the adapters' watches")
         yield delivered
     finally:
         for process in adapters:
