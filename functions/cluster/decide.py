@@ -36,7 +36,7 @@ CORE_RETRY = 30.0
 """Seconds until the next check whether core has observed a change: core's writes do not trigger this function."""
 CORE_GONE = (
     "Cluster API core managed this Cluster but has not observed a change for ten minutes: the Cluster is reconciled "
-    "without core from now on. Start core to have it manage the Cluster again"
+    "without core, until core writes its status again. Start core to have it manage the Cluster again"
 )
 LEFT_TO_CORE = KubernetesEvent(
     MANAGED_BY_CORE,

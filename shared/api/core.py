@@ -78,30 +78,50 @@ def _observed_by_core(cluster: Object) -> int:
     """Returns the generation that core has observed; 0 if it has observed none, or if others have written since."""
     if has_older_conditions_only(cluster):
         observed = dig(cluster, "status.observedGeneration", 0)
-        return observed if any("f:observedGeneration" in fields for fields in _status_of_others(cluster)) else 0
+        return observed if any("f:observedGeneration" in _status_of(entry) for entry in _others(cluster)) else 0
     return max(_generation(cluster, type_) for type_ in (TOPOLOGY_RECONCILED, *_of_others(cluster)))
 
 
 def _of_others(cluster: Object) -> Iterator[str]:
-    """Yields those of `_CONDITIONS` whose generation another field manager wrote."""
-    for fields in _status_of_others(cluster):
+    """Yields those of `_CONDITIONS` whose generation another field manager wrote, or that it changed after `cluster`.
+
+    A manager owns the fields that it changes. So a core that returns at the generation of the takeover owns messages
+    and reasons, and not the generation.
+    """
+    own = [entry for entry in dig(cluster, "metadata.managedFields", []) if entry.get("manager") == MANAGER]
+    taken_over = max((time for entry in own if (time := _status_written(entry))), default=None)
+    for entry in _others(cluster):
+        fields, written = _status_of(entry), _status_written(entry)
+        is_newer = taken_over is not None and written is not None and written > taken_over
         conditions = {**fields.get("f:conditions", {}), **dig(fields, "f:v1beta2.f:conditions", {})}
         for type_ in _CONDITIONS:
-            if "f:observedGeneration" in conditions.get(f'k:{{"type":"{type_}"}}', {}):
+            found = conditions.get(f'k:{{"type":"{type_}"}}', {})
+            if "f:observedGeneration" in found or (found and is_newer):
                 yield type_
 
 
-def _status_of_others(cluster: Object) -> Iterator[Mapping[str, Any]]:
-    """Yields the fields of the status that each other field manager wrote."""
+def _others(cluster: Object) -> Iterator[Mapping[str, Any]]:
+    """Yields the entries of other field managers."""
     for entry in dig(cluster, "metadata.managedFields", []):
         if entry.get("manager") != MANAGER:
-            yield dig(entry, "fieldsV1.f:status", {})
+            yield entry
+
+
+def _status_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the fields of the status that a field manager wrote."""
+    fields: Mapping[str, Any] = dig(entry, "fieldsV1.f:status", {})
+    return fields
+
+
+def _status_written(entry: Mapping[str, Any]) -> datetime | None:
+    """Returns when a field manager last wrote to the status; None if it did not."""
+    return cluster_api.timestamp(entry, "time") if _status_of(entry) else None
 
 
 def _writes(cluster: Object) -> Iterator[datetime]:
     """Yields the times of the last writes of other managers to spec or status; core does not react to metadata."""
-    for entry in dig(cluster, "metadata.managedFields", []):
-        if entry.get("manager") != MANAGER and not {"f:spec", "f:status"}.isdisjoint(entry.get("fieldsV1") or {}):
+    for entry in _others(cluster):
+        if not {"f:spec", "f:status"}.isdisjoint(entry.get("fieldsV1") or {}):
             time = cluster_api.timestamp(entry, "time")
             if time is not None:
                 yield time

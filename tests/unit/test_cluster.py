@@ -554,12 +554,30 @@ def of_core(generation: int, **metadata: Any) -> Object:
     return cluster({**NO_TOPOLOGY, **TOPOLOGY}, {"conditions": [entry]}, generation=2, **metadata)
 
 
+def at(hour: int) -> str:
+    return f"2026-01-01T0{hour}:00:00Z"
+
+
+def only_message(hour: int) -> Object:
+    """Returns the entry of a core that changed no more of the condition: a patch owns only what it changes."""
+    entry = written_by_core(time=at(hour))
+    entry["fieldsV1"]["f:status"]["f:conditions"] = {'k:{"type":"Available"}': {"f:message": {}}}
+    return entry
+
+
+TAKEN_OVER = {**written_by_core(time=at(1)), "manager": "capi-functions"}
+
+
 @pytest.mark.parametrize(
     ("managers", "state"),
     [
         pytest.param([written_by_core()], "live", id="core wrote the condition last"),
         pytest.param([{**written_by_core(), "manager": "capi-functions"}], "none", id="`cluster` did"),
         pytest.param([written_by_core("InfrastructureReady")], "none", id="core wrote another condition"),
+        pytest.param([TAKEN_OVER, only_message(2)], "live", id="core is back: it wrote a message after `cluster`"),
+        pytest.param([TAKEN_OVER, only_message(1)], "none", id="the message is from before the takeover"),
+        pytest.param([TAKEN_OVER, written_by_core("InfrastructureReady", at(2))], "none", id="back for another one"),
+        pytest.param([only_message(2)], "none", id="nobody wrote the generation"),
         pytest.param([], "none", id="nobody knows"),
     ],
 )
