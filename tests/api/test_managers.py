@@ -12,9 +12,10 @@ from infra.local_control_plane.modules import module_of
 from shared.api.conditions import get_condition
 from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT, SECRET
-from shared.kube import Client, Key, Object, dig
+from shared.kube import Client, Key, Object, connect, dig
 from shared.providers.annotations import WEBHOOKS
 from tests.support import objects
+from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.until import until
 
 NAME = "capi-controller-manager"
@@ -48,8 +49,11 @@ def deployment(namespace: str, version: str) -> Object:
 class Cluster:
     """A provider with its Secret and Deployment, and the managers that look for it."""
 
-    def __init__(self, client: Client, namespace: str, managers: Managers, assets: Path, said: list[str]) -> None:
+    def __init__(
+        self, client: Client, namespace: str, managers: Managers, assets: Path, said: list[str], proxy: Proxy
+    ) -> None:
         self.client, self.namespace, self.managers, self._assets, self.said = client, namespace, managers, assets, said
+        self.proxy = proxy
 
     def install(self, program: str, version: str = VERSION) -> None:
         script = self._assets / "cluster-api-manager"
@@ -66,20 +70,22 @@ class Cluster:
 
 @pytest.fixture
 def cluster(
-    management: Client, namespace: str, plane: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    management: Client, namespace: str, plane: Path, kubeconfig: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cluster]:
     (tmp_path / "logs").mkdir()
     (tmp_path / "assets").mkdir()
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
     said: list[str] = []
-    managers = Managers(plane, tmp_path, management, said.append)
+    proxy = Proxy(api_server(kubeconfig))
+    managers = Managers(plane, tmp_path, connect.workload(proxy.kubeconfig), said.append)
     annotations = {WEBHOOKS: f"https://localhost:{managers.free_port('webhooks')}"}
     management.create(
         CORE.resource, objects.manifest(CORE.resource, "cluster-api", namespace, metadata={"annotations": annotations})
     )
-    managers.start()
-    yield Cluster(management, namespace, managers, tmp_path / "assets", said)
-    managers.stop()
+    with proxy:
+        managers.start()
+        yield Cluster(management, namespace, managers, tmp_path / "assets", said, proxy)
+        managers.stop()
     objects.remove(management, CORE.resource, Key(namespace, "cluster-api"))
     management.delete(DEPLOYMENT, Key(namespace, NAME))
 
@@ -90,6 +96,17 @@ def test_manager_runs_with_its_certificate_until_its_deployment_is_gone(cluster:
     assert cluster.managers.pids[NAME] > 0
     cluster.client.delete(DEPLOYMENT, Key(cluster.namespace, NAME))
     until(lambda: cluster.managers.pids == {}, "ended")
+
+
+def test_health_that_could_not_be_written_is_written_later(cluster: Cluster) -> None:
+    cluster.proxy.fail(answering(503), lambda request: request.path.endswith("/status"))
+    cluster.install(SERVING)
+    until(
+        lambda: [line for line in cluster.said if "cannot be written" in line], "reported", details=lambda: cluster.said
+    )
+    assert cluster.available() is None
+    cluster.proxy.heal()
+    until(lambda: cluster.available() == "True", "Available", details=lambda: cluster.said)
 
 
 def test_manager_that_exits_is_reported_once_and_is_not_available(cluster: Cluster) -> None:

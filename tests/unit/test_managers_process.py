@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.managers.command import ManagerError
 from infra.local.managers.process import ManagerProcess
 from tests.support.ports import free_port
 from tests.support.until import until
@@ -56,30 +56,27 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.stop()
 
 
+def error_of(process: ManagerProcess) -> str:
+    until(lambda: process.error is not None, "given up")
+    return str(process.error)
+
+
 def test_manager_that_exits_at_once_is_named_with_the_end_of_its_log(start: Start) -> None:
     process, changes = start("print('unknown flag: --x'); raise SystemExit(3)")
-    with pytest.raises(ManagerError, match=r"manager capi exited with status 3 before it was healthy(.|\n)*unknown"):
-        process.wait_healthy(60)
+    assert re.match(r"manager capi exited with status 3 before it was healthy(.|\n)*unknown", error_of(process))
     assert changes == []
-
-
-def test_manager_that_never_answers_is_named(start: Start) -> None:
-    process, _ = start("import time; print('waits', flush=True); time.sleep(600)")
-    with pytest.raises(ManagerError, match=r"manager capi was not healthy within 0\.2 s"):
-        process.wait_healthy(0.2)
 
 
 def test_program_that_is_missing_is_named(tmp_path: Path) -> None:
     process = ManagerProcess("capi", tmp_path / "none", ["capi"], {}, tmp_path / "capi.log", health=("127.0.0.1", 1))
     process.start()
-    with pytest.raises(ManagerError, match=r"manager capi cannot be started: .*none"):
-        process.wait_healthy(60)
+    assert re.match(r"manager capi cannot be started: .*none", error_of(process))
     process.stop()
 
 
 def test_killed_manager_is_started_again_and_its_former_log_is_kept(start: Start, tmp_path: Path) -> None:
     process, changes = start(HEALTHY)
-    process.wait_healthy(60)
+    until(lambda: changes == [True], "healthy", details=lambda: changes)
     for expected in ([True, False, True], [True, False, True, False, True]):
         os.kill(process.pid, signal.SIGKILL)
         until(lambda: changes == expected, "started again", details=lambda: changes)  # noqa: B023 - called in the loop
@@ -88,7 +85,7 @@ def test_killed_manager_is_started_again_and_its_former_log_is_kept(start: Start
 
 def test_manager_that_is_no_longer_healthy_is_started_again(start: Start, tmp_path: Path) -> None:
     process, changes = start(HEALTHY)
-    process.wait_healthy(60)
+    until(lambda: changes == [True], "healthy", details=lambda: changes)
     first = process.pid
     (tmp_path / "sick").touch()
     until(lambda: changes == [True, False], "killed", details=lambda: changes)
@@ -99,7 +96,7 @@ def test_manager_that_is_no_longer_healthy_is_started_again(start: Start, tmp_pa
 
 def test_stopped_manager_has_ended_and_is_not_started_again(start: Start) -> None:
     process, changes = start(HEALTHY)
-    process.wait_healthy(60)
+    until(lambda: changes == [True], "healthy", details=lambda: changes)
     process.stop()
     assert (process.pid, changes) == (0, [True, False])
     process.stop()

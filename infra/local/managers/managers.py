@@ -19,7 +19,7 @@ from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.modules import module_of
 from shared.api.provider import KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import DEPLOYMENT, SECRET
-from shared.kube import ApiError, Client, Key, Object, deleting, dig, key_of
+from shared.kube import ApiError, Client, Key, NotFound, Object, deleting, dig, key_of
 from shared.providers.annotations import webhooks_url
 
 from .command import Addresses, ManagerError, certificate_secret, command_of
@@ -72,6 +72,9 @@ class Managers:
         self._running: dict[Key, _Running] = {}
         self._not_ours: dict[Key, float] = {}
         """Deployments whose providers have no URL, and when to look at these again."""
+        self._unwritten: dict[Key, tuple[Object, bool]] = {}
+        """Deployments whose status does not show yet whether their manager is healthy."""
+        self._writing = threading.Lock()
         self._reported: dict[Key, str] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="managers", daemon=True)
@@ -126,12 +129,14 @@ class Managers:
                     self._retry(key, self._running[key])
             except ManagerError as error:
                 self._report_problem(key, str(error))
+        for key in list(self._unwritten):
+            self._write_status(key)
 
     def _retry(self, key: Key, running: _Running) -> None:
         if not running.retry_at:
             running.retry_at = time.monotonic() + _RETRY
             self._report_problem(key, str(running.process.error))
-            self._write_status(running.deployment, False)
+            self._show(running.deployment, False)
         elif time.monotonic() > running.retry_at:
             del self._running[key]
 
@@ -191,16 +196,30 @@ class Managers:
             {**os.environ, **command.environment},
             self._folder / "logs" / f"{name}.log",
             health=(addresses.host, addresses.health),
-            changed=lambda healthy: self._write_status(deployment, healthy),
+            changed=lambda healthy: self._show(deployment, healthy),
         )
 
-    def _write_status(self, deployment: Object, healthy: bool) -> None:
-        key = key_of(deployment)
-        try:
-            status = deployment_status(self._client.get(DEPLOYMENT, key), healthy, datetime.now(UTC))
-            self._client.patch(DEPLOYMENT, key, {"status": status}, subresource="status", manager=FIELD_MANAGER)
-        except ApiError as error:
-            self._report_problem(key, f"the status of Deployment {key} cannot be written: {error}")
+    def _show(self, deployment: Object, healthy: bool) -> None:
+        """Writes into the status of a Deployment whether its manager is healthy: now, or as soon as it can be."""
+        with self._writing:
+            self._unwritten[key_of(deployment)] = (deployment, healthy)
+        self._write_status(key_of(deployment))
+
+    def _write_status(self, key: Key) -> None:
+        with self._writing:
+            if (wanted := self._unwritten.get(key)) is None:
+                return
+            try:
+                live = self._client.find(DEPLOYMENT, key)
+                if live is not None and _generation_of(live)[0] == _generation_of(wanted[0])[0]:
+                    status = deployment_status(live, wanted[1], datetime.now(UTC))
+                    self._client.patch(DEPLOYMENT, key, {"status": status}, subresource="status", manager=FIELD_MANAGER)
+            except NotFound:
+                pass  # deleted meanwhile
+            except ApiError as error:
+                self._report_problem(key, f"the status of Deployment {key} cannot be written: {error}")
+                return
+            del self._unwritten[key]
 
 
 def _program(deployment: Mapping[str, Any]) -> Path:

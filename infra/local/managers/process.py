@@ -63,7 +63,7 @@ class ManagerProcess:
         self._health = health
         self._changed = changed
         self._stopping = threading.Event()
-        self._decided = threading.Event()
+        self._was_healthy = False
         self._error: ManagerError | None = None
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -83,13 +83,6 @@ class ManagerProcess:
     def start(self) -> None:
         """Starts the process, without waiting for it."""
         self._thread.start()
-
-    def wait_healthy(self, timeout: float) -> None:
-        """Returns once the manager was healthy for the first time. Raises `ManagerError` with the end of its log."""
-        if not self._decided.wait(timeout):
-            raise self._failure(f"was not healthy within {timeout:g} s ({self._problem() or 'healthy now'})")
-        if self._error is not None:
-            raise self._error
 
     def terminate(self) -> None:
         """Asks the process to end, and starts none any more. Does not wait."""
@@ -116,7 +109,7 @@ class ManagerProcess:
             try:
                 healthy_since = self._run_once()
             except OSError as error:
-                self._fail(ManagerError(f"manager {self.name} cannot be started: {error}"))
+                self._error = ManagerError(f"manager {self.name} cannot be started: {error}")
                 return
             if self._error is not None or self._stopping.is_set():
                 return
@@ -140,50 +133,43 @@ class ManagerProcess:
         healthy_since: float | None = None
         failed = 0
         while not _ended_within(child, _FIRST_INTERVAL if healthy_since is None else self.interval):
-            problem = self._problem()
-            if problem and healthy_since is not None:
-                failed += 1
-                if failed == self.failures:
-                    _signal(child, signal.SIGKILL)
-            elif not problem:
+            if self._is_healthy():
                 failed = 0
                 if healthy_since is None:
                     healthy_since = time.monotonic()
-                    self._decided.set()
+                    self._was_healthy = True
                     self._changed(True)
+            elif healthy_since is not None:
+                failed += 1
+                if failed == self.failures:
+                    _signal(child, signal.SIGKILL)
         _signal(child, signal.SIGKILL)  # children of it may be left
         with self._lock:
             self._child = None
         if healthy_since is not None:
             self._changed(False)
-        elif not self._decided.is_set() and not self._stopping.is_set():
+        elif not self._was_healthy and not self._stopping.is_set():
             code = child.returncode
             how = signal.Signals(-code).name if code < 0 else f"status {code}"
-            self._fail(self._failure(f"exited with {how} before it was healthy"))
+            end = files.tail(self.log) or "(empty)"
+            what = f"exited with {how} before it was healthy"
+            self._error = ManagerError(f"manager {self.name} {what}; the end of {self.log}:\n{end}")
         return healthy_since
 
-    def _fail(self, error: ManagerError) -> None:
-        self._error = error
-        self._decided.set()
-
-    def _failure(self, what: str) -> ManagerError:
-        return ManagerError(f"manager {self.name} {what}; the end of {self.log}:\n{files.tail(self.log) or '(empty)'}")
-
-    def _problem(self) -> str:
-        """Returns why the manager is not healthy; empty if it is."""
+    def _is_healthy(self) -> bool:
         connection = http.client.HTTPConnection(*self._health, timeout=2)
         try:
             for path in _CHECKS:
                 connection.request("GET", path)
                 response = connection.getresponse()
-                answer = response.read(200)
+                response.read(200)
                 if response.status != http.client.OK:
-                    return f"{path}: {response.status} {answer!r}"
-        except (OSError, http.client.HTTPException) as error:
-            return str(error)
+                    return False
+        except (OSError, http.client.HTTPException):
+            return False
         finally:
             connection.close()
-        return ""
+        return True
 
 
 def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
