@@ -3,7 +3,7 @@
 Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, or
 if they are about different objects: from the newer event alone the function might conclude that there is nothing to do,
 although the replaced one requires work. An event that is delivered again becomes a resync, too. If it only waited, a
-newer event about the object needs no resync: an object for which there is something to wait for is not reconciled.
+newer event about the object needs no resync: `Triggers.is_reconciled` is false while there is something to wait for.
 """
 
 from __future__ import annotations

@@ -209,7 +209,8 @@ class Triggers:
     is_reconciled: Callable[[Object, Event], bool] | None = None
     """`is_reconciled(primary, event)` returns whether the primary object and the object in the event alone show that
     there is nothing to do. The runtime calls it before it reads anything, except for a resync; sweep and forwarder call
-    `is_settled`, with `add` events of what they list. It must be false if the spec is newer than the status. None: the
+    `is_settled`, with `add` events of what they list. It must be false if the spec is newer than the status, and for an
+    update while the function waits for something: a newer event ends a wait, and nothing else repeats it. None: the
     function always reads, and leaves the sweep to the other functions of the kind."""
     memory: str = "512Mi"
     """The memory limit of its pods."""

@@ -10,6 +10,7 @@ from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, Resource, deleting, has_finalizer, owned_by
 
 from .descendants import DESCENDANTS, Descendants, machines, served_as
+from .merge import enumerated
 from .observed import Observed
 from .references import adopt
 from .scope import FINALIZER, Scope
@@ -93,7 +94,6 @@ def _format_pending(pending: dict[Resource, list[Object]]) -> str:
     lines = []
     for title, members in groups.items():
         names = sorted(obj["metadata"]["name"] for obj in members)
-        more = f", ... ({len(names) - 5} more)" if len(names) > 5 else ""
         if names:
-            lines.append(f"* {title}: {', '.join(names[:5])}{more}")
+            lines.append(f"* {title}: {enumerated(names, 5)}")
     return "\n".join(lines)

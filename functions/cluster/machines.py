@@ -16,13 +16,12 @@ from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACH
 from shared.kube import Object, owned_by
 
 from .descendants import Descendants, is_of_pool, machines
-from .merge import Merged, Reasons, aggregate
+from .merge import Merged, Reasons, aggregate, subject
 from .observed import Observed
 from .scope import Scope
 
 _NEW = timedelta(seconds=10)
 """The time that a new Machine has until it is expected to report whether it is up to date."""
-_MAX_NAMES = 3
 UNREADABLE = "InternalError"
 """The reason of a condition whose objects could not be read."""
 
@@ -153,9 +152,8 @@ def _remediation(unhealthy: list[Object], replaced: list[Object]) -> Merged:
     names = sorted(machine["metadata"]["name"] for machine in unhealthy)
     if not names:
         return Merged("False", "NotRemediating", "")
-    more = f", ... ({len(names) - _MAX_NAMES} more)" if len(names) > _MAX_NAMES else ""
-    subject = f"Machine{'s' if len(names) > 1 else ''} {', '.join(names[:_MAX_NAMES])}{more}"
-    message = f"{subject} {'are' if len(names) > 1 else 'is'} not healthy (not to be remediated)"
+    verb = "are" if len(names) > 1 else "is"
+    message = f"{subject(MACHINE.kind, names)} {verb} not healthy (not to be remediated)"
     return Merged("False", "NotRemediating", message)
 
 

@@ -21,7 +21,6 @@ _WEIGHTS: tuple[Weight, ...] = ("issue", "unknown", "info")
 _REST = {"issue": "with other issues", "unknown": "with status unknown", "info": "with additional info"}
 _MAX_MESSAGES = 3
 """The messages that an aggregate repeats; the objects with other messages are counted."""
-_MAX_NAMES = 3
 
 _BULLET = re.compile(r"\s*\*\s+")
 
@@ -100,6 +99,17 @@ def aggregate(
     return _merged(worst, reasons, list(_lines(sorted(told, key=_Group.order))), negative=negative)
 
 
+def subject(kind: str, names: Sequence[str]) -> str:
+    """Returns the objects of a kind as the subject of a message."""
+    return f"{kind}{'s' if len(names) > 1 else ''} {enumerated(names)}"
+
+
+def enumerated(names: Sequence[str], most: int = 3) -> str:
+    """Returns the first names, and the number of the others."""
+    more = f", ... ({len(names) - most} more)" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 @dataclass
 class _Group:
     """The objects of one kind whose conditions have the same text."""
@@ -130,9 +140,7 @@ def _lines(groups: Sequence[_Group]) -> Iterator[str]:
 
 
 def _objects(kind: str, members: Sequence[Object]) -> str:
-    names = _names(members)
-    more = f", ... ({len(names) - _MAX_NAMES} more)" if len(names) > _MAX_NAMES else ""
-    return f"{kind}{'s' if len(names) > 1 else ''} {', '.join(names[:_MAX_NAMES])}{more}"
+    return subject(kind, _names(members))
 
 
 def _names(members: Iterable[Object]) -> list[str]:

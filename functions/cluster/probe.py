@@ -123,9 +123,10 @@ def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, recorded
         before = before or {"status": "False", "reason": reason, "message": message}
         scope.set(PROBED, before["status"], before.get("reason") or reason, before.get("message") or "")
         left = due(scope.cluster, scope.now)
-        if left is not None and (attempt or not recorded):
+        is_judged = recorded and attempt is None
+        if left is not None and not is_judged:  # after a read: it ended the earlier wait for the next attempt
             scope.waits.append(left or _FIRST)
-        elif left == 0:
+        if left == 0 and is_judged:  # from the record: a wait for a later attempt goes on
             scope.waits.append(0.0)
     elif attempt.outcome == "succeeded":
         failed = before is not None and before["status"] == "False" and not _never_succeeded(before)
