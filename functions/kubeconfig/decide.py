@@ -157,7 +157,10 @@ def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, obse
     elif not isinstance(ca, str) and not changed and existing.expires and expiry(ca, status.now) <= existing.expires:
         ca = "the CA expires at the same time, so it has to be rotated first"
     if isinstance(ca, str):
-        _report(status, existing, NOT_RENEWED, describe(existing, ca), event_type="Warning")
+        if existing.fault:
+            _report_fault(status, existing, ca)
+        else:
+            _report(status, existing, NOT_RENEWED, describe(existing, ca), event_type="Warning")
         return status.decision(message=ca)
     cause = changed or f"it was valid until {rfc3339(existing.expires or status.now)}"
     status.add_event("KubeconfigRenewed", f"Secret {key_of(existing.secret).name} renewed: {cause}")
@@ -183,6 +186,9 @@ def _write(
 
 def _report_generated(status: StatusBuilder, cluster: Object, existing: Existing, threshold: Threshold) -> None:
     """Sets the condition of a generated kubeconfig that needs nothing now."""
+    if existing.fault:
+        _report_fault(status, existing, f"Cluster API core manages this Cluster: {RENEW_HINT}")
+        return
     if _is_left_to_core(status, cluster, threshold):
         message = f"{describe(existing)}; not renewed, since Cluster API core manages this Cluster: {RENEW_HINT}"
         _report_validity(status, existing, MANAGED_BY_CORE, message, event_type="Normal")
@@ -195,10 +201,15 @@ def _report_generated(status: StatusBuilder, cluster: Object, existing: Existing
 def _report_user_provided(status: StatusBuilder, existing: Existing) -> None:
     """Sets the condition to what a user should know of their own kubeconfig."""
     if existing.fault:
-        status.set_false(KUBECONFIG_AVAILABLE, INVALID, existing.fault, event_type="Warning")
+        _report_fault(status, existing)
         return
     message = f"{describe(existing)}; not generated, so left unchanged"
     _report_validity(status, existing, USER_PROVIDED, message)
+
+
+def _report_fault(status: StatusBuilder, existing: Existing, obstacle: str = "") -> None:
+    """Sets the condition to why the kubeconfig cannot be used; of a generated one also to why it is not replaced."""
+    status.set_false(KUBECONFIG_AVAILABLE, INVALID, describe(existing, obstacle), event_type="Warning")
 
 
 def _report_validity(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from shared.kube import Object, dig, key_of, owned_by
 from shared.kube.connect import KubeconfigError, inline_credentials
 from shared.kube.credentials import Credentials
+from shared.kube.loading_rules import entry, parse
 
 from .admin_kubeconfig import ADMIN
 
@@ -38,7 +39,7 @@ class Existing:
     certificate: bytes = b""
     """The client certificate in PEM; empty without one, or if it was not read."""
     fault: str = ""
-    """Why it cannot be used, as a sentence for the user; nothing else is known then."""
+    """Why it cannot be used, as a sentence for the user; else only `generated` is known then."""
     secret: Object = field(default_factory=dict, compare=False, repr=False)
     """Identity and version of the Secret, without its data."""
 
@@ -50,22 +51,44 @@ def inspect(secret: Object, cluster: Mapping[str, object]) -> Existing:
         credentials = _credentials(secret)
         certificate = _certificate(credentials)
         trusted = _fingerprints(credentials.ca)
-        is_admin = certificate is not None and f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
     except (KubeconfigError, ValueError) as error:
-        return Existing(False, fault=f"Secret {key_of(secret).name} cannot be used: {error}; {_HINT}", secret=identity)
-    generated = is_admin and owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
+        generated = _is_generated(secret, cluster, _certificate_of_admin(secret, cluster))
+        fault = f"Secret {key_of(secret).name} cannot be used: {error}; {_HINT}"
+        return Existing(generated, fault=fault, secret=identity)
+    generated = _is_generated(secret, cluster, certificate)
     expires = certificate.not_valid_after_utc if certificate else _token_expiry(credentials.bearer())
     return Existing(generated, credentials.host, expires, trusted, credentials.certificate, secret=identity)
 
 
+def _is_generated(secret: Object, cluster: Mapping[str, object], certificate: Certificate | None) -> bool:
+    """Returns whether Cluster API or this function generated the Secret, to which the certificate belongs."""
+    is_admin = certificate is not None and f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
+    return is_admin and owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
+
+
+def _certificate_of_admin(secret: Object, cluster: Mapping[str, object]) -> Certificate | None:
+    """Returns the certificate of the user that generated kubeconfigs have, whatever else is wrong with this one."""
+    from shared.certificates import load_certificates
+
+    try:
+        user = entry(parse(_content(secret), texts=True), "users", f"{key_of(cluster).name}-admin", "user")
+        return load_certificates(base64.b64decode(user["client-certificate-data"], validate=True))[0]
+    except (KubeconfigError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _credentials(secret: Object) -> Credentials:
+    return inline_credentials(_content(secret))
+
+
+def _content(secret: Object) -> bytes:
     try:
         content = base64.b64decode(dig(secret, "data.value") or "", validate=True)
     except (binascii.Error, TypeError) as error:
         raise ValueError('the key "value" is not base64') from error
     if not content:
         raise ValueError('missing key "value" in secret data')
-    return inline_credentials(content)
+    return content
 
 
 def _certificate(credentials: Credentials) -> Certificate | None:

@@ -32,6 +32,8 @@ _TEXT = re.compile(r"Valid (?:until (?P<expires>\S+Z)|without limit)(?: for (?P<
 
 def describe(existing: Existing, obstacle: str = "") -> str:
     """Returns the validity of the kubeconfig, its server if it was generated, and why it is not renewed."""
+    if existing.fault:
+        return existing.fault + (f"{_OBSTACLE}{obstacle}" if obstacle else "")
     text = f"Valid until {rfc3339(existing.expires)}" if existing.expires else "Valid without limit"
     server = f" for {existing.server}" if existing.generated else ""
     return text + server + (f"{_OBSTACLE}{obstacle}" if obstacle else "")
@@ -42,7 +44,8 @@ def recorded(cluster: Mapping[str, Any]) -> tuple[Existing, str] | None:
     condition = get_condition(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE) or {}
     reason, message = condition.get("reason"), str(condition.get("message") or "")
     if reason == INVALID:
-        return Existing(False, fault=message), ""
+        fault, is_generated, obstacle = message.partition(_OBSTACLE)
+        return Existing(bool(is_generated), fault=fault), obstacle
     found = _TEXT.match(message)
     if found is None or reason not in _REASONS:
         return None

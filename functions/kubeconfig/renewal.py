@@ -74,6 +74,8 @@ def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateA
     """Returns why the kubeconfig is not the wanted one any more, empty if it is. `ca` is what was read of the CA."""
     if is_requested(cluster):
         return f"requested by the annotation {REGENERATE_ANNOTATION}"
+    if existing.fault:
+        return "it could not be used"
     if existing.server != wanted_server(cluster):
         return f"the endpoint is {wanted_server(cluster)} now"
     if ca is None or isinstance(ca, str):

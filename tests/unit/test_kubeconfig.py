@@ -345,6 +345,52 @@ def test_fault_of_a_kubeconfig_is_observed(found: Object, words: str) -> None:
     assert existing.fault.endswith("correct it, or delete it to have it generated")
 
 
+BAD_SERVER = "https://[https://h]:1"
+DAMAGED = inspect(kubeconfig(server=BAD_SERVER), cluster())
+
+
+@pytest.mark.parametrize(
+    ("found", "generated"),
+    [
+        pytest.param(kubeconfig(server=BAD_SERVER), True, id="for an endpoint that was no host and port"),
+        pytest.param(kubeconfig(server=BAD_SERVER, ownerReferences=[]), False, id="not owned"),
+        pytest.param({**kubeconfig(server=BAD_SERVER), "type": "Opaque"}, False, id="of another type"),
+        pytest.param(
+            {**of_user({"exec": {"command": "x"}}), "type": "cluster.x-k8s.io/secret"}
+            | {"metadata": kubeconfig()["metadata"]},
+            False,
+            id="generated once, and edited since",
+        ),
+    ],
+)
+def test_generated_kubeconfig_is_recognized_by_its_user_although_it_cannot_be_used(
+    found: Object, generated: bool
+) -> None:
+    existing = inspect(found, cluster())
+    assert existing.fault
+    assert existing.generated is generated
+
+
+def test_generated_kubeconfig_that_cannot_be_used_is_replaced_as_soon_as_that_is_possible() -> None:
+    for obj, authority in ((cluster(controlPlaneEndpoint={"host": "https://h", "port": 1}), CA), (cluster(), None)):
+        waiting = Observed(obj, DAMAGED, authority)
+        assert not decide(waiting, NOW).effects
+        found = get_condition((decide(waiting, NOW).status or {})["conditions"], "KubeconfigAvailable") or {}
+        assert (found["status"], found["reason"]) == ("False", "InvalidKubeconfig")
+        obj = reported(waiting)
+        assert is_reconciled(obj, change_event(obj, "update", source="/test"))
+    corrected = reported(Observed(cluster(controlPlaneEndpoint={"host": "https://h", "port": 1}), DAMAGED, CA))
+    corrected["spec"] = cluster()["spec"]
+    assert not is_reconciled(corrected, change_event(corrected, "update", source="/test"))
+    decision = decide(Observed(corrected, DAMAGED, CA), NOW)
+    assert [event.reason for event in decision.kubernetes_events] == ["KubeconfigRenewed"]
+    assert [effect.server for effect in decision.effects if isinstance(effect, WriteKubeconfig)] == [SERVER]
+    of_others = reported(Observed(of_core(cluster()), DAMAGED, CA))
+    assert is_reconciled(of_others, change_event(of_others, "update", source="/test"))
+    of_others["metadata"]["annotations"] = {REGENERATE_ANNOTATION: ""}
+    assert not is_reconciled(of_others, change_event(of_others, "update", source="/test"))
+
+
 @pytest.mark.parametrize(
     ("annotation", "setting", "expected"),
     [
