@@ -62,6 +62,10 @@ class World:
     def create(self, spec: InstanceSpec, within: float = 90) -> Instance:
         """Creates the instance and returns what came of it."""
         self.runtime.create(spec, None)
+        return self.outcome(spec, within)
+
+    def outcome(self, spec: InstanceSpec, within: float = 90) -> Instance:
+        """Returns what came of an instance whose creation was started."""
         until(
             lambda: self.runtime.inspect(spec).phase != "starting",
             within=within,
@@ -80,21 +84,52 @@ class World:
         return True
 
 
-@pytest.fixture
-def world(engine: Engine, tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path / "kind")
+@pytest.fixture(scope="module")
+def world(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    del engine
+    world = World(tmp_path_factory.mktemp("kind"))
     yield world
     for spec in world.specs.values():
         world.delete(spec)
 
 
-def test_interrupted_cluster_is_continued_restarted_and_deleted(world: World, engine: Engine) -> None:
-    spec = world.spec("one")
-    world.runtime.create(spec, None)
-    until(lambda: engine.nodes("one"), within=60)
-    world.job(spec).interrupt()  # kills the worker, while kind prepares the node
+def first(**fields: Any) -> dict[str, Any]:
+    return {"nodes": [{"role": "control-plane", **fields}]}
+
+
+@pytest.fixture(scope="module")
+def refused(world: World) -> Iterator[dict[str, InstanceSpec]]:
+    """Clusters that cannot be created, each for another reason, and whose jobs work side by side."""
+    labels = ("--label=io.x-k8s.kind.cluster=theirs", "--label=io.x-k8s.kind.role=control-plane")
+    subprocess.run(["podman", "create", "--name=theirs", *labels, kind_engine.IMAGE], check=True, capture_output=True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = {"containerPort": 80, "hostPort": server.getsockname()[1], "listenAddress": "127.0.0.1"}
+        specs = {
+            "subnet": world.spec("subnet", networking={"podSubnet": "aa"}),
+            "mount": world.spec("mount", **first(extraMounts=[{"hostPath": "/nowhere", "containerPath": "/x"}])),
+            "port": world.spec("port", **first(extraPortMappings=[taken])),
+            "theirs": world.spec("theirs"),
+        }
+        for spec in specs.values():
+            world.runtime.create(spec, None)
+        yield specs
+
+
+def test_cluster_is_continued_restarted_and_deleted(
+    world: World, engine: Engine, refused: dict[str, InstanceSpec]
+) -> None:
+    del refused  # their jobs work meanwhile
+    spec, brief = world.spec("one"), world.spec("brief")
+    for each in (spec, brief):
+        world.runtime.create(each, None)
+    until(lambda: engine.nodes("one") and engine.nodes("brief"), within=60)
+    # One is interrupted while kind prepares the node, and continued; the other one is deleted.
+    world.job(spec).interrupt()
     assert world.runtime.inspect(spec).phase == "absent"
-    instance = world.create(spec)
+    world.runtime.create(spec, None)
+    world.delete(brief)
+    assert engine.nodes("brief") == []
+    instance = world.outcome(spec)
     assert instance.phase == "ready", instance.error
     assert connect.workload(instance.kubeconfig).text("/readyz") == "ok"
     assert (instance.host, instance.ca[0][:10]) == ("127.0.0.1", b"-----BEGIN")
@@ -114,56 +149,28 @@ def test_interrupted_cluster_is_continued_restarted_and_deleted(world: World, en
     world.delete(spec)
 
 
-def test_deletion_ends_a_creation(world: World, engine: Engine) -> None:
-    spec = world.spec("brief")
-    world.runtime.create(spec, None)
-    until(lambda: engine.nodes("brief"), within=60)
-    world.delete(spec)
-    assert engine.nodes("brief") == []
-
-
-def test_foreign_cluster_of_the_same_name_is_left_alone(world: World, engine: Engine) -> None:
-    labels = ("--label=io.x-k8s.kind.cluster=theirs", "--label=io.x-k8s.kind.role=control-plane")
-    subprocess.run(["podman", "create", "--name=theirs", *labels, kind_engine.IMAGE], check=True, capture_output=True)
-    spec = world.spec("theirs")
-    found = world.create(spec)
-    assert (found.phase, found.reason) == ("failed", "NameTaken")
-    assert "another cluster has this name and is left alone" in found.error
-    world.delete(spec)
-    assert [node.name for node in engine.nodes("theirs")] == ["theirs"]
-
-
-def mapped(port: int) -> list[dict[str, Any]]:
-    return [{"role": "control-plane", "extraPortMappings": [{"containerPort": 80, "hostPort": port}]}]
-
-
 @pytest.mark.parametrize(
-    ("fields", "reason", "message"),
+    ("name", "reason", "message"),
     [
-        ({"networking": {"podSubnet": "aa"}}, "InvalidConfiguration", "invalid pod subnet"),
-        (
-            {"nodes": [{"role": "control-plane", "extraMounts": [{"hostPath": "/nowhere", "containerPath": "/x"}]}]},
-            "InvalidConfiguration",
-            "/nowhere",
-        ),
-        ({}, "PortTaken", "free the port"),
+        ("subnet", "InvalidConfiguration", "invalid pod subnet"),
+        ("mount", "InvalidConfiguration", "/nowhere"),
+        ("port", "PortTaken", "free the port"),
+        ("theirs", "NameTaken", "another cluster has this name and is left alone"),
     ],
-    ids=["subnet", "mount", "port"],
 )
 def test_error_of_the_real_program_has_a_class_and_leaves_nothing(
-    world: World, engine: Engine, fields: dict[str, Any], reason: str, message: str
+    world: World, engine: Engine, refused: dict[str, InstanceSpec], name: str, reason: str, message: str
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        given = fields or {"nodes": mapped(server.getsockname()[1])}
-        for node in given.get("nodes", []):
-            for mapping in node.get("extraPortMappings", []):
-                mapping["listenAddress"] = "127.0.0.1"
-        spec = world.spec("wrong", **given)
-        found = world.create(spec)
+    found = world.outcome(refused[name])
     assert (found.phase, found.reason) == ("failed", reason), found.error
     assert message in found.error
-    assert found.retry_after > 0
-    assert engine.nodes("wrong") == []
+    result = world.job(refused[name]).result
+    assert result is not None
+    assert result.retry_at > 0
+    foreign = ["theirs"] if name == "theirs" else []
+    assert [node.name for node in engine.nodes(name)] == foreign
+    world.delete(refused[name])
+    assert [node.name for node in engine.nodes(name)] == foreign
 
 
 def test_published_node_image(tmp_path: Path) -> None:
