@@ -1,6 +1,6 @@
 """The objects that belong to a Cluster: how they are read, and what those of Machines report.
 
-Machines and their owners are read in the version that the API server serves.
+Those of Cluster API are read in the shape of v1beta2, whichever version the API server serves.
 """
 
 from __future__ import annotations
@@ -48,13 +48,12 @@ def read(clients: Clients, cluster: Object, *, verify: bool) -> Descendants:
 
 
 def _of_kind(clients: Clients, resource: Resource, cluster: Object) -> Iterator[Object]:
-    served = clients.discovery.known(resource.group, resource.kind)
-    if served is None:
+    if clients.discovery.known(resource.group, resource.kind) is None:
         return
     try:
-        yield from clients.management.list(served, key_of(cluster).namespace, selector=selector(cluster))
+        yield from clients.management.list(resource, key_of(cluster).namespace, selector=selector(cluster))
     except NotServed:
-        clients.discovery.invalidate()  # this version is not served any more
+        clients.discovery.invalidate()  # the kind is not served any more
         raise
 
 
@@ -68,14 +67,9 @@ def read_all(clients: Clients, cluster: Object) -> Descendants:
 
 def _of_defined_kind(clients: Clients, resource: Resource, cluster: Object) -> Iterator[Object]:
     label = "" if resource == CLUSTER_ADDON else selector(cluster)
-    served = clients.discovery.known(resource.group, resource.kind) or resource
-    try:
-        for obj in list_defined(clients.management, served, key_of(cluster).namespace, selector=label):
-            if label or owned_by(obj, cluster):
-                yield obj
-    except NotServed:
-        clients.discovery.invalidate()
-        raise
+    for obj in list_defined(clients.management, resource, key_of(cluster).namespace, selector=label):
+        if label or owned_by(obj, cluster):
+            yield obj
 
 
 def selector(cluster: Object) -> str:
