@@ -47,38 +47,32 @@ class Existing:
 def inspect(secret: Object, cluster: Mapping[str, object]) -> Existing:
     """Returns what the Secret holds."""
     identity: Object = {name: secret[name] for name in ("apiVersion", "kind", "metadata") if name in secret}
+    is_ours = owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
     try:
-        credentials = _credentials(secret)
+        credentials = inline_credentials(_content(secret))
         certificate = _certificate(credentials)
         trusted = _fingerprints(credentials.ca)
+        is_admin = certificate is not None and _is_admin(certificate)
     except (KubeconfigError, ValueError) as error:
-        generated = _is_generated(secret, cluster, _certificate_of_admin(secret, cluster))
         fault = f"Secret {key_of(secret).name} cannot be used: {error}; {_HINT}"
-        return Existing(generated, fault=fault, secret=identity)
-    generated = _is_generated(secret, cluster, certificate)
+        return Existing(is_ours and _has_admin(secret, cluster), fault=fault, secret=identity)
     expires = certificate.not_valid_after_utc if certificate else _token_expiry(credentials.bearer())
-    return Existing(generated, credentials.host, expires, trusted, credentials.certificate, secret=identity)
+    return Existing(is_ours and is_admin, credentials.host, expires, trusted, credentials.certificate, secret=identity)
 
 
-def _is_generated(secret: Object, cluster: Mapping[str, object], certificate: Certificate | None) -> bool:
-    """Returns whether Cluster API or this function generated the Secret, to which the certificate belongs."""
-    is_admin = certificate is not None and f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
-    return is_admin and owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
+def _is_admin(certificate: Certificate) -> bool:
+    return f"CN={ADMIN}" in certificate.subject.rfc4514_string().split(",")
 
 
-def _certificate_of_admin(secret: Object, cluster: Mapping[str, object]) -> Certificate | None:
-    """Returns the certificate of the user that generated kubeconfigs have, whatever else is wrong with this one."""
+def _has_admin(secret: Object, cluster: Mapping[str, object]) -> bool:
+    """Returns whether the user of a generated kubeconfig is in this one, whatever else is wrong with it."""
     from shared.certificates import load_certificates
 
     try:
         user = entry(parse(_content(secret), texts=True), "users", f"{key_of(cluster).name}-admin", "user")
-        return load_certificates(base64.b64decode(user["client-certificate-data"], validate=True))[0]
+        return _is_admin(load_certificates(base64.b64decode(user["client-certificate-data"], validate=True))[0])
     except (KubeconfigError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _credentials(secret: Object) -> Credentials:
-    return inline_credentials(_content(secret))
+        return False
 
 
 def _content(secret: Object) -> bytes:

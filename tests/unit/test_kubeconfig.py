@@ -323,9 +323,19 @@ def test_existing_kubeconfig_is_inspected(found: Object, expected: Existing) -> 
     assert replace(inspect(found, cluster()), certificate=b"") == expected
 
 
+def with_broken_name() -> Object:
+    """Returns credentials whose certificate has a name that is no text."""
+    pair = CA.issue("kubernetes-admin")
+    der = load_certificates(pair.cert_pem)[0].public_bytes(serialization.Encoding.DER)
+    broken = encoded(der.replace(b"kubernetes-admin", b"\xff" * 16)).encode()
+    pem = b"-----BEGIN CERTIFICATE-----\n" + broken + b"\n-----END CERTIFICATE-----\n"
+    return {"client-certificate-data": encoded(pem), "client-key-data": encoded(pair.key_pem)}
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [
+        (of_user(with_broken_name()), "cannot be used"),
         (secret({}), 'missing key "value" in secret data'),
         ({**secret({}), "data": {"value": "%"}}, "not base64"),
         (secret({"value": b"{"}), "cannot be used"),
