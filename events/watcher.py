@@ -42,6 +42,8 @@ _DEFINED_PAUSE = 0.1
 """Seconds until a kind is requested again that was just defined: it is served a moment later."""
 _DEFINITIONS_PATIENCE = 5.0
 """Seconds for which the first round waits until definitions are listed."""
+_DEFINITION_PAUSE = 30.0
+"""Most seconds until a definition is read again that could not be read."""
 _BLIND_PAUSE = 2.0
 """Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
 _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
@@ -207,7 +209,7 @@ class Watcher:
 
     def _watch_defined(self, name: str) -> None:
         """Watches the kind of a CRD, in the version that the CRD's labels name now; ends the watch of another one."""
-        crd = self._client.find(CRD, Key("", name))
+        crd = self._find_definition(name)
         spec = defined_spec(self._triggers.values(), crd) if crd is not None else None
         present = self._defined.get(name)
         if present is not None and present.spec == spec:
@@ -221,6 +223,18 @@ class Watcher:
                 log.info("%s is watched in version %s, as its definition says", spec, spec.resource.version)
                 self._defined[name] = self._informer(spec, threading.Event())
                 self._defined[name].thread.start()
+
+    def _find_definition(self, name: str) -> Object | None:
+        """Returns the CRD. Tries until the API server answers or the watcher stops: no event would repeat this."""
+        pause = 0.5
+        while True:
+            try:
+                return self._client.find(CRD, Key("", name))
+            except ApiError as error:
+                log.warning("the definition %s cannot be read: %s; trying again", name, error)
+            if self._stop.wait(pause):
+                return None
+            pause = min(2 * pause, _DEFINITION_PAUSE)
 
     def wait_synced(self, timeout: float) -> bool:
         """Returns whether every kind was listed within `timeout` seconds; kinds that are not served count as listed."""

@@ -177,7 +177,7 @@ def pages(prefix: str, ask: Callable[[Mapping[str, str]], bytes], *, delimiter: 
         delimiter: Keys with this text behind the prefix are not listed; their beginnings up to it are, once.
 
     Raises:
-        ValueError: An answer is not a listing.
+        ValueError: An answer is not a listing, or says that there are more keys but not where.
     """
     query = {"list-type": "2", "prefix": prefix} | ({"delimiter": delimiter} if delimiter else {})
     while True:
@@ -187,7 +187,10 @@ def pages(prefix: str, ask: Callable[[Mapping[str, str]], bytes], *, delimiter: 
         yield page
         if text(page, "IsTruncated") != "true":
             return
-        query["continuation-token"] = text(page, "NextContinuationToken")
+        token = text(page, "NextContinuationToken")
+        if token in ("", query.get("continuation-token")):
+            raise ValueError("the same page again")  # the server knows version 1 of listings only
+        query["continuation-token"] = token
 
 
 def creation(region: str) -> bytes:

@@ -328,9 +328,23 @@ def test_kind_that_is_defined_later_is_watched(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(management: Client, namespace: str) -> None:
-    """An infrastructure kind of its own group: defined while the watcher runs, in two versions, and deleted in use."""
+def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
+    management: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An infrastructure kind of its own group: defined while the watcher runs, in two versions, and deleted in use.
+
+    The first read of the definition fails.
+    """
     recorder = ChangeRecorder()
+    find, failed = management.find, []
+
+    def fail_once(resource: Resource, key: Key) -> Object | None:
+        if resource == CRD and not failed:
+            failed.append(key)
+            raise ApiError("unavailable", status=503)
+        return find(resource, key)
+
+    monkeypatch.setattr(management, "find", fail_once)
     group, name = "example.dev", "cloudclusters.example.dev"
     names = {
         "plural": "cloudclusters",
@@ -380,6 +394,7 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(manag
                 until(lambda: management.find(CRD, Key("", name)) is None)
             recorder.waits_for("delete", "first")
             recorder.events.clear()
+    assert failed
 
 
 def _created(client: Client, obj: Object) -> bool:

@@ -129,3 +129,11 @@ def test_keys_of_a_web_identity(nothing_found: Callable[..., None], tmp_path: Pa
             s3.find(Keys(), "")
         assert caught.value.transient
         assert s3.find(Keys(), "") == (Keys("ROLE", "secret", "token"), "eu-west-1")
+
+
+@pytest.mark.parametrize("token", ["", "<NextContinuationToken>t</NextContinuationToken>"])
+def test_listing_that_does_not_go_on_is_an_error(token: str) -> None:
+    """A server that knows version 1 of listings only gives no token; the first page would come for ever."""
+    page = f"<ListBucketResult><IsTruncated>true</IsTruncated>{token}</ListBucketResult>".encode()
+    with pytest.raises(ValueError, match="the same page again"):
+        list(s3.pages("", lambda _query: page))
