@@ -336,7 +336,8 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
     The first read of the definition fails.
     """
     recorder = ChangeRecorder()
-    find, failed = management.find, []
+    find = management.find
+    failed: list[Key] = []
 
     def fail_once(resource: Resource, key: Key) -> Object | None:
         if resource == CRD and not failed:
