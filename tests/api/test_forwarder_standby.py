@@ -154,14 +154,14 @@ def test_takeover_from_a_killed_forwarder_loses_no_change(
             management.create(CLUSTER, cluster(namespace, "c4"))
             management.delete(CLUSTER_ADDON, Key(namespace, "cluster-addon-c2"))
             management.patch(CLUSTER, Key(namespace, "c3"), classes)
-            for reached in (
-                lambda: any(map(has_class, deliveries.of("b", "add", "c0"))),
-                lambda: deliveries.of("b", "delete", "cluster-addon-c1"),
-                lambda: deliveries.of("b", "delete", "cluster-addon-c2"),
-                lambda: any(map(has_class, deliveries.of("b", "add", "c3"))),
-                lambda: deliveries.of("b", "add", "c4"),
-            ):
-                until(reached, details=logged(logs["b"]))
+            for what, reached in {
+                "c0 with its new class": lambda: any(map(has_class, deliveries.of("b", "add", "c0"))),
+                "the deleted addon of c1": lambda: deliveries.of("b", "delete", "cluster-addon-c1"),
+                "the deleted addon of c2": lambda: deliveries.of("b", "delete", "cluster-addon-c2"),
+                "c3 with its new class": lambda: any(map(has_class, deliveries.of("b", "add", "c3"))),
+                "c4": lambda: deliveries.of("b", "add", "c4"),
+            }.items():
+                until(reached, what, details=logged(logs["b"]))
             b.send_signal(signal.SIGTERM)
             assert b.wait(60) == 0
     assert holder_of(management, Key(namespace, "forwarder")) == ""
