@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakValueDictionary
 
 from .api.contract import contract_version, provider_kind
-from .api.provider import PROVIDER_LABEL
+from .api.provider import CORE_NAME, PROVIDER_LABEL
 from .api.resources import DEPLOYMENT
 from .kube import ApiError, Client, Key, NotServed, Object, Resource, dig, key_of
 from .kube.crds import find_definition
@@ -37,8 +37,6 @@ to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
 
 _CONTRACT_SECONDS = 300.0
 """Seconds for which the contract of a kind is remembered."""
-_CORE_LABEL_VALUE = "cluster-api"
-"""The value of the provider label on the objects of Cluster API core."""
 _CORE_SECONDS = 30.0
 """Seconds for which it is remembered whether a Cluster API core runs."""
 
@@ -269,7 +267,7 @@ class Clients:
 def find_running_core(management: Client) -> str:
     """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
     try:
-        for deployment in management.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={_CORE_LABEL_VALUE}"):
+        for deployment in management.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={CORE_NAME}"):
             if dig(deployment, "status.availableReplicas", 0) > 0:
                 return str(key_of(deployment))
     except ApiError as error:
