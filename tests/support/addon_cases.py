@@ -28,7 +28,7 @@ from shared.kube import Object
 from shared.releases.metadata import ReleaseMetadata
 from shared.releases.naming import ReleaseName, StackVersion
 from shared.releases.release import Release as Stored
-from shared.releases.stages import Stages
+from shared.releases.stages import BoundObject, StageCondition, Stages
 from shared.runtime import Decision
 from tests.support.releases import archive, config_map
 from tests.support.results import results_of
@@ -39,6 +39,9 @@ NAME = ReleaseName.parse(TAG)
 REACHED = ClusterConnection(cast(ClusterClients, None), {("v1", "ConfigMap"): CONFIG_MAP})
 POLICY = Policy()
 WIDGET = {"apiVersion": "toys/v1", "kind": "Widget", "metadata": {"name": "w"}}
+BOUND = BoundObject("a", "v1", "ConfigMap", "a", "default")
+EXISTS = StageCondition("a.data.k == '1'", (BOUND,))
+"""A stage's condition on a ConfigMap of the Cluster."""
 
 
 def an_addon(*conditions: Object, spec: Mapping[str, Any] | None = None, **status: Any) -> Object:

@@ -16,9 +16,10 @@ from shared.applier.connection import ConnectionFailed
 from shared.applier.outcome import RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Patch
-from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, BoundObject, Stage, StageCondition, Stages
+from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, Stage, StageCondition, Stages
 from shared.runtime import Decision
 from tests.support.addon_cases import (
+    EXISTS,
     NOW,
     a_release,
     an_addon,
@@ -31,9 +32,6 @@ from tests.support.addon_cases import (
     seen,
 )
 from tests.support.releases import config_map
-
-BOUND = BoundObject("a", "v1", "ConfigMap", "a", "default")
-EXISTS = StageCondition("a.data.k == '1'", (BOUND,))
 
 
 def staged(stage: Stage, phase: str = "", *, since: float = 0, **more: Any) -> ReleaseContext:

@@ -25,9 +25,11 @@ from shared.effects import Patch
 from shared.kube import ApiError, Object
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
-from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, BoundObject, Stage, StageCondition, Stages
+from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, Stage, StageCondition, Stages
 from shared.runtime import Decision
 from tests.support.addon_cases import (
+    BOUND,
+    EXISTS,
     NAME,
     NOW,
     POLICY,
@@ -46,8 +48,6 @@ from tests.support.addon_cases import (
 from tests.support.releases import config_map
 from tests.support.told import told
 
-BOUND = BoundObject("a", "v1", "ConfigMap", "a", "default")
-EXISTS = StageCondition("a.data.k == '1'", (BOUND,))
 INVALID = StageCondition("a.data.k +", (BOUND,))
 FORMER = "docker-ferrol-1-27-v1"
 
