@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from infra.cli.bench.load import MARK, NAMESPACE, SPACE_LABEL
+from infra.cli.bench.removal import is_of_load
+from shared.api.cluster import created_at
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.kube import Client, Key, Resource, connect
 from tests.support import processes
@@ -80,7 +82,11 @@ def test_kept_load_is_replaced_by_the_next(local: Run) -> None:
     assert len(list(local.client.list(CLUSTER, SPACE))) == 3
     spaces = [space["metadata"]["name"] for space in local.client.list(NAMESPACE, selector=SPACE_LABEL)]
     assert spaces == [f"{SPACE}-c0000{number}" for number in (1, 2, 3)]
-    assert len([found for space in spaces for found in local.client.list(CONFIG_MAP, space)]) == 21
+    created = [found for space in spaces for found in local.client.list(CONFIG_MAP, space)]
+    assert len(created) == 21
+    begun = created_at(local.client.get(NAMESPACE, Key("", SPACE)))
+    assert begun is not None
+    assert all(is_of_load(obj, begun) for obj in created)
     again = local.bench("--yes")
     assert again.returncode == 0, again.stderr
     assert local.left() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from infra.cli.bench.readiness import figures
 from infra.cli.failures import Failure
 from infra.cli.main import app
 from infra.cli.output import Timeline, WaitTimeout
+from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.kube import loading_rules
 
 
@@ -62,6 +64,23 @@ def test_deletion_that_nobody_does_is_not_awaited(
         removal.await_gone(
             what, lambda: [{"metadata": {"name": "one"}}] * next(rest), "who deletes?", Timeline(), math.inf
         )
+
+
+@pytest.mark.parametrize(
+    ("created", "labels", "expected"),
+    [
+        ("2026-01-01T00:00:01Z", {OWNED_LABEL: OWNED}, True),
+        ("2026-01-01T00:00:00Z", {OWNED_LABEL: OWNED}, False),
+        ("2025-12-31T23:59:59Z", {OWNED_LABEL: OWNED}, False),
+        ("2026-01-01T00:00:01Z", {}, False),
+    ],
+    ids=["later", "in the second in which the load began", "earlier", "of someone else"],
+)
+def test_object_is_of_a_load_if_it_was_created_after_its_namespace(
+    created: str, labels: dict[str, str], expected: bool
+) -> None:
+    obj = {"metadata": {"creationTimestamp": created, "labels": labels}}
+    assert removal.is_of_load(obj, datetime(2026, 1, 1, tzinfo=UTC)) is expected
 
 
 def test_kubeconfig_of_each_cluster_differs(tmp_path: Path) -> None:

@@ -121,11 +121,15 @@ def check_namespace(client: Client, name: str) -> bool:
 
 
 def create_namespaces(load: Load, *clients: Client) -> None:
-    """Creates the namespace of the load, in the management and in the workload cluster."""
+    """Creates the namespace of the load, in the management and in the workload cluster.
+
+    Returns in the next second, so that what the load creates is younger than its namespaces.
+    """
     for client in clients:
         if not check_namespace(client, load.namespace):
             metadata = {"name": load.namespace, "labels": {MARK: MARKED}}
             client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    time.sleep(1.0)
 
 
 def create_secrets(load: Load, management: Client, workload: WorkloadCluster, done: Callable[[int], None]) -> None:

@@ -115,11 +115,18 @@ def _remove_object(workload: Client, discovery: Discovery, entry: InventoryEntry
         live = workload.find(resource, Key(entry.namespace, entry.name))
     except NotServed:
         return
-    created = created_at(live) if live is not None else None
-    if live is None or created is None or deleting(live) or not is_owned(live):
-        return
-    if created >= begun:
+    if live is not None and not deleting(live) and is_of_load(live, begun):
         workload.delete(resource, key_of(live), uid=live["metadata"]["uid"])
+
+
+def is_of_load(obj: Object, begun: datetime) -> bool:
+    """Returns whether a load that began at this time, by the clock of the cluster, created the object.
+
+    Times of creation are whole seconds. A load creates nothing in the second of its begin (`load.create_namespaces`),
+    so what was created then is of others.
+    """
+    created = created_at(obj)
+    return created is not None and created > begun and is_owned(obj)
 
 
 def _delete_namespace(client: Client, name: str) -> None:
