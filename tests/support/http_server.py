@@ -83,6 +83,7 @@ class HttpServer:
         class Server(ThreadingHTTPServer):
             daemon_threads = True
             block_on_close = False
+            request_queue_size = 128  # with the default of 5 the kernel drops connections of a busy moment
 
             def handle_error(self, request: Any, client_address: Any) -> None:
                 """Ignores clients that close the connection, which some tests do."""
