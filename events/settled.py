@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from shared.event import Event
 from shared.kube import Key, Object, Resource, key_of
@@ -183,7 +184,8 @@ class SettledRound:
         primary = event.object if is_about(event, ref) else None
         if primary is None and ref.resource is not None:
             primary = self._objects.get(ref.resource, {}).get(ref.key)
-        settled = primary is not None and self._view.triggers[name].is_settled(primary, event)
+        declared = self._view.triggers[name]
+        settled = primary is not None and declared.is_settled(primary, event, datetime.now(UTC))
         if settled:
             self._look(event, name, ref)
         return not settled

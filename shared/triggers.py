@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from .event import Change, Event, change_event
@@ -206,12 +207,13 @@ class Triggers:
     """Whether it writes the status of its primary kinds, and Kubernetes Events about them."""
     settings: tuple[Group, ...] = ()
     """The groups of settings that it reads."""
-    is_reconciled: Callable[[Object, Event], bool] | None = None
-    """`is_reconciled(primary, event)` returns whether the primary object and the object in the event alone show that
-    there is nothing to do. The runtime calls it before it reads anything, except for a resync; sweep and forwarder call
-    `is_settled`, with `add` events of what they list. It must be false if the spec is newer than the status, and for an
-    update while the function waits for something: a newer event ends a wait, and nothing else repeats it. None: the
-    function always reads, and leaves the sweep to the other functions of the kind."""
+    is_reconciled: Callable[[Object, Event, datetime], bool] | None = None
+    """`is_reconciled(primary, event, now)` returns whether the primary object and the object in the event alone show
+    that there is nothing to do at that time. Like `decide` it is pure. The runtime calls it before it reads anything,
+    except for a resync; sweep and forwarder call `is_settled`, with `add` events of what they list.
+    It must be false if the spec is newer than the status, and for an update while the function waits for something: a
+    newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the sweep to the
+    other functions of the kind."""
     memory: str = "512Mi"
     """The memory limit of its pods."""
     local: bool = False
@@ -219,7 +221,7 @@ class Triggers:
     defined_kinds: DefinedKinds | None = None
     """The kinds that it watches without naming them. A kind in `watches` is not one of them."""
 
-    def is_settled(self, primary: Object, event: Event) -> bool:
+    def is_settled(self, primary: Object, event: Event, now: datetime) -> bool:
         """Returns whether a first sight of the primary object and the event's object shows that there is nothing to do.
 
         The sweep and the forwarder judge by this what they list. In doubt an object is not settled: if it is being
@@ -230,7 +232,7 @@ class Triggers:
         if self.is_reconciled is None or outdated or deleting(primary) or deleting(event.as_object):
             return False
         try:
-            return self.is_reconciled(primary, _as_first_seen(event, primary))
+            return self.is_reconciled(primary, _as_first_seen(event, primary), now)
         except Exception:  # the function itself will show the error
             log.exception("is_reconciled of %s failed on %s %s", self.name, event.kind, event.key)
             return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from shared.addons.status import ROLLED_BACK, belongs_to_earlier_cluster, is_pause_reported, is_up_to_date
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
@@ -15,7 +17,7 @@ from shared.kube import Object, deleting, dig, has_finalizer
 _ROLLBACK = ("metadata", "annotations", ROLLBACK_ANNOTATION)
 
 
-def is_reconciled(addon: Object, event: Event) -> bool:
+def is_reconciled(addon: Object, event: Event, _now: datetime) -> bool:
     """Returns whether the addons are applied; if the event contains the Cluster, for the class in that."""
     if deleting(addon):
         return not has_finalizer(addon, ADDON_FINALIZER)

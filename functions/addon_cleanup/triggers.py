@@ -37,7 +37,7 @@ TRIGGERS = Triggers(
             changes=("update",),
         ),
     ),
-    is_reconciled=lambda addon, _event: bool(dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE),
+    is_reconciled=lambda addon, _event, _now: bool(dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE),
     rules=(
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("secrets",), ("get",)),  # kubeconfigs

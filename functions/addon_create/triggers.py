@@ -54,7 +54,7 @@ TRIGGERS = Triggers(
             creates_primary=True,
         ),
     ),
-    is_reconciled=lambda _addon, _event: True,  # a ClusterAddon that exists needs nothing from this function
+    is_reconciled=lambda _addon, _event, _now: True,  # a ClusterAddon that exists needs nothing from this function
     rules=(
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "create")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),

@@ -5,7 +5,7 @@ There is no second list of conditions for this: `decide` is asked, about what th
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from shared.api.core import core_state
 from shared.event import Event
@@ -17,11 +17,10 @@ from .observed import Observed
 from .recorded import recorded
 
 
-def is_reconciled(cluster: Object, event: Event) -> bool:
+def is_reconciled(cluster: Object, event: Event, now: datetime) -> bool:
     """Returns whether the event needs no reconciliation, as far as that shows without further reads."""
     if event.object is None or event.change == "delete" or is_about_machines(event):
         return False
-    now = datetime.now(UTC)
     core = core_state(cluster, now)
     observed = Observed(cluster, core=core) if core in ("live", "late") else recorded(cluster, event, core)
     return observed is not None and decide(observed, now).asks_for_nothing(cluster)

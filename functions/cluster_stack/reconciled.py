@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_STACK
@@ -20,12 +20,12 @@ _TEMPLATE = ProviderTemplate("", "", {})
 _USABLE: Object = {"status": {"ready": True}}
 
 
-def is_reconciled(stack: Object, event: Event) -> bool:
+def is_reconciled(stack: Object, event: Event, now: datetime) -> bool:
     """Returns whether a ClusterStack that is seen for the first time reports that everything is well, or its pause.
 
     Otherwise each event is a reason to read its source, its template and its releases. A timer reads them, too.
     """
-    builder, status = V1Beta1StatusBuilder(stack, datetime.now(UTC)), dig(stack, "status", {})
+    builder, status = V1Beta1StatusBuilder(stack, now), dig(stack, "status", {})
     if cluster_api.is_paused(stack):
         return not would_change(status, builder.paused_status())
     if deleting(stack):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.effects import would_change
@@ -14,13 +14,13 @@ from shared.runtime.status import V1Beta1StatusBuilder
 from .conditions import set_applied
 
 
-def is_reconciled(release: Object, _event: Event) -> bool:
+def is_reconciled(release: Object, _event: Event, now: datetime) -> bool:
     """Returns whether the status is that of a release whose objects are applied, or reports its pause.
 
     The content of a release never changes afterwards. The words of conditions do not matter: another program may have
     applied the release.
     """
-    builder = V1Beta1StatusBuilder(release, datetime.now(UTC))
+    builder = V1Beta1StatusBuilder(release, now)
     if cluster_api.is_paused(release):
         return not would_change(dig(release, "status", {}), builder.paused_status())
     if deleting(release):

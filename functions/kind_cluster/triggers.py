@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from shared import profiles
@@ -21,7 +22,7 @@ def infrastructure_of(cluster: Mapping[str, Any]) -> Key | None:
     return Key(key_of(cluster).namespace, reference["name"]) if reference.get("kind") == KIND_CLUSTER.kind else None
 
 
-def is_reconciled(kind_cluster: Object, _event: Event) -> bool:
+def is_reconciled(kind_cluster: Object, _event: Event, _now: datetime) -> bool:
     """Returns whether a deleted KINDCluster has no instance any more. Else only the runtime shows whether one runs."""
     return deleting(kind_cluster) and not has_finalizer(kind_cluster, FINALIZER)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from shared.api.names import ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import SECRET
@@ -18,7 +18,7 @@ from .record import recorded
 from .renewal import RENEW_SETTING, why_changed
 
 
-def is_reconciled(cluster: Object, event: Event) -> bool:
+def is_reconciled(cluster: Object, event: Event, now: datetime) -> bool:
     """Returns whether the Secrets are not needed yet, or are as the conditions record them, and not due for renewal.
 
     An event about a Secret may contradict a condition; one without an object may be about anything.
@@ -31,7 +31,7 @@ def is_reconciled(cluster: Object, event: Event) -> bool:
     if existing is not None and why_changed(existing, cluster, None):
         obstacle = ""  # it may not stand in the way of this
     observed = Observed(cluster, existing, obstacle or None, SETTINGS.get(RENEW_SETTING, ""))
-    return decide(observed, datetime.now(UTC)).asks_for_nothing(cluster)
+    return decide(observed, now).asks_for_nothing(cluster)
 
 
 def _may_contradict(event: Event, cluster: Key) -> bool:

@@ -94,7 +94,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     read = inputs.read(clients, provider)
     digest = inputs.inputs_hash(provider, read, catalog.configuration_text())
     observed = Observed(provider, inputs=read, digest=digest, inventory=inventory_of(provider), resync=resync)
-    if not resync and inputs.are_installed(provider, digest):
+    if not resync and inputs.are_installed(provider, digest, datetime.now(UTC)):
         return replace(observed, installed=True)
     components = load_components(clients, provider, read)
     observed = replace(observed, components=components)

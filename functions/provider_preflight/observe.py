@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from shared.api import provider as provider_api
 from shared.clients import Clients
@@ -42,8 +43,8 @@ def observe(clients: Clients, request: Request) -> Observed:
     if why_not_due(provider, checked=False) or provider is None:
         return Observed(provider, outdated=_is_outdated(clients, request))
     kind = provider_api.kind_of(provider)
-    read = inputs.read(clients, provider)
-    if not resync and _are_installed(provider, read):
+    read, now = inputs.read(clients, provider), datetime.now(UTC)
+    if not resync and _are_installed(provider, read, now):
         return Observed(provider, read, installed=True)
     in_catalog = catalog.knows(kind, provider["metadata"]["name"])
     cores = () if kind.is_core else peers.list_providers(clients, provider_api.CORE)
@@ -55,11 +56,11 @@ def observe(clients: Clients, request: Request) -> Observed:
 
 def _is_outdated(clients: Clients, request: Request) -> bool:
     """Returns whether an event without an object is about a change of what a paused provider references."""
-    provider = request.primary
-    if provider is None or deleting(provider) or request.event.object is not None or not is_installed(provider):
+    provider, now = request.primary, datetime.now(UTC)
+    if provider is None or deleting(provider) or request.event.object is not None or not is_installed(provider, now):
         return False
-    return not _are_installed(provider, inputs.read(clients, provider))
+    return not _are_installed(provider, inputs.read(clients, provider), now)
 
 
-def _are_installed(provider: Object, read: Inputs) -> bool:
-    return inputs.are_installed(provider, inputs.inputs_hash(provider, read, catalog.configuration_text()))
+def _are_installed(provider: Object, read: Inputs, now: datetime) -> bool:
+    return inputs.are_installed(provider, inputs.inputs_hash(provider, read, catalog.configuration_text()), now)

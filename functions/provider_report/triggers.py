@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from shared import profiles
@@ -37,7 +38,7 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
     return not unready_reason(dict(workload))
 
 
-def is_reconciled(provider: Object, event: Event) -> bool:
+def is_reconciled(provider: Object, event: Event, _now: datetime) -> bool:
     """Returns whether the status of the provider says already what the event's workload shows.
 
     A change of the provider itself does not start this function.

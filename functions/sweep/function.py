@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from shared import profiles
 from shared.clients import Clients
@@ -59,28 +60,28 @@ def _swept() -> tuple[Triggers, ...]:
 
 def _sweep(clients: Clients, swept: Sequence[Triggers], kind: str | None, *, everything: bool) -> Answer:
     objects = list(_objects(clients, swept, kind))
-    chosen = objects if everything or kind else list(not_reconciled(objects, swept))
+    chosen = objects if everything or kind else list(not_reconciled(objects, datetime.now(UTC), swept))
     events = (change_event(obj, "update", source=SOURCE, reference=True, resync=everything) for obj in chosen)
     return emit(TRIGGERS, events, f"of {len(objects)} objects sent again")
 
 
-def not_reconciled(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
+def not_reconciled(objects: Iterable[Object], now: datetime, swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
     """Yields the objects that a function of `swept` has to reconcile, as far as the listed objects show it."""
     objects = list(objects)
     listed = {(split_api_version(obj["apiVersion"])[0], obj["kind"], key_of(obj)): obj for obj in objects}
     for obj in objects:
         event = change_event(obj, "add", source=SOURCE)
-        if deleting(obj) or any(_has_work(one, event, listed) for one in swept):
+        if deleting(obj) or any(_has_work(one, event, listed, now) for one in swept):
             yield obj
 
 
-def _has_work(declared: Triggers, event: Event, listed: Mapping[tuple[str, str, Key], Object]) -> bool:
+def _has_work(declared: Triggers, event: Event, listed: Mapping[tuple[str, str, Key], Object], now: datetime) -> bool:
     """Returns whether the function has something to do about the event's object, which is one of those `listed`."""
     watch, ref = declared.watch(event), declared.primary_ref(event)
     if watch is None or watch.referenced_by or ref is None or ref.resource is None or declared.is_reconciled is None:
         return False
     primary = listed.get((ref.resource.group, ref.resource.kind, ref.key))
-    return watch.creates_primary if primary is None else not declared.is_settled(primary, event)
+    return watch.creates_primary if primary is None else not declared.is_settled(primary, event, now)
 
 
 def _objects(clients: Clients, swept: Sequence[Triggers], kind: str | None) -> Iterator[Object]:

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from shared.api import provider as provider_api
@@ -98,6 +99,6 @@ def _content(inputs: Inputs) -> list[Any]:
     return [[key_of(found), found.get("data"), found.get("binaryData")] for found in inputs.config_maps]
 
 
-def are_installed(provider: Object, digest: str) -> bool:
+def are_installed(provider: Object, digest: str, now: datetime) -> bool:
     """Returns whether the objects of the inputs with this `inputs_hash` are installed."""
-    return is_installed(provider) and dig(provider, "status.target.inputs") == digest
+    return is_installed(provider, now) and dig(provider, "status.target.inputs") == digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from shared.api import cluster as cluster_api
@@ -21,7 +21,7 @@ _FORMAT = "1"
 """Part of the hash. To be increased when a change of this code renders other objects from the same inputs."""
 
 
-def is_reconciled(provider: Object, event: Event) -> bool:
+def is_reconciled(provider: Object, event: Event, now: datetime) -> bool:
     """Returns whether no phase has anything to do for the provider, as far as it and the event's object show.
 
     An event without an object may be about a change of what the provider references, which only a read can show.
@@ -30,17 +30,17 @@ def is_reconciled(provider: Object, event: Event) -> bool:
         return False
     if deleting(provider) or cluster_api.is_paused(provider):
         return True
-    return is_installed(provider) and is_true(dig(provider, "status.conditions"), READY)
+    return is_installed(provider, now) and is_true(dig(provider, "status.conditions"), READY)
 
 
-def is_installed(provider: Object) -> bool:
+def is_installed(provider: Object, now: datetime) -> bool:
     """Returns whether the objects of the present spec and annotations are installed.
 
     False once a certificate that this project issued is due for renewal.
     """
     renewal = dig(provider, "status.target.renewAt", "")
     return (
-        not (renewal and renewal <= rfc3339(datetime.now(UTC)))
+        not (renewal and renewal <= rfc3339(now))
         and bool(provider_api.spec_version(provider))
         and provider_api.installed_version(provider) == provider_api.spec_version(provider)
         and dig(provider, "status.observedGeneration") == dig(provider, "metadata.generation")

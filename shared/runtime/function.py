@@ -176,7 +176,7 @@ class Function(Generic[O]):
 
     def _is_reconciled(self, primary: Object, event: Event) -> bool:
         predicate = self.triggers.is_reconciled
-        return predicate is not None and not event.resync and predicate(primary, event)
+        return predicate is not None and not event.resync and predicate(primary, event, datetime.now(UTC))
 
     def _reconcile(
         self, clients: Clients, resource: Resource, key: Key, event: Event, assumed: _Assumed | None

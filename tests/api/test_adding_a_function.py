@@ -40,8 +40,9 @@ print(json.dumps(generated(catalog.triggers())))
 """
 SWEEP = """
 import json, sys
+from datetime import UTC, datetime
 from functions.sweep.function import not_reconciled
-print(json.dumps([obj["metadata"]["name"] for obj in not_reconciled(json.load(sys.stdin))]))
+print(json.dumps([obj["metadata"]["name"] for obj in not_reconciled(json.load(sys.stdin), datetime.now(UTC))]))
 """
 
 

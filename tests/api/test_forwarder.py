@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,7 @@ def owner(obj: Mapping[str, Any]) -> Key | None:
     return Key(key_of(obj).namespace, name) if name else None
 
 
-def has_done(primary: Object, event: Event) -> bool:
+def has_done(primary: Object, event: Event, _now: datetime) -> bool:
     """Returns whether the ConfigMap is done, with the value that the event's Lease reports."""
     holder = dig(event.object, "spec.holderIdentity", dig(primary, "data.holder"))
     return dig(primary, "data.done") == "yes" and holder == dig(primary, "data.holder")

@@ -101,7 +101,7 @@ class World:
 
     def sweep(self) -> bool:
         """Calls `kubeconfig` if the sweep finds something to do, and returns whether it does."""
-        found = bool(list(not_reconciled([self.cluster], [catalog.triggers()["kubeconfig"]])))
+        found = bool(list(not_reconciled([self.cluster], datetime.now(UTC), [catalog.triggers()["kubeconfig"]])))
         if found:
             self.call("kubeconfig", self.cluster)
         return found

@@ -258,7 +258,9 @@ def decide_label(obj: Object | None, _now: datetime) -> Decision:
     )
 
 
-LABELS = Function(replace(TRIGGERS, is_reconciled=lambda obj, _event: labelled(obj)), observe_primary, decide_label)
+LABELS = Function(
+    replace(TRIGGERS, is_reconciled=lambda obj, _event, _now: labelled(obj)), observe_primary, decide_label
+)
 
 
 def cost(clients: Clients, tested: Function[Any], event: Event) -> tuple[int, str]:

@@ -444,7 +444,7 @@ def paused(*conditions: Object) -> Object:
     ],
 )
 def test_release_is_reconciled_once_its_rollout_or_its_pause_is_reported(obj: Object, expected: bool) -> None:
-    assert is_reconciled(obj, change_event(obj, "update", source="/test")) is expected
+    assert is_reconciled(obj, change_event(obj, "update", source="/test"), NOW) is expected
 
 
 def test_fetched_event_maps_to_the_requesting_release() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ SECRET = Resource("", "v1", "Secret", "secrets")
 GOING = "2026-01-01T00:00:00Z"
 
 
-def reconciled(widget: Object, event: Event) -> bool:
+def reconciled(widget: Object, event: Event, _now: datetime) -> bool:
     """The widget is done, and the event's ConfigMap has the value that it reports; raises if a value is missing."""
     return bool(widget["status"]["done"]) and (
         event.kind != "ConfigMap" or dig(event.object, "data.value") == widget["status"]["value"]
@@ -167,7 +168,7 @@ def test_settled_object_is_reported_once_per_function(change: Change, resync: bo
 
 def test_predicate_is_asked_as_the_sweep_asks_it() -> None:
     asked: list[Event] = []
-    declared = Triggers("f", (Watch(WIDGET),), is_reconciled=lambda _widget, event: not asked.append(event))  # type: ignore[func-returns-value]
+    declared = Triggers("f", (Watch(WIDGET),), is_reconciled=lambda _widget, event, _now: not asked.append(event))  # type: ignore[func-returns-value]
     Listing({"f": declared}).lists("Widget", widget(), change="update", resync=True)
     assert [(event.type, event.resync) for event in asked] == [("dev.knative.apiserver.resource.add", False)]
 

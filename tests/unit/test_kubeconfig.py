@@ -388,17 +388,17 @@ def test_generated_kubeconfig_that_cannot_be_used_is_replaced_as_soon_as_that_is
         found = get_condition((decide(waiting, NOW).status or {})["conditions"], "KubeconfigAvailable") or {}
         assert (found["status"], found["reason"]) == ("False", "InvalidKubeconfig")
         obj = reported(waiting)
-        assert is_reconciled(obj, change_event(obj, "update", source="/test"))
+        assert is_reconciled(obj, change_event(obj, "update", source="/test"), NOW)
     corrected = reported(Observed(cluster(controlPlaneEndpoint={"host": "https://h", "port": 1}), DAMAGED, CA))
     corrected["spec"] = cluster()["spec"]
-    assert not is_reconciled(corrected, change_event(corrected, "update", source="/test"))
+    assert not is_reconciled(corrected, change_event(corrected, "update", source="/test"), NOW)
     decision = decide(Observed(corrected, DAMAGED, CA), NOW)
     assert [event.reason for event in decision.kubernetes_events] == ["KubeconfigRenewed"]
     assert [effect.server for effect in decision.effects if isinstance(effect, WriteKubeconfig)] == [SERVER]
     of_others = reported(Observed(of_core(cluster()), DAMAGED, CA))
-    assert is_reconciled(of_others, change_event(of_others, "update", source="/test"))
+    assert is_reconciled(of_others, change_event(of_others, "update", source="/test"), NOW)
     of_others["metadata"]["annotations"] = {REGENERATE_ANNOTATION: ""}
-    assert not is_reconciled(of_others, change_event(of_others, "update", source="/test"))
+    assert not is_reconciled(of_others, change_event(of_others, "update", source="/test"), NOW)
 
 
 @pytest.mark.parametrize(
@@ -431,6 +431,13 @@ def test_new_kubeconfig_is_due_only_at_the_threshold_of_its_validity() -> None:
     new = replace(OURS, expires=NOW + VALIDITY)
     assert is_due(new, VALIDITY, NOW + timedelta(seconds=1))
     assert not is_due(new, VALIDITY - timedelta(hours=1), NOW)
+
+
+def test_cluster_is_reconciled_until_its_kubeconfig_is_due() -> None:
+    obj = reported(Observed(cluster({RENEW_ANNOTATION: "30"}), OURS))
+    event, due = change_event(obj, "update", source="/test"), NOW + 270 * DAY
+    assert is_reconciled(obj, event, due)
+    assert not is_reconciled(obj, event, due + timedelta(seconds=1))
 
 
 WITH_CA = ca(EC, PKCS8, until=NOW + 20 * DAY)
@@ -583,7 +590,9 @@ def test_beside_core_a_kubeconfig_is_never_created_and_renewed_on_request(
     if reason == "ManagedByClusterAPI":
         told = [(event.reason, event.type) for event in decision.kubernetes_events if event.condition]
         assert told == ([(reason, "Normal")] if status == "True" else [])
-        assert written or is_reconciled(reported(observed), change_event(reported(observed), "update", source="/test"))
+        assert written or is_reconciled(
+            reported(observed), change_event(reported(observed), "update", source="/test"), NOW
+        )
 
 
 URL_AS_HOST = cluster(controlPlaneEndpoint={"host": "https://h", "port": 1})
@@ -606,7 +615,7 @@ REPORTED = [
 @pytest.mark.parametrize("observed", REPORTED)
 def test_condition_records_all_that_the_next_decision_needs(observed: Observed) -> None:
     obj = reported(observed)
-    assert is_reconciled(obj, change_event(obj, "update", source="/test"))
+    assert is_reconciled(obj, change_event(obj, "update", source="/test"), NOW)
 
 
 def reported(observed: Observed) -> Object:
@@ -624,7 +633,7 @@ def test_changed_endpoint_and_a_request_are_something_to_do(observed: Observed, 
         obj["spec"]["controlPlaneEndpoint"] = change
     else:
         obj["metadata"]["annotations"] = {REGENERATE_ANNOTATION: ""}
-    assert not is_reconciled(obj, change_event(obj, "update", source="/test"))
+    assert not is_reconciled(obj, change_event(obj, "update", source="/test"), NOW)
 
 
 def test_cluster_of_core_is_told_of_once_whatever_becomes_of_its_kubeconfig() -> None:
@@ -712,7 +721,7 @@ def test_cluster_event_shows_whether_a_kubeconfig_is_to_be_created(
     obj = cluster(**spec)
     written = (decide(Observed(obj, OURS), NOW).status or {}).get("conditions", [])
     obj["status"]["conditions"] = [{**written[0], **condition}] if condition and written else []
-    assert is_reconciled(obj, change_event(obj, "update", source="/test")) is reconciled
+    assert is_reconciled(obj, change_event(obj, "update", source="/test"), NOW) is reconciled
 
 
 def test_condition_holds_for_every_generation() -> None:
@@ -728,8 +737,8 @@ def test_event_of_a_secret_is_a_reason_to_read_it_while_a_kubeconfig_is_needed()
     obj["status"] |= decide(Observed(obj, OURS), NOW).status or {}
     for name, reconciled in (("demo-kubeconfig", False), ("demo-ca", False), ("demo-etcd", True)):
         event = change_event(secret({}, name=name, namespace="ns"), "delete", source="/test")
-        assert is_reconciled(obj, event) is reconciled
-        assert is_reconciled(cluster(paused=True), event)
+        assert is_reconciled(obj, event, NOW) is reconciled
+        assert is_reconciled(cluster(paused=True), event, NOW)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def conditions(**statuses: str) -> list[Object]:
 
 def judged(triggers: Triggers, primary: Object, event: Event | None = None) -> bool:
     assert triggers.is_reconciled is not None
-    return triggers.is_reconciled(primary, event or about(primary))
+    return triggers.is_reconciled(primary, event or about(primary), NOW)
 
 
 # -- addon_apply -------------------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_kind_cluster_has_nothing_to_do_once_its_instance_is_deleted(metadata: O
 def with_kubeconfig(status: str = "True", metadata: Object | None = None, **spec: Any) -> Object:
     """Returns a Cluster after its kubeconfig was created, but for the status of the condition, and a change."""
     found = obj(CLUSTER, spec={"controlPlaneEndpoint": HOST}, status={"phase": "Provisioned"})
-    existing = Existing(True, "https://h:6443", datetime(2100, 1, 1, tzinfo=UTC))
+    existing = Existing(True, "https://h:6443", datetime(2027, 1, 1, tzinfo=UTC))
     told = decide_kubeconfig(ObservedKubeconfig(found, existing), NOW).status or {}
     recorded = [{**entry, "status": status} for entry in told["conditions"]]
     return {

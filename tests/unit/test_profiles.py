@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from functions import catalog
@@ -13,6 +15,7 @@ from shared.clients import Clients
 from shared.event import PING, Event
 from shared.kube import Object
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ADDONS = {
     "addon_apply",
     "addon_cleanup",
@@ -68,8 +71,8 @@ def test_sweep_leaves_out_functions_of_other_profiles() -> None:
     metadata = {"name": "demo", "namespace": "default", "generation": 1}
     cluster: Object = {"apiVersion": CLUSTER.api_version, "kind": CLUSTER.kind, "metadata": metadata, "spec": {}}
     every, addons = (list(catalog.triggers(("sweep",), wanted).values()) for wanted in (("all",), ("addons",)))
-    assert list(sweep.not_reconciled([cluster], every)) == [cluster]
-    assert list(sweep.not_reconciled([cluster], addons)) == []
+    assert list(sweep.not_reconciled([cluster], NOW, every)) == [cluster]
+    assert list(sweep.not_reconciled([cluster], NOW, addons)) == []
 
 
 def test_sweep_with_an_unknown_profile_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from shared.providers.reconciled import is_reconciled, object_hash
 from shared.providers.status import COMPONENTS_AVAILABLE, PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED
 from tests.support.provider_objects import provider
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GOING = {"deletionTimestamp": "2027-01-01T00:00:00Z"}
 PAUSED = {"cluster.x-k8s.io/paused": ""}
 OURS = "capi-functions.dev/wait"
@@ -53,7 +55,7 @@ NOTHING_TO_DO = {
     "a finalizer of others": changed(finalizers=["example.com/f", FINALIZER]),
     "a status write": changed({"contract": "v1beta2"}),
     "a certificate to renew later": changed(
-        {"target": {"object": object_hash(settled()), "renewAt": "2999-01-01T00:00:00Z"}}
+        {"target": {"object": object_hash(settled()), "renewAt": "2026-01-01T00:00:01Z"}}
     ),
     "paused": changed(annotations={**OURS_AS_BEFORE, **PAUSED}),
     "paused before it was installed": provider(metadata={"annotations": PAUSED}),
@@ -71,7 +73,7 @@ SOMETHING_TO_DO = {
     "created anew with its status": changed(uid="other"),
     "changed inputs while it was paused": settled(observedGeneration=None),
     "installed by an earlier version": settled(target={}),
-    "a certificate to renew": settled(target={"object": object_hash(settled()), "renewAt": "2020-01-01T00:00:00Z"}),
+    "a certificate to renew": settled(target={"object": object_hash(settled()), "renewAt": "2026-01-01T00:00:00Z"}),
     "another version installed": settled(installedVersion="v1.0.0"),
     "not ready": settled(conditions=conditions(Ready="False")),
     "the checks failed": settled(conditions=conditions(**{PREFLIGHT_CHECK_PASSED: "False"})),
@@ -82,18 +84,18 @@ SOMETHING_TO_DO = {
 @pytest.mark.parametrize("change", ["add", "update"])
 @pytest.mark.parametrize("found", NOTHING_TO_DO.values(), ids=NOTHING_TO_DO)
 def test_object_shows_that_there_is_nothing_to_do(found: Object, change: Any) -> None:
-    assert is_reconciled(found, change_event(found, change, source="/test"))
+    assert is_reconciled(found, change_event(found, change, source="/test"), NOW)
 
 
 @pytest.mark.parametrize("change", ["add", "update"])
 @pytest.mark.parametrize("found", SOMETHING_TO_DO.values(), ids=SOMETHING_TO_DO)
 def test_object_shows_that_there_may_be_something_to_do(found: Object, change: Any) -> None:
-    assert not is_reconciled(found, change_event(found, change, source="/test"))
+    assert not is_reconciled(found, change_event(found, change, source="/test"), NOW)
 
 
 @pytest.mark.parametrize("found", [settled(), NOTHING_TO_DO["paused"]])
 def test_reference_may_be_about_what_the_provider_references(found: Object) -> None:
-    assert not is_reconciled(found, change_event(found, "update", source="/provider_wake", reference=True))
+    assert not is_reconciled(found, change_event(found, "update", source="/provider_wake", reference=True), NOW)
 
 
 def test_preflight_declares_it() -> None:
@@ -105,5 +107,5 @@ def test_preflight_declares_it() -> None:
 )
 def test_inputs_are_installed_by_their_hash(recorded: str | None, installed: bool) -> None:
     target = {"object": object_hash(settled()), "inputs": recorded}
-    assert are_installed(settled(target=target), "d") is installed
-    assert not are_installed(settled(target=target, installedVersion="v1.0.0"), "d")
+    assert are_installed(settled(target=target), "d", NOW) is installed
+    assert not are_installed(settled(target=target, installedVersion="v1.0.0"), "d", NOW)

@@ -138,11 +138,12 @@ AVAILABLE, UNAVAILABLE = ({"type": "ComponentsAvailable", "status": status} for 
     ],
 )
 def test_status_says_already_what_a_workload_shows(conditions: list[Object], event: Event, expected: bool) -> None:
-    assert is_reconciled(provider(installed="v1.0.0", conditions=conditions), event) is expected
+    assert is_reconciled(provider(installed="v1.0.0", conditions=conditions), event, NOW) is expected
 
 
 def test_workloads_of_a_provider_that_is_being_deleted_are_not_reported() -> None:
-    assert is_reconciled(provider(metadata=GOING), change_event(workload(status=BROKEN), "update", source="/test"))
+    changed = change_event(workload(status=BROKEN), "update", source="/test")
+    assert is_reconciled(provider(metadata=GOING), changed, NOW)
 
 
 def test_progress_of_workloads_records_no_further_event() -> None:

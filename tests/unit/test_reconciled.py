@@ -62,7 +62,7 @@ from tests.support import objects
 from tests.support.releases import config_map
 from tests.support.results import results_of
 
-NOW = datetime.now(UTC)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAME = {"name": "demo", "namespace": "ns"}
 
 
@@ -420,7 +420,7 @@ def test_reconciled_object_asks_for_nothing(name: str) -> None:
     assert is_reconciled is not None
     counts: Counter[bool] = Counter()
     for case in CASES[name]():
-        found = is_reconciled(case.primary, case.event)
+        found = is_reconciled(case.primary, case.event, NOW)
         counts[found] += 1
         if found:
             assert case.decision.asks_for_nothing(case.primary), f"{case.event}\n{case.primary}\n{case.decision}"
@@ -455,8 +455,8 @@ def test_settled_cluster_is_reconciled_at_no_request(
     settled = settled_cluster(obj, deepcopy(infrastructure), deepcopy(control_plane))
     is_reconciled = catalog.triggers()["cluster"].is_reconciled
     assert is_reconciled is not None
-    assert is_reconciled(settled, change_event(settled, "update", source="/test"))
-    assert not is_reconciled(obj, change_event(obj, "add", source="/test"))
+    assert is_reconciled(settled, change_event(settled, "update", source="/test"), NOW)
+    assert not is_reconciled(obj, change_event(obj, "add", source="/test"), NOW)
 
 
 @pytest.mark.parametrize("control_plane", [UNREFERENCED, CONTROL_PLANE])
@@ -465,5 +465,5 @@ def test_cluster_whose_machines_could_not_be_listed_is_read_again(control_plane:
     settled = settled_cluster(cluster(spec), deepcopy(READY), control_plane := deepcopy(control_plane))
     failed = unread(settled, READY, control_plane)
     event = change_event(failed, "update", source="/test")
-    assert not catalog.triggers()["cluster"].is_settled(failed, event)
+    assert not catalog.triggers()["cluster"].is_settled(failed, event, NOW)
     assert recorded(failed, event, "none") is None, "an attempt to connect alone is not enough"

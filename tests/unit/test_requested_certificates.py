@@ -54,7 +54,7 @@ def cluster(requested: str | None, recorded: str = "", *, metadata: Object | Non
 )
 def test_certificates_are_pending_until_they_were_there(obj: Object, expected: str) -> None:
     assert " ".join(pending(obj)) == expected
-    assert is_reconciled(obj, change_event(obj, "update", source="/test")) is not bool(expected)
+    assert is_reconciled(obj, change_event(obj, "update", source="/test"), NOW) is not bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_missing_certificates_are_generated_and_then_reported(
 def test_annotation_that_cannot_be_followed_is_reported_once() -> None:
     obj = cluster("front-proxy")
     obj["status"] |= decide(Observed(obj), NOW).status or {}
-    assert is_reconciled(obj, change_event(obj, "update", source="/test"))
+    assert is_reconciled(obj, change_event(obj, "update", source="/test"), NOW)
 
 
 def test_recorded_certificates_stay_recorded_when_more_are_requested() -> None:
@@ -127,7 +127,7 @@ def test_record_outlives_a_fault(requested: str, found: Mapping[str, str], reaso
     obj["metadata"]["annotations"] = {CERTIFICATES_ANNOTATION: "ca, sa"}
     assert pending(obj) == (() if "sa" in recorded else ("sa",))
     obj["metadata"]["annotations"] = {CERTIFICATES_ANNOTATION: recorded}
-    assert not is_reconciled(obj, change_event(obj, "update", source="/test"))
+    assert not is_reconciled(obj, change_event(obj, "update", source="/test"), NOW)
     [condition] = (decide(Observed(obj), NOW).status or {})["conditions"]
     assert (condition["status"], condition["reason"], condition["message"]) == ("True", "Available", recorded)
 
@@ -136,7 +136,7 @@ def test_fault_without_a_record_leaves_with_its_annotation() -> None:
     obj = cluster("front-proxy, ca")
     obj["status"] |= decide(Observed(obj), NOW).status or {}
     obj["metadata"]["annotations"] = {}
-    assert not is_reconciled(obj, change_event(obj, "update", source="/test"))
+    assert not is_reconciled(obj, change_event(obj, "update", source="/test"), NOW)
     assert decide(Observed(obj), NOW).status == {"conditions": []}
 
 
@@ -163,7 +163,7 @@ def test_secrets_are_read_where_they_may_contradict_the_record(
     obj = cluster(requested, "ca, sa")
     assert needs_secrets(obj, event) is reads
     if "typo" not in (requested or ""):  # that is still to be reported
-        assert is_reconciled(obj, event) is not reads
+        assert is_reconciled(obj, event, NOW) is not reads
 
 
 def test_lost_certificate_is_reported_until_it_is_restored_and_never_generated() -> None:
@@ -177,7 +177,7 @@ def test_lost_certificate_is_reported_until_it_is_restored_and_never_generated()
     assert "Secret demo-ca does not exist" in condition["message"]
     update = change_event(obj, "update", source="/test")
     assert needs_secrets(obj, update), "it may have been restored"
-    assert not is_reconciled(obj, update)
+    assert not is_reconciled(obj, update, NOW)
     again = decide(Observed(obj, certificates=Certificates(lost=("ca", "etcd"))), NOW)
     assert not again.effects
     assert not again.kubernetes_events

@@ -21,9 +21,9 @@ from shared.kube import Object, dig, owner_reference
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINT = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
-MINTED = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2100-01-01T00:00:00Z for https://127.0.0.1:6443")}
-EXPIRING = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2026-01-01T00:00:00Z for https://127.0.0.1:6443")}
-MOVED = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2100-01-01T00:00:00Z for https://127.0.0.1:6444")}
+MINTED = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2027-01-01T00:00:00Z for https://127.0.0.1:6443")}
+EXPIRING = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2026-01-15T00:00:00Z for https://127.0.0.1:6443")}
+MOVED = {"KubeconfigAvailable": ("True", "Generated", "Valid until 2027-01-01T00:00:00Z for https://127.0.0.1:6444")}
 WAITING = {"KubeconfigAvailable": ("False", "WaitingForCA")}
 PAUSE = {"annotations": {PAUSED_ANNOTATION: ""}}
 CONTROL_PLANE = {
@@ -137,7 +137,7 @@ READY = ENDPOINT | CONTROL_PLANE
     ],
 )
 def test_sweep_sends_clusters_that_are_not_reconciled(sent: bool, obj: Object) -> None:
-    assert list(not_reconciled([obj])) == ([obj] if sent else [])
+    assert list(not_reconciled([obj], NOW)) == ([obj] if sent else [])
 
 
 STACK = {"topology": {"classRef": {"name": "docker-ferrol-1-27-v1"}}}
@@ -171,4 +171,4 @@ def addon(release: str = "docker-ferrol-1-27-v1", *, reason: str = "") -> Object
     ids=["no addon", "applied", "earlier class", "no stack", "paused", "pause reported", "pause not reported"],
 )
 def test_sweep_sends_clusters_whose_addon_is_missing_or_outdated(sent: bool, obj: Object, addons: list[Object]) -> None:
-    assert (obj in list(not_reconciled([obj, *addons]))) is sent
+    assert (obj in list(not_reconciled([obj, *addons], NOW))) is sent
