@@ -68,7 +68,7 @@ def _deployment() -> Object:
         del container[served]
     container |= {
         "name": NAME,
-        "command": ["python", "-m", "events.forwarder"],
+        "command": ["python", "-m", "infra.forwarder"],
         "args": [f"--lease={NAMESPACE}/{NAME}"],
         "env": [variable for variable in container["env"] if variable["name"] not in ("THREADS", "WORKERS")],
     }

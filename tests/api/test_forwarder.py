@@ -562,7 +562,7 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
 ) -> None:
     with EventReceiver() as receiver:
         environment = os.environ | {"KUBECONFIG": str(kubeconfig), "K_SINK": receiver.url + "/broker"}
-        command = [sys.executable, "-m", "events.forwarder", "--port", "0", "--namespace", namespace]
+        command = [sys.executable, "-m", "infra.forwarder", "--port", "0", "--namespace", namespace]
         with (tmp_path / "log").open("wb") as log:
             process = processes.start(command, env=environment, stderr=log)
         try:

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from events.forwarder import Forwarder, main
+from events.forwarder import Forwarder
 from events.lease import LEASE, LeaseHolder
 from events.shard import Shard
+from infra.forwarder.__main__ import main
 from infra.generate.__main__ import PROJECT
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import Event
@@ -127,7 +128,7 @@ class Deliveries:
 
 @contextmanager
 def forwarder_process(url: str, namespace: str, kubeconfig: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "events.forwarder", "--functions", url, "--namespace", namespace]
+    command = [sys.executable, "-m", "infra.forwarder", "--functions", url, "--namespace", namespace]
     command += ["--lease", f"{namespace}/forwarder", "--lease-seconds", str(SECONDS)]
     environment = {name: value for name, value in os.environ.items() if name != "K_SINK"}
     with log.open("wb") as output:

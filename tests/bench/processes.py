@@ -60,7 +60,7 @@ class Processes:
 
     def start(self) -> None:
         self._functions.start()
-        command = [sys.executable, "-m", "events.forwarder", "--functions", self._functions.url]
+        command = [sys.executable, "-m", "infra.forwarder", "--functions", self._functions.url]
         with (self._folder / "forwarder.log").open("ab") as log:
             self._forwarder = subprocess.Popen(
                 [*command, "--port", str(self._port)], cwd=ROOT, env=self._environment, stdout=log, stderr=log

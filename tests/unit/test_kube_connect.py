@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from events import forwarder
+from infra.forwarder.__main__ import main
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.kube import ApiError, Client, connect
@@ -197,9 +197,9 @@ def test_forwarder_reports_invalid_kubeconfig_in_one_line(
     (file := tmp_path / "config").write_text("{")
     monkeypatch.setenv("KUBECONFIG", str(file))
     with pytest.raises(SystemExit) as ended:
-        forwarder.main(["--sink", "http://127.0.0.1:9"])
+        main(["--sink", "http://127.0.0.1:9"])
     assert ended.value.code == 1
-    assert capsys.readouterr().err == f"python -m events.forwarder: {file}: kubeconfig is not valid YAML\n"
+    assert capsys.readouterr().err == f"python -m infra.forwarder: {file}: kubeconfig is not valid YAML\n"
 
 
 @pytest.mark.parametrize(

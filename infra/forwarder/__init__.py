@@ -1,0 +1,1 @@
+"""The forwarder as a process of its own, and its manifests."""
