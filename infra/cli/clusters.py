@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from .connection import ManagementCluster, open_management_cluster
-from .failures import Failure, failures
+from .failures import Failure, report_failures
 from .options import (
     ClusterName,
     ClusterOption,
@@ -63,7 +63,7 @@ def render(
     from .render import remarks
     from .render import render as render_files
 
-    with failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError), helm_when_needed():
+    with report_failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError), helm_when_needed():
         objects = render_files(
             release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version, hook=hook
         )
@@ -89,7 +89,7 @@ def plan(
     from . import plan_text
 
     cluster_name = _one_name(name, cluster)
-    with failures(), helm_when_needed(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), helm_when_needed(), open_management_cluster(directory, kubeconfig, context) as target:
         os.environ |= target.settings
         plan = planning.plan(target.client, _cluster(target, namespace, cluster_name), release)
         if as_json or output is Format.json:
@@ -116,7 +116,7 @@ def describe_cluster(
     from .describe.document import document
     from .describe.tree import show
 
-    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
         found = document(gather(target.client, _cluster(target, namespace, name)), datetime.now(UTC))
         if as_json or output is Format.json:
             typer.echo(json.dumps(found, indent=2))
@@ -141,7 +141,7 @@ def rollback(
     from . import rollback as back
 
     cluster_name = _one_name(name, cluster)
-    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
         found = _cluster(target, namespace, cluster_name)
         addon = back.addon_of_cluster(target.client, found)
         timeline = Timeline()

@@ -16,8 +16,11 @@ class Failure(Exception):
 
 
 @contextmanager
-def failures(*expected: type[Exception]) -> Iterator[None]:
-    """Turns failures of these types, and the usual ones, into one line on stderr and exit code 1."""
+def report_failures(*expected: type[Exception]) -> Iterator[None]:
+    """Prints an expected failure of the block as one line on stderr, and exits with code 1; with 130 for Ctrl-C.
+
+    Expected are `Failure`, what connections and local control planes raise, and the exceptions of these types.
+    """
     from infra.local.local_run import LocalRunError
     from infra.local_control_plane import ControlPlaneError
     from infra.local_control_plane.binaries import BinaryNotFound

@@ -14,7 +14,7 @@ from rich.markup import escape
 from shared import profiles
 
 from .demo import RELEASES
-from .failures import failures
+from .failures import report_failures
 from .options import DEFAULT_DIR, Dir, Profile
 from .output import Timeline, WaitTimeout, err, out
 from .run import BESIDE_CORE
@@ -44,7 +44,7 @@ def up(
     """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
     from .provider import local_managers
 
-    with failures():
+    with report_failures():
         refuse_second(directory)
         wanted = local_managers.parse(providers)
         if detach:
@@ -74,7 +74,7 @@ def up(
 
 def down(directory: Dir = DEFAULT_DIR) -> None:
     """End the run in a folder. Its data stay."""
-    with failures():
+    with report_failures():
         ended = end(directory)
         out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
 
@@ -97,7 +97,7 @@ def demo(
     from .demo.demo_objects import DemoError
     from .demo.steps import Demo
 
-    with failures(DemoError), ExitStack() as cleanup:
+    with report_failures(DemoError), ExitStack() as cleanup:
         if directory is None:
             directory = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="capi-functions-demo-")))
         else:

@@ -17,7 +17,7 @@ from infra import version
 from . import clusters, local, planes, recordings, release, run, sources
 from .bench import commands as bench
 from .connection import open_management_cluster
-from .failures import failures
+from .failures import report_failures
 from .options import Context, Kubeconfig
 from .output import out
 from .provider import commands as provider
@@ -56,7 +56,7 @@ def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
     from .doctor import examine
 
     findings = examine()
-    with failures():
+    with report_failures():
         if kubeconfig is not None or context:
             with open_management_cluster(None, kubeconfig, context) as target:
                 findings = chain(findings, [sources.examine(target.client)])

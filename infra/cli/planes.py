@@ -14,7 +14,7 @@ import typer
 
 from infra.local_control_plane import ControlPlaneError
 
-from .failures import Failure, failures
+from .failures import Failure, report_failures
 from .options import Format, Output
 from .output import Timeline, err, out
 
@@ -59,7 +59,7 @@ def up(
 
     directory = _directory(name)
     timeline = Timeline(err)
-    with failures(ControlPlaneError, OSError, ApiError):
+    with report_failures(ControlPlaneError, OSError, ApiError):
         if local_control_plane.status(directory).phase == "ready":
             timeline.say(f"{name} runs already")
         else:
@@ -79,7 +79,7 @@ def down(
     """End a control plane. Its data stay."""
     from infra import local_control_plane
 
-    with failures(ControlPlaneError):
+    with report_failures(ControlPlaneError):
         for directory in _directories() if every else [_existing(name)]:
             local_control_plane.stop(directory)
             out.print(f"{directory.name} is stopped")
@@ -103,7 +103,7 @@ def status(output: Output = Format.text) -> None:
 @app.command()
 def env(name: Name = DEFAULT) -> None:
     """Print the environment for a shell: eval "$(capi-functions local env)"."""
-    with failures():
+    with report_failures():
         _print_environment(_existing(name))
 
 
@@ -114,7 +114,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
 ) -> None:
     """Print the log of a server."""
-    with failures():
+    with report_failures():
         file = _existing(name) / "logs" / f"{server}.log"
         if not file.is_file() or file.parent.resolve() != file.resolve().parent:
             there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
@@ -137,7 +137,7 @@ def reset(
     """End a control plane and delete its data, certificates and logs."""
     from infra import local_control_plane
 
-    with failures(ControlPlaneError, OSError):
+    with report_failures(ControlPlaneError, OSError):
         directory = _existing(name)
         if not yes:
             typer.confirm(f"Delete all data of {name} in {directory}?", abort=True)

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from .connection import open_management_cluster
-from .failures import Failure, failures
+from .failures import Failure, report_failures
 from .options import Context, Kubeconfig, RunDir
 from .output import out
 from .programs import helm_when_needed
@@ -38,7 +38,7 @@ def capture(
     from events.capture import Capture
     from functions import catalog
 
-    with failures(OSError), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(OSError), open_management_cluster(directory, kubeconfig, context) as target:
         recording = Capture(folder, target.client, catalog.triggers())
         recording.start()
         recording.wait_synced(_FIRST_LISTS)
@@ -66,7 +66,7 @@ def replay(
     from events.capture import load
     from shared.event import EventError
 
-    with failures(EventError, OSError):
+    with report_failures(EventError, OSError):
         recording = load(source)
         if not recording.events and not (inputs and recording.inputs):
             raise Failure(

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from .failures import Failure, failures
+from .failures import Failure, report_failures
 from .options import Format, Json, Output
 from .output import out
 from .programs import helm_when_needed
@@ -69,7 +69,7 @@ def build(
     from shared.releases.sources.urls import from_url
 
     expected = (builder.BuildError, PushError, ChartError, MetadataError, InvalidName, InvalidRelease, SourceError)
-    with failures(*expected, OSError):
+    with report_failures(*expected, OSError):
         parts = {"--addon-version": addon_version, "--node-image-version": node_image_version}
         mode = _mode(mode, {"--since": since, "--version": version, **parts})
         if out_folder.resolve().is_relative_to(source.resolve()):
@@ -127,7 +127,7 @@ def lint(
     from infra.release_tools.lint import lint as check
     from infra.release_tools.samples import sample_from_file
 
-    with failures(ValueError, OSError), helm_when_needed():
+    with report_failures(ValueError, OSError), helm_when_needed():
         findings = check(folder, [sample_from_file(path) for path in cluster or ()])
     if as_json or output is Format.json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
@@ -161,7 +161,7 @@ def push(
     from shared.releases.release import InvalidRelease
     from shared.storage import StorageError
 
-    with failures(PushError, InvalidName, InvalidRelease, SourceError, StorageError, OSError):
+    with report_failures(PushError, InvalidName, InvalidRelease, SourceError, StorageError, OSError):
         password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
         ca = ca_file.read_text() if ca_file else ""
         access = Access(username=username, password=password, ca=ca)

@@ -14,7 +14,7 @@ from rich.markup import escape
 from shared import profiles
 
 from .connection import ManagementCluster, open_management_cluster
-from .failures import Failure, failures
+from .failures import Failure, report_failures
 from .options import DEFAULT_DIR, Context, Kubeconfig, Profile
 from .output import Timeline, out
 from .runs import until_signal
@@ -68,7 +68,7 @@ def run(
 
     timeline = Timeline()
     with (
-        failures(ApiError, HelmMissing),
+        report_failures(ApiError, HelmMissing),
         open_management_cluster(None, kubeconfig, context) as target,
         tempfile.TemporaryDirectory() as private,
     ):

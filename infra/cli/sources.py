@@ -17,7 +17,7 @@ from shared.triggers import Triggers, Watch
 
 from .connection import open_management_cluster
 from .doctor import CheckResult
-from .failures import Failure, failures
+from .failures import Failure, report_failures
 from .options import Context, Kubeconfig, Profile, RunDir
 from .output import err, out
 
@@ -49,7 +49,7 @@ def sources(
 
     from .manifests import dump
 
-    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
         watches = _watches(target.client, profile)
         generated = knative.sources_of(watches)
         if not check:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..connection import ManagementCluster, open_management_cluster
-from ..failures import Failure, failures
+from ..failures import Failure, report_failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline, WaitTimeout, err, out
 from . import PROGRESS_INTERVAL
@@ -74,7 +74,7 @@ def fleet(
     as_json = as_json or output is Format.json
     timeline = Timeline(err if as_json else out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes as Ctrl-C does
-    with failures(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
         class_namespace, _, class_name = release.rpartition("/")
         load = Load(clusters, namespace, class_name, class_namespace)
         if clean_up:

@@ -17,44 +17,47 @@ _MIN_SIMILARITY = 0.75
 
 
 def notes_on_unknown(requests: Iterable[ProviderRequest]) -> Iterator[str]:
-    """Yields a note for each provider that neither catalog nor configuration has a source for."""
-    for one in requests:
+    """Yields a note for each provider that the catalog, with the configuration on this machine, has no source for."""
+    for request in requests:
         try:
-            catalog.lookup(one.kind, one.name)
+            catalog.lookup(request.kind, request.name)
         except ComponentsError as error:
             yield f"{error}; the functions' own configuration may have a source"
 
 
 def reject_misspelled(requests: Iterable[ProviderRequest]) -> None:
-    """Rejects names that are close to a name in the catalog, or that the catalog has for another kind.
+    """Rejects unknown names that resemble a built-in name of the kind, or that are built-in names of another kind.
 
     Raises:
         Failure: A name is probably misspelled.
     """
-    for one in requests:
+    for request in requests:
         try:
-            catalog.lookup(one.kind, one.name)
+            catalog.lookup(request.kind, request.name)
         except UnknownProvider:
-            if meant := _suggestion(one.kind, one.name):
+            if suggestion := _suggestion(request.kind, request.name):
                 hint = "`provider catalog` lists all names; a file in $CLUSTERCTL_CONFIG may add some"
-                raise Failure(f"--{one.kind.prefix} {one.name}: did you mean {meant}? {hint}") from None
+                raise Failure(f"--{request.kind.prefix} {request.name}: did you mean {suggestion}? {hint}") from None
         except ComponentsError:
             continue  # `notes_on_unknown` reports it
 
 
 def _suggestion(kind: ProviderKind, name: str) -> str:
-    listed = catalog.built_in_providers()
-    if kinds := [other.prefix for other, known in listed if known == name]:
-        return " or ".join(f"--{prefix} {name}" for prefix in kinds)
-    return "".join(get_close_matches(name, [known for other, known in listed if other is kind], 1, _MIN_SIMILARITY))
+    """Returns the options or the name that the user may have meant; empty if nothing is similar."""
+    built_in = catalog.built_in_providers()
+    if options := [f"--{other.prefix} {name}" for other, known in built_in if known == name]:
+        return " or ".join(options)
+    return "".join(get_close_matches(name, [known for other, known in built_in if other is kind], 1, _MIN_SIMILARITY))
 
 
-def list_known(kind: ProviderKind | None) -> Iterator[Object]:
-    """Yields kind, name and URL of the built-in providers, of one kind or of all, with the URL that applies here.
+def list_built_in(kind: ProviderKind | None) -> Iterator[Object]:
+    """Yields kind, name and URL of each built-in provider; with `kind`, of this kind only.
+
+    The URL is that of the configuration on this machine if it has one for the provider.
 
     Raises:
         ComponentsError: The configuration cannot be read.
     """
-    for one, name in catalog.built_in_providers():
-        if kind in (None, one):
-            yield {"kind": one.kind, "name": name, "url": catalog.lookup(one, name)}
+    for known, name in catalog.built_in_providers():
+        if kind in (None, known):
+            yield {"kind": known.kind, "name": name, "url": catalog.lookup(known, name)}

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..connection import open_management_cluster
-from ..failures import Failure, failures
+from ..failures import Failure, report_failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import out
 from . import render, transfer
@@ -68,7 +68,7 @@ def init(
     from .report import Report
     from .requests import complete, manifests
 
-    with failures():
+    with report_failures():
         requests = complete(
             parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
         )
@@ -99,11 +99,11 @@ def catalog(
     """List the providers in the catalog and their sources."""
     from shared.components.errors import ComponentsError
 
-    from .catalog_names import list_known
+    from .catalog_names import list_built_in
     from .requests import parse_kind
 
-    with failures(ComponentsError):
-        found = list(list_known(parse_kind(kind) if kind else None))
+    with report_failures(ComponentsError):
+        found = list(list_built_in(parse_kind(kind) if kind else None))
     if as_json or output is Format.json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -121,7 +121,7 @@ def list_(
     """List the providers of a cluster: installed and requested version, and why one is not ready."""
     from .status import format_table, list_providers, status_of
 
-    with failures(), open_management_cluster(directory, kubeconfig, context) as connection:
+    with report_failures(), open_management_cluster(directory, kubeconfig, context) as connection:
         found = [status_of(provider) for provider in list_providers(connection.client)]
     if as_json or output is Format.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
@@ -157,13 +157,13 @@ def plan(
     from .plan import plan_provider
     from .plan_text import lines
 
-    with failures(ComponentsError):
+    with report_failures(ComponentsError):
         if version and not name:
             raise Failure(
                 "--version applies to one provider: name it, as in `plan infrastructure docker --version v1.2.3`"
             )
         _check_version(version)
-    with failures(ComponentsError), open_management_cluster(directory, kubeconfig, context) as connection:
+    with report_failures(ComponentsError), open_management_cluster(directory, kubeconfig, context) as connection:
         as_json = as_json or output is Format.json
         os.environ |= connection.settings
         plans = []

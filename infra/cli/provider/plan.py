@@ -40,7 +40,7 @@ class ProviderPlan:
     """Why the version cannot be installed; empty if it can."""
     changes: tuple[Change, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Descriptions of the versions and fields that CRDs would lose."""
+    """Descriptions of the versions and fields that CRDs would lose, and of the objects to migrate before."""
     widened: tuple[str, ...] = ()
     """Descriptions of the RBAC rights that the provider would have in addition."""
 
@@ -56,7 +56,7 @@ class ProviderPlan:
 
     @property
     def exit_code(self) -> int:
-        """0: nothing would change; 3: something would change; 4: the installation would fail."""
+        """0: nothing would change; 3: something would change; 4: it would fail, or the changes are unknown."""
         if self.obstructed:
             return 4
         return 3 if any(change.changes for change in self.changes) else 0
@@ -82,7 +82,7 @@ class ProviderPlan:
 
 
 def plan_provider(management: Client, provider: Object, version: str) -> ProviderPlan:
-    """Returns what an installation of `version` would change; an empty `version` is chosen by `next_version`."""
+    """Returns what an installation of `version` would change; if `version` is empty, that of `next_version`."""
     plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
         target = NextVersion(version) if version else _next_version(management, provider)
@@ -91,8 +91,8 @@ def plan_provider(management: Client, provider: Object, version: str) -> Provide
     plan = replace(plan, version=target.version, notes=tuple(_notes(provider, target)))
     dry_run = PhaseDryRun(management, provider, plan.version)
     try:
-        if waits := dry_run.preflight():
-            plan = _with_notes(plan, waits)
+        if note := dry_run.preflight():
+            plan = _with_notes(plan, note)
         try:
             fetched = dry_run.fetch()
         except Obstacle:
@@ -103,7 +103,7 @@ def plan_provider(management: Client, provider: Object, version: str) -> Provide
         rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
         if rollout is None:
             raise Obstacle(decision.message)
-        plan = _with_notes(plan, *_ineffective(dry_run, fetched))
+        plan = _with_notes(plan, *_ineffective_settings(dry_run, fetched))
         return _with_changes(management, plan, dry_run.provider, decision, rollout)
     except Obstacle as error:
         return replace(plan, obstacle=str(error))
@@ -120,10 +120,10 @@ def _config_map_note(management: Client, provider: Object) -> Iterable[str]:
 
 def _next_version(management: Client, provider: Object) -> NextVersion:
     clients = Clients(management)
-    read = inputs.read(clients, provider)
-    if read.problem:
-        raise Failure(read.problem)
-    return next_version(clients, provider, read)
+    provider_inputs = inputs.read(clients, provider)
+    if provider_inputs.problem:
+        raise Failure(provider_inputs.problem)
+    return next_version(clients, provider, provider_inputs)
 
 
 def _notes(provider: Object, target: NextVersion) -> Iterable[str]:
@@ -142,8 +142,8 @@ def _with_changes(
     changes = preview(rollout.cluster, rollout.plan, rollout.resources, rollout.policy)
     existing = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if existing and not inventory_of(provider):
-        note = f"{existing} objects exist already and are adopted; fields that only their old installer set are removed"
-        plan = _with_notes(plan, note)
+        removed = "fields that only the former installer has set are removed"
+        plan = _with_notes(plan, f"{existing} objects exist already and are adopted; {removed}")
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
     return replace(
         plan,
@@ -153,11 +153,11 @@ def _with_changes(
     )
 
 
-def _ineffective(dry_run: PhaseDryRun, fetched: FetchedComponents) -> Iterable[str]:
-    provider, read = dry_run.provider, dry_run.inputs()
-    components, additional = fetched.bundle.components, read.additional
+def _ineffective_settings(dry_run: PhaseDryRun, fetched: FetchedComponents) -> Iterable[str]:
+    provider, provider_inputs = dry_run.provider, dry_run.inputs()
+    components, additional = fetched.bundle.components, provider_inputs.additional
     yield from empty_additional_manifests(provider, additional)
-    yield from ineffective_settings(provider, components, read.variables, additional)
+    yield from ineffective_settings(provider, components, provider_inputs.variables, additional)
 
 
 def _format_migration(migration: MigrateStorage) -> str:

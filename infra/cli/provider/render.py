@@ -11,7 +11,7 @@ import typer
 
 from shared.kube import Key, Object
 
-from ..failures import Failure, failures
+from ..failures import Failure, report_failures
 from ..options import Format, Json, Output
 from .report import Report
 
@@ -45,7 +45,7 @@ def render(
     from .ineffective import empty_additional_manifests, ineffective_settings, unread_variables
     from .schema import unknown_fields
 
-    with failures(OSError, ValueError):
+    with report_failures(OSError, ValueError):
         report = Report(as_json=as_json or output is Format.json)
         rendered_provider = _provider(provider, report)
         report.add_notes(unknown_fields(rendered_provider))

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ..connection import open_management_cluster
-from ..failures import Failure, failures
+from ..failures import Failure, report_failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline
 from .options import (
@@ -63,7 +63,7 @@ def adopt(
     from .report import Report
     from .requests import parse_kind
 
-    with failures():
+    with report_failures():
         if all_providers is bool(kind and name):
             raise Failure("give either KIND and NAME, or --all; `--all --dry-run` lists the providers found")
         settings = parse_settings(config_secret, annotate, "")
@@ -142,7 +142,7 @@ def export(
     from . import export as exporting
     from .status import list_providers
 
-    with failures(ComponentsError, SourceError, StorageError, OSError):
+    with report_failures(ComponentsError, SourceError, StorageError, OSError):
         requests = parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
         if all_providers is bool(requests):
             raise Failure("give either --all for the cluster's providers, or options such as `--infrastructure docker`")
