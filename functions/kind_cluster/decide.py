@@ -28,27 +28,27 @@ from .observe import (
 from .runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting, check_allowed, runtime_for
 from .triggers import FINALIZER
 
-HISTORY = 20
-"""The number of entries kept in status.conditions, which upstream uses as a history."""
+MAX_HISTORY = 20
+"""The number of past events in status.conditions, which upstream uses as a history."""
 
 CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
 NOT_CREATED_MESSAGE = "Cluster cannot be created"
 CREATING = "Creating"
 OTHER_CA = "OtherCA"
-UNOWNED = "waiting until the Cluster owns it"
+UNOWNED = "waiting until the Cluster owns the KINDCluster"
 
 # Seconds until the next reconciliation.
 STARTING_RETRY = 0.5
 FAILED_RETRY = 10.0
 OTHER_CA_RETRY = 60.0
 OWNER_RETRY = 10.0
-"""The owner reference comes as an event; a KINDCluster that has none for this long says that it waits."""
+"""Usually the event of the owner reference comes first. After this time the status reports the wait."""
 
 
 @dataclass(frozen=True)
-class Start:
-    """Effect: starts the creation of the instance, which continues in the background; `ca` is the user's own CA."""
+class CreateInstance:
+    """Effect: begins to create the instance, which continues in the background; `ca` is the user's own CA."""
 
     kind_cluster: Object
     ca: tuple[bytes, bytes] | None = field(default=None, repr=False)
@@ -59,8 +59,8 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Stop:
-    """Effect: deletes the instance. Fails with `StillDeleting` until nothing is left of it."""
+class DeleteInstance:
+    """Effect: deletes the instance. Raises `StillDeleting` until nothing is left of it."""
 
     kind_cluster: Object
 
@@ -104,7 +104,10 @@ def decide(observed: Observed, now: datetime) -> Decision:
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports a failure of the runtime in the status of the KINDCluster, so that the event does not fail as well."""
+    """Reports in the status of the KINDCluster that the runtime has failed, or that a deletion continues.
+
+    Leaves other errors to the runtime of functions.
+    """
     kind_cluster, error = observed.kind_cluster, results.error
     if kind_cluster is None:
         return None
@@ -117,21 +120,21 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
     return _failed(kind_cluster, Instance("failed", str(error), reason=error.reason), list(decision.effects), now)
 
 
-def _start(observed: Observed, kind_cluster: Object) -> Start:
+def _start(observed: Observed, kind_cluster: Object) -> CreateInstance:
     data = dig(observed.ca_secret, "data", {})
     user_ca = None
     if data.get("tls.crt") and data.get("tls.key"):
         user_ca = (base64.b64decode(data["tls.crt"]), base64.b64decode(data["tls.key"]))
-    return Start(kind_cluster, user_ca)
+    return CreateInstance(kind_cluster, user_ca)
 
 
 def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now: datetime) -> Decision:
     """Decides to publish a ready instance: CA and kubeconfig in Secrets, the endpoint in the spec."""
     instance = observed.instance
-    certificate, private = instance.ca
+    certificate, private_key = instance.ca
     name = cluster_name(kind_cluster)
     if observed.ca_secret is None:
-        secret = _secret(kind_cluster, f"{name}-ca", {"tls.crt": certificate, "tls.key": private})
+        secret = _secret(kind_cluster, f"{name}-ca", {"tls.crt": certificate, "tls.key": private_key})
         secret["metadata"]["labels"] = {CLUSTER_NAME_LABEL: name}
         secret["type"] = "cluster.x-k8s.io/secret"
         effects.append(Create(SECRET, secret))
@@ -143,7 +146,7 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     endpoint = {"host": instance.host, "port": instance.port}
     if dig(kind_cluster, "spec.controlPlaneEndpoint") != endpoint:
         effects.append(Patch(KIND_CLUSTER, kind_cluster, {"spec": {"controlPlaneEndpoint": endpoint}}))
-    if observed.ca_secret and _is_another_ca(observed.ca_secret, certificate):
+    if observed.ca_secret and _has_other_ca(observed.ca_secret, certificate):
         return _other_ca(kind_cluster, f"{name}-ca", effects, now)
     is_new = dig(kind_cluster, "status.ready") is not True
     version = other_version(kind_cluster, instance)
@@ -155,45 +158,45 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
         "initialization": {"provisioned": True},
         "conditions": _conditions(kind_cluster, now, "True", "Provisioned", version, entry=entry),
     }
-    where = f"API server at {instance.host}:{instance.port}"
-    told = KubernetesEvent(CREATED, "; ".join(filter(None, [f"{CREATED_MESSAGE}, {where}", version])))
-    return Decision(tuple(effects), status, (told,) if is_new else (), message="ready")
+    address = f"API server at {instance.host}:{instance.port}"
+    event = KubernetesEvent(CREATED, "; ".join(filter(None, [f"{CREATED_MESSAGE}, {address}", version])))
+    return Decision(tuple(effects), status, (event,) if is_new else (), message="ready")
 
 
-def _is_another_ca(secret: Object, certificate: bytes) -> bool:
-    """Returns whether a Secret has a CA, or a bundle, without the one of the API server; False if it is no PEM."""
+def _has_other_ca(secret: Object, certificate: bytes) -> bool:
+    """Returns whether the Secret has a CA, or several, but not that of the API server; False for invalid PEM."""
     found = base64.b64decode(dig(secret, "data", {}).get("tls.crt", ""))
     if not found or certificate in found:
         return False
-    from shared.certificates import fingerprints  # loads slowly, and equal bytes are the rule
+    from shared.certificates import fingerprints  # slow to import, and needed only if the bytes differ
 
     try:
         return not fingerprints(found) & fingerprints(certificate)
     except ValueError:
-        return False  # `kubeconfig` reports it
+        return False  # the function `kubeconfig` reports it
 
 
 def _other_ca(kind_cluster: Object, secret: str, effects: list[Effect], now: datetime) -> Decision:
     """Decides to report that clients which trust the CA in the Secret cannot connect."""
     message = (
-        f"Secret {secret} has another CA than the API server, so no kubeconfig from it works: delete the KINDCluster, "
-        "and create it again to start with this CA"
+        f"Secret {secret} has another CA than the API server, so kubeconfigs made with it do not work: delete the "
+        "KINDCluster, and create it again to start with this CA"
     )
-    before = get_condition(_state(kind_cluster), READY) or {}
+    before = get_condition(_current(kind_cluster), READY) or {}
     status: Object = {
         "ready": False,
         "phase": "Failed",
         "failureMessage": message,
         "conditions": _conditions(kind_cluster, now, "False", OTHER_CA, message),
     }
-    told = () if before.get("reason") == OTHER_CA else (KubernetesEvent(OTHER_CA, message, "Warning"),)
-    return Decision(tuple(effects), status, told, requeue_after=OTHER_CA_RETRY, message=message)
+    events = () if before.get("reason") == OTHER_CA else (KubernetesEvent(OTHER_CA, message, "Warning"),)
+    return Decision(tuple(effects), status, events, requeue_after=OTHER_CA_RETRY, message=message)
 
 
 def _pending(
     kind_cluster: Object, effects: list[Effect], now: datetime, step: str = "", reason: str = CREATING
 ) -> Decision:
-    """Decides to wait for an instance that starts; `step` is how far it has come."""
+    """Decides to wait until the instance is ready; `step` says what it does or waits for now."""
     status: Object = {
         "ready": False,
         "phase": PROVISIONING,
@@ -206,7 +209,8 @@ def _pending(
 def _unowned(kind_cluster: Object, instance: Instance, now: datetime) -> Decision:
     """Decides to wait until the Cluster owns the KINDCluster, as infrastructure providers of Cluster API do.
 
-    At first it writes nothing, with which the adoption would conflict. A running instance keeps its status.
+    Before `OWNER_RETRY` nothing is written, since a write could conflict with that of the owner reference. While the
+    instance is ready, the status is kept.
     """
     since = created_at(kind_cluster) or now
     if instance.phase == "ready" or (now - since).total_seconds() < OWNER_RETRY:
@@ -234,9 +238,9 @@ def _failed(kind_cluster: Object, instance: Instance, effects: list[Effect], now
             entry=(NOT_CREATED, NOT_CREATED_MESSAGE, cause) if is_new else None,
         ),
     }
-    told = KubernetesEvent(NOT_CREATED, message, "Warning")
+    event = KubernetesEvent(NOT_CREATED, message, "Warning")
     retry = instance.retry_after or FAILED_RETRY
-    return Decision(tuple(effects), status, (told,) if is_new else (), requeue_after=retry, message=message)
+    return Decision(tuple(effects), status, (event,) if is_new else (), requeue_after=retry, message=message)
 
 
 def _delete(observed: Observed, kind_cluster: Object, now: datetime) -> Decision:
@@ -248,7 +252,7 @@ def _delete(observed: Observed, kind_cluster: Object, now: datetime) -> Decision
         return _deleting(kind_cluster, now, instance.error, instance.reason)
     if instance.phase == "deleting":
         return _deleting(kind_cluster, now)
-    effects: list[Effect] = [Stop(kind_cluster)]
+    effects: list[Effect] = [DeleteInstance(kind_cluster)]
     secrets = (observed.ca_secret, observed.config)
     effects += [Delete(SECRET, secret) for secret in secrets if secret and owned_by(secret, kind_cluster)]
     effects.append(RemoveFinalizer(KIND_CLUSTER, kind_cluster, FINALIZER))
@@ -257,7 +261,7 @@ def _delete(observed: Observed, kind_cluster: Object, now: datetime) -> Decision
 
 
 def _deleting(kind_cluster: Object, now: datetime, error: str = "", reason: str = "") -> Decision:
-    """Decides to wait for the deletion; with `error` it could not be done, and is tried again after a while."""
+    """Decides to wait for the deletion; `error` says why the last attempt failed, empty if it continues."""
     message = f"cannot delete: {error}" if error else "deleting"
     status: Object = {
         "ready": False,
@@ -269,7 +273,7 @@ def _deleting(kind_cluster: Object, now: datetime, error: str = "", reason: str 
 
 
 def _paused(kind_cluster: Object, now: datetime) -> Object:
-    conditions = set_condition(_state(kind_cluster), PAUSED, "True", "Paused", now=now)
+    conditions = set_condition(_current(kind_cluster), PAUSED, "True", "Paused", now=now)
     return {"conditions": [*conditions, *_history(kind_cluster)]}
 
 
@@ -298,25 +302,26 @@ def _conditions(
     """Returns `status.conditions`: Ready and Paused, and the history with a new entry, without the oldest entries.
 
     `entry` has the type, message and reason of the event, as upstream writes them. The conditions have no
-    `observedGeneration`: publishing the endpoint makes a new generation, and `kubectl wait` ignores older ones.
+    `observedGeneration`: publishing the endpoint makes a new generation, and `kubectl wait` ignores conditions
+    about an older generation.
     """
-    state = set_condition(_state(kind_cluster), READY, ready, reason, truncate(message), now=now)
+    state = set_condition(_current(kind_cluster), READY, ready, reason, truncate(message), now=now)
     state = set_condition(state, PAUSED, "False", "NotPaused", now=now)
     history = _history(kind_cluster)
     if entry is not None:
         type_, text, cause = entry
         new: Object = {"type": type_, "timestamp": rfc3339(now), "message": text, "reason": cause}
         history = [*history, _as_condition(new)]
-    return [*state, *history[-HISTORY:]]
+    return [*state, *history[-MAX_HISTORY:]]
 
 
-def _state(kind_cluster: Object) -> list[Object]:
-    """Returns the conditions of the list, without the history."""
+def _current(kind_cluster: Object) -> list[Object]:
+    """Returns the conditions Ready and Paused, without the history."""
     return [entry for entry in dig(kind_cluster, "status.conditions", []) if entry.get("type") in (READY, PAUSED)]
 
 
 def _history(kind_cluster: Object) -> list[Object]:
-    """Returns the past events of the list, with the fields of conditions."""
+    """Returns the history in `status.conditions`: past events, each with the fields of a condition."""
     entries = dig(kind_cluster, "status.conditions", [])
     return [_as_condition(entry) for entry in entries if entry.get("type") not in (READY, PAUSED)]
 

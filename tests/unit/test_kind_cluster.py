@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.kind_cluster.decide import Start, Stop, decide, report_failure
+from functions.kind_cluster.decide import CreateInstance, DeleteInstance, decide, report_failure
 from functions.kind_cluster.observe import Observed, cluster_name, config_secret_name, is_published
 from functions.kind_cluster.runtime import Instance, RuntimeUnavailable, StillDeleting
 from functions.kind_cluster.triggers import FINALIZER
@@ -62,13 +62,13 @@ def test_failure_message_is_removed_after_recovery(then: Instance) -> None:
 @pytest.mark.parametrize(
     ("phase", "going", "effects"),
     [
-        ("absent", False, [Start]),
+        ("absent", False, [CreateInstance]),
         ("starting", False, []),
-        ("failed", False, [Start]),
+        ("failed", False, [CreateInstance]),
         ("deleting", False, []),
         ("unknown", False, []),
-        ("absent", True, [Stop, RemoveFinalizer]),
-        ("failed", True, [Stop, RemoveFinalizer]),
+        ("absent", True, [DeleteInstance, RemoveFinalizer]),
+        ("failed", True, [DeleteInstance, RemoveFinalizer]),
         ("deleting", True, []),
         ("unknown", True, []),
     ],
@@ -88,11 +88,11 @@ def test_instance_is_started_once_the_cluster_owns_it() -> None:
     assert (waiting.effects, waiting.status, waiting.requeue_after) == ((), None, 10.0)
     late = decide(Observed(obj, Instance("absent"), cluster=owner), NOW + timedelta(seconds=10))
     assert (late.effects, late.requeue_after) == ((), 10.0)
-    assert state(late.status) == ("False", "WaitingForCluster", "waiting until the Cluster owns it")
+    assert state(late.status) == ("False", "WaitingForCluster", "waiting until the Cluster owns the KINDCluster")
     running = decide(Observed(obj, READY, cluster=owner), NOW + timedelta(seconds=10))
     assert (running.status, running.requeue_after) == (None, 10.0)
     obj["metadata"]["ownerReferences"] = [{"uid": "c"}]
-    assert decide(Observed(obj, Instance("absent"), cluster=owner), NOW).effects == (Start(obj),)
+    assert decide(Observed(obj, Instance("absent"), cluster=owner), NOW).effects == (CreateInstance(obj),)
 
 
 @pytest.mark.parametrize(("requested", "waits"), [("", True), ("ca", True), ("sa", False)])
@@ -104,7 +104,7 @@ def test_instance_is_started_with_the_ca_that_the_cluster_requests(requested: st
     assert (waiting.effects == ()) is waits
     assert waiting.requeue_after == 0.5
     given = decide(Observed(obj, Instance("absent"), ca, cluster=owner), NOW)
-    assert given.effects == (Start(obj, (b"certificate", b"key")),)
+    assert given.effects == (CreateInstance(obj, (b"certificate", b"key")),)
 
 
 def test_failure_message_is_removed_on_deletion() -> None:
@@ -395,7 +395,7 @@ def test_status_follows_the_phase_of_the_instance(
     status = decision.status or {}
     assert (status["ready"], status["phase"], state(status)) == (False, phase, ready)
     assert decision.requeue_after == requeue_after
-    assert any(isinstance(one, Start) for one in decision.effects) is (
+    assert any(isinstance(one, CreateInstance) for one in decision.effects) is (
         instance.phase in ("absent", "failed") and not instance.retry_after
     )
 
@@ -437,7 +437,7 @@ def test_history_keeps_the_latest_twenty_entries() -> None:
 )
 def test_instance_starts_with_the_users_own_ca(data: dict[str, str], ca: tuple[bytes, bytes] | None) -> None:
     [start] = decide(Observed(kind_cluster(), Instance("absent"), secret("dev-ca", "other", **data)), NOW).effects
-    assert start == Start(kind_cluster(), ca)
+    assert start == CreateInstance(kind_cluster(), ca)
 
 
 @pytest.mark.parametrize("owner", ["u", "other"])

@@ -272,15 +272,15 @@ def test_job_begins_while_somebody_looks_at_it(tmp_path: Path) -> None:
 
     class Seen(Job):
         @property
-        def works(self) -> bool:
-            found = super().works
+        def is_running(self) -> bool:
+            found = super().is_running
             os.close(lock)  # the look ends
             return found
 
     Seen(folder).begin(Order("delete", "u", "a", "no-such-engine"))
     job = Job(folder)
     assert job.order == Order("delete", "u", "a", "no-such-engine")
-    until(lambda: not job.works)
+    until(lambda: not job.is_running)
 
 
 def test_engine_that_does_not_answer_hides_its_own_clusters_only(
@@ -300,7 +300,9 @@ def test_engine_that_does_not_answer_hides_its_own_clusters_only(
     runtime = KindRuntime(jobs)
     assert [list(runtime.ended()), list(runtime.ended())] == [["b"], ["b"]]
     assert [(tmp_path / f"{name}.calls").read_text() for name in ("docker", "podman")] == [".\n.\n"] * 2
-    assert [line.startswith("clusters of podman that end are not noticed") for line in caplog.messages] == [True]
+    assert [line.startswith("cannot find out whether clusters of podman have ended") for line in caplog.messages] == [
+        True
+    ]
 
 
 def test_failed_creation_waits_unless_the_spec_was_changed(runtime: KindRuntime, tmp_path: Path) -> None:
@@ -327,7 +329,7 @@ def test_deletion_goes_on_in_the_background_and_says_why_it_failed_before(runtim
     with pytest.raises(StillDeleting) as deleting:
         runtime.delete(SPEC)
     assert (deleting.value.message, deleting.value.reason) == ("no engine", "RuntimeUnavailable")
-    until(lambda: not job.works)
+    until(lambda: not job.is_running)
     result = job.result
     assert result is not None
     assert "no-such-engine cannot be run" in result.error
@@ -345,4 +347,4 @@ def test_order_and_result_are_kept(tmp_path: Path) -> None:
     assert job.order == Order("create", "u", "a", "no-such-engine", {"clusterName": "a"})
     assert job.result == Result("create", "ready", "h", 1)
     assert Job(tmp_path / "other").order is None
-    assert not Job(tmp_path / "other").works
+    assert not Job(tmp_path / "other").is_running

@@ -21,13 +21,16 @@ log = logging.getLogger("capi-functions.local")
 
 
 class KindRuntime:
-    """Keeps the job of each instance in `<directory>/<uid>`. The clusters do not end with the functions."""
+    """Creates and deletes the clusters of KINDClusters, by one job for each in `<directory>/<uid>`.
+
+    Clusters and jobs continue when the process of the functions ends.
+    """
 
     def __init__(self, directory: Path, env: Mapping[str, str] = os.environ) -> None:
         self._directory = directory
         self._env = env
         self._silent: set[str] = set()
-        """Engines that did not answer when `ended` asked these last."""
+        """The engines that did not answer the latest call of `ended`, so that one warning is logged for each."""
 
     def inspect(self, spec: InstanceSpec) -> Instance:
         """Implements `Runtime.inspect`."""
@@ -35,17 +38,17 @@ class KindRuntime:
         order = job.order
         if order is None:
             return Instance("absent")
-        if job.works:
+        if job.is_running:
             return Instance("deleting") if order.action == "delete" else Instance("starting", step=job.step)
         result = job.result
         if result is None or order.action == "delete":
-            return Instance("absent")  # interrupted: the next call continues it
+            return Instance("absent")  # interrupted: the next `create` or `delete` continues it
         if result.phase == "failed":
             if order.fields != spec.fields:
-                return Instance("absent")  # the spec was changed since: it deserves an attempt at once
+                return Instance("absent")  # the spec has changed since this attempt: the next one need not wait
             left = max(0.0, result.retry_at - time.time())
             return Instance("failed", result.error, reason=result.reason, retry_after=left)
-        return self._running(job, order, result)
+        return self._inspect_nodes(job, order, result)
 
     def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
         """Implements `Runtime.create`."""
@@ -70,13 +73,13 @@ class KindRuntime:
                 return
             order = Order("delete", spec.uid, spec.name, Engine.choose(self._env).name)
         previous = job.result if order.action == "delete" else None
-        if job.works and order.action == "create":
+        if job.is_running and order.action == "create":
             job.interrupt()
         job.begin(Order("delete", spec.uid, order.name, order.engine, order.fields))
         raise StillDeleting(*((previous.error, previous.reason) if previous else ()))
 
     def ended(self) -> Collection[str]:
-        """Implements `Runtime.ended`. An engine that does not answer hides its own clusters only."""
+        """Implements `Runtime.ended`. The clusters of engines that do not answer are left out."""
         ready = [order for order in map(_ready_order, map(Job, self._directory.glob("*"))) if order]
         running: dict[str, set[str]] = {}
         for engine in {order.engine for order in ready}:
@@ -85,7 +88,7 @@ class KindRuntime:
                 self._silent.discard(engine)
             except RuntimeUnavailable as error:
                 if engine not in self._silent:
-                    log.warning("clusters of %s that end are not noticed: %s", engine, error)
+                    log.warning("cannot find out whether clusters of %s have ended: %s", engine, error)
                 self._silent.add(engine)
         return [
             order.uid
@@ -93,8 +96,8 @@ class KindRuntime:
             if order.engine in running and f"{order.name}-control-plane" not in running[order.engine]
         ]
 
-    def _running(self, job: Job, order: Order, result: Result) -> Instance:
-        """Returns a cluster that was ready as its containers show it now."""
+    def _inspect_nodes(self, job: Job, order: Order, result: Result) -> Instance:
+        """Returns the state of a cluster that was created, as its containers show it now."""
         nodes = Engine(order.engine).nodes(order.name)
         if owner(nodes, order.uid) != "us":
             return Instance("absent", "its containers are gone", reason="InstanceGone")
@@ -107,17 +110,17 @@ class KindRuntime:
             raise RuntimeUnavailable(f"{job.folder} cannot be read: {error.strerror}") from error
 
     def _has_lost_nodes(self, spec: InstanceSpec) -> bool:
-        """Returns whether there are containers of ours without a job: its folder was deleted."""
+        """Returns whether containers of this instance are left although the folder of its job was deleted."""
         try:
             return owner(Engine.choose(self._env).nodes(spec.name), spec.uid) == "us"
         except RuntimeUnavailable:
-            return False  # nothing was created from this folder, and no engine has anything
+            return False  # without an engine that answers, nothing more can be deleted
 
 
 def _ready_order(job: Job) -> Order | None:
-    """Returns the order of a cluster that should run; None if there is none, or if it is worked on."""
+    """Returns the order of a cluster that is created and should run; None for any other, and while the job runs."""
     order, result = job.order, job.result
-    if not order or not result or order.action != "create" or result.phase != "ready" or job.works:
+    if not order or not result or order.action != "create" or result.phase != "ready" or job.is_running:
         return None
     return order
 
@@ -125,6 +128,6 @@ def _ready_order(job: Job) -> Order | None:
 def from_env(env: Mapping[str, str]) -> KindRuntime:
     """Returns the runtime whose jobs are in `$CAPI_FUNCTIONS_DATA/kind`.
 
-    The entry point `kind` of the group `capi_functions.kind_runtimes`.
+    It is the entry point `kind` of the group `capi_functions.kind_runtimes`.
     """
     return KindRuntime(Path(env.get("CAPI_FUNCTIONS_DATA") or Path.home() / ".capi-functions") / "kind", env)

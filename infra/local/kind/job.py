@@ -119,8 +119,8 @@ class Job:
         return str(found[-1]).strip(" .") if found else ""
 
     @property
-    def works(self) -> bool:
-        """Whether a worker runs. Looks do not disturb each other."""
+    def is_running(self) -> bool:
+        """Whether a worker runs. Several processes may call this at the same time."""
         lock = self._take_lock(fcntl.LOCK_SH)
         if lock is None:
             return self.folder.exists()
@@ -132,9 +132,9 @@ class Job:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.owner.mkdir(exist_ok=True)
         while (lock := self._take_lock()) is None:
-            if self.works:
+            if self.is_running:
                 return
-            # Somebody looks whether a worker runs, which takes no time.
+            # Another process calls `is_running`, which holds the lock for a moment.
         try:
             files.write(self.folder / "order.json", json.dumps(asdict(order)))
             self.report(None)
