@@ -1,4 +1,7 @@
-"""Decisions to do nothing yet, each with the condition that says why."""
+"""Decisions about ClusterAddons whose addons cannot be rolled out now, or no longer.
+
+Each decision sets the condition that says why, except the one that removes the finalizer.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,12 @@ from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
 
 
 def finalize(addon: Object) -> Decision:
-    """Removes the finalizer of a deleted addon. The objects in the workload cluster are deleted with that cluster."""
+    """Decides to delete the Secrets of an addon that is being deleted, and to remove its finalizer.
+
+    The objects in the workload cluster stay: they end with that cluster.
+    """
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
-        return Decision(message="the Cluster is being deleted")
+        return Decision(message="the Cluster or the ClusterAddon is being deleted")
     delete: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon),) if dig(addon, "status.history") else ()
     if dig(addon, "status.digest"):  # a release was rendered, and may have generated values
         delete += (stored_values.DeleteValues(addon),)
@@ -48,17 +54,21 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     """Decides to leave the addons unchanged: the Cluster's class does not belong to a cluster stack."""
     name = cluster_api.class_name(cluster)
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
-    message = f"{what}: its addons are not changed; a class of a cluster stack has a name like local-demo-1-36-v1"
+    message = f"{what}: the addons are not changed; a class of a cluster stack has a name like local-demo-1-36-v1"
     builder.set_false(DOWNLOADED, "NoClusterStack", message, "Warning", event_type="Warning")
     return builder.decision(ready=False)
 
 
 def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) -> Decision:
     """Decides to wait until the workload cluster is reachable."""
-    # A new cluster is unreachable at first: no event is recorded for that.
-    news = builder.is_true("ClusterReady") or problem.severity == "Error"
+    # A new cluster is unreachable at first: that alone is not worth a Kubernetes event.
+    is_new = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(
-        "ClusterReady", "ControlPlaneNotReady", problem.message, problem.severity, event_type="Warning" if news else ""
+        "ClusterReady",
+        "ControlPlaneNotReady",
+        problem.message,
+        problem.severity,
+        event_type="Warning" if is_new else "",
     )
     return wait(builder, CLUSTER_RETRY, problem.message)
 
@@ -69,12 +79,14 @@ def not_shared(builder: AddonStatusBuilder, obstacle: ReleaseNotShared) -> Decis
     return wait(builder, BROKEN_RETRY, obstacle.message)
 
 
-def not_stored(builder: AddonStatusBuilder, cluster: Object, lost: MissingAssets) -> Decision:
+def not_stored(builder: AddonStatusBuilder, cluster: Object, missing: MissingAssets) -> Decision:
     """Decides to wait for the release, and requests its download."""
-    if lost.failure:
-        builder.set_false(DOWNLOADED, lost.reason, lost.message, "Error", event_type="Warning")
+    if missing.failure:
+        builder.set_false(DOWNLOADED, missing.reason, missing.message, "Error", event_type="Warning")
     else:
-        builder.set_false(DOWNLOADED, lost.reason, lost.message)
-    place = cluster_api.class_namespace(cluster)
-    fetch_request = lost.fetch_request(builder.obj, place, builder.now, source="/addon_apply", every=ASSETS_RETRY)
-    return wait(builder, ASSETS_RETRY, lost.message, reply=fetch_request)
+        builder.set_false(DOWNLOADED, missing.reason, missing.message)
+    namespace = cluster_api.class_namespace(cluster)
+    fetch_request = missing.fetch_request(
+        builder.obj, namespace, builder.now, source="/addon_apply", every=ASSETS_RETRY
+    )
+    return wait(builder, ASSETS_RETRY, missing.message, reply=fetch_request)

@@ -132,7 +132,7 @@ def report_generated_values(
         builder.remove(GENERATED_VALUES_KEPT)
         return
     if effect.too_large:
-        differ = f"{stored_values.count_fields(effect.fields)} each time that the release is rendered"
+        differ = f"{stored_values.fields_differ(effect.fields)} each time that the release is rendered"
         message = f"{name}: {differ}, and the values do not fit into a Secret: each rollout writes new values"
         builder.set(GENERATED_VALUES_KEPT, "False", "TooLarge", message, severity="Warning", event_type="Warning")
         return

@@ -53,7 +53,7 @@ def report_applied(
     builder.set_true("HelmChartApplied")
     message = f"{context}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
     if context.is_drift_check and (outcome.written or outcome.pruned):
-        # Of a release the condition and the history say that it was applied; of a repair nothing else does.
+        # The condition and the history show that a release was applied. Only this event shows that drift was repaired.
         builder.add_event("AddonsApplied", message)
     fields: Object = {
         "digest": target.digest,

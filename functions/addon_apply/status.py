@@ -1,7 +1,7 @@
-"""Builds the status of one ClusterAddon. Its conditions are about one release: that of its Cluster's class.
+"""Builds the status of one ClusterAddon. All its conditions describe one release, which the Cluster's class names.
 
-When the Cluster gets another class, the conditions of the former release are removed. A condition about an obstacle is
-removed once a decision does not find the obstacle any more.
+When the Cluster gets another class, the conditions of the former release are removed. A condition that reports an
+obstacle is removed once a decision no longer finds the obstacle.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ OBSTACLES = (
     "EvaluatedCEL",
     "HelmChartDeleted",
 )
-"""Conditions about obstacles: removed when a decision does not set them."""
+"""Conditions that report obstacles to a rollout: a decision removes those that it neither sets nor finds True."""
 GENERATED_VALUES_KEPT = "GeneratedValuesKept"
 RELEASE_CONDITIONS = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
+"""Conditions that describe the release: removed when the release changes. `ClusterReady` describes the Cluster."""
 
 
 @dataclass
 class AddonStatusBuilder(V1Beta1StatusBuilder):
-    """Builds the status; `release` is the class of the Cluster."""
+    """Builds the status for one release."""
 
     release: str = ""
+    """The name of the Cluster's class, which is also that of the release; empty without a class."""
     rollback_from: str = ""
     """The class to roll back from if a rollback is requested, otherwise empty."""
 
@@ -91,6 +93,6 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
 
 
 def _without_errors(resources: object) -> list[Object]:
-    """Returns the inventory without the errors of the former rollout; kept objects keep their reason."""
+    """Returns the inventory without the errors of the former rollout. In entries that are `kept`, `error` says why."""
     entries: Iterable[inventory.InventoryEntry] = inventory.load(resources)
     return inventory.dump(entry if entry.status == KEPT else replace(entry, error="") for entry in entries)

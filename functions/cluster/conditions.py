@@ -171,22 +171,22 @@ def _mirror(scope: Scope, role: Role, found: LookupResult) -> None:
 
 
 def _mirror_object(scope: Scope, role: Role, kind: str, obj: Object) -> None:
-    found = get_condition(conditions(obj), role.mirrored)
+    found = get_condition(conditions(obj), role.object_condition)
     if found is not None and found.get("status") not in ("True", "False", "Unknown"):
         message = (
             f"failed to convert status.conditions from {kind} to []metav1.Condition: "
-            f"status must be set for the {role.mirrored} condition"
+            f"status must be set for the {role.object_condition} condition"
         )
         scope.set(role.condition, "Unknown", "InvalidConditionReported", message)
     elif found is not None:
         reason, message = found.get("reason") or "", found.get("message") or ""
         if not is_reason(reason):  # the API server would refuse it
             reason, message = "", ": ".join(filter(None, (reason, message)))
-        reason = reason or (role.mirrored if found["status"] == "True" else "NoReasonReported")
+        reason = reason or (role.object_condition if found["status"] == "True" else "NoReasonReported")
         scope.set(role.condition, found["status"], reason, message)
     elif scope.initialization.get(role.fact):
-        scope.set(role.condition, "True", role.mirrored)
+        scope.set(role.condition, "True", role.object_condition)
     else:
         detail = dig(obj, "status.failureMessage")
         message = f"{kind} {role.field} is false" + (f": {detail}" if detail else "")
-        scope.set(role.condition, "False", f"Not{role.mirrored}", message)
+        scope.set(role.condition, "False", f"Not{role.object_condition}", message)

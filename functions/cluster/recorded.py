@@ -99,7 +99,7 @@ def _recorded(cluster: Object, role: Role, reference: Object | None) -> LookupRe
         "status": {
             "initialization": {"provisioned": True, "controlPlaneInitialized": True},
             "failureDomains": dig(cluster, "status.failureDomains"),
-            "conditions": [{**mirrored, "type": role.mirrored}],
+            "conditions": [{**mirrored, "type": role.object_condition}],
         },
     }
     return LookupResult("present", reference["kind"], obj)

@@ -1,6 +1,7 @@
 """Reconciles the objects that a Cluster refers to: adopts them and copies facts from their status.
 
-Facts such as `infrastructureProvisioned` and a valid endpoint are never reverted; failure domains are always mirrored.
+Facts such as `infrastructureProvisioned`, and the endpoint once it is valid, never change again. Failure domains follow
+the infrastructure object.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from shared.kube.resources import split_api_version
 from .scope import Scope
 
 REFERENCE_RETRY = 30.0
-"""Seconds until a missing referenced object is read again."""
+"""Seconds until a referenced object that is missing, unreadable, or not provisioned or initialized is read again."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,14 @@ class Role:
 
     fact: str
     """The field of the Cluster's `status.initialization`; once true, always true."""
-    done: str
-    """The fact as a participle for messages, such as "provisioned"."""
+    participle: str
+    """The fact in messages, such as "provisioned"."""
     field: str
     """The field in which the object reports the fact, in the v1beta2 contract."""
     condition: str
-    """The Cluster's condition that mirrors the object's condition `mirrored`."""
-    mirrored: str
+    """The type of the Cluster's condition, which mirrors a condition of the object."""
+    object_condition: str
+    """The type of that condition of the object."""
 
 
 INFRASTRUCTURE = Role(
@@ -49,7 +51,7 @@ CONTROL_PLANE = Role(
 
 
 def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
-    """Returns `found`, or a failure if the object may not belong to this Cluster; such an object stays unchanged."""
+    """Returns `found`, or a failed lookup if this Cluster must not adopt the object."""
     obj = found.object
     if obj is None:
         return found
@@ -59,7 +61,7 @@ def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
     if group in (CLUSTER.group, CLUSTER_ADDON.group):
         problem = f"a reference to {what} is not allowed: its kind does not belong to a provider"
     elif others:
-        problem = f"{what} belongs to Cluster {others[0]}; refer to an object of this Cluster's own"
+        problem = f"{what} belongs to Cluster {others[0]}; refer to an object that no other Cluster owns"
     else:
         return found
     return LookupResult("failed", found.kind, resource=found.resource, error=problem, reason=NOT_ALLOWED)
@@ -90,7 +92,7 @@ def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
     if found.object is None:
         if not deleting(scope.cluster):
             if scope.initialization.get(role.fact):
-                scope.errors.append(f"{found.kind} has been deleted after being {role.done}")
+                scope.errors.append(f"{found.kind} has been deleted after being {role.participle}")
             scope.waits.append(REFERENCE_RETRY)
         return
     if not deleting(scope.cluster):
@@ -100,9 +102,9 @@ def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
 
 
 def _copy_facts(scope: Scope, role: Role, obj: Object, contract: str) -> None:
-    before = scope.initialization.get(role.fact) is True
-    holds = cluster_api.provisioned if role is INFRASTRUCTURE else cluster_api.control_plane_initialized
-    if not holds(obj, contract) and not before:
+    was_true = scope.initialization.get(role.fact) is True
+    reports_fact = cluster_api.provisioned if role is INFRASTRUCTURE else cluster_api.control_plane_initialized
+    if not reports_fact(obj, contract) and not was_true:
         scope.waits.append(REFERENCE_RETRY)
         return
     _copy_endpoint(scope, obj)
@@ -111,7 +113,7 @@ def _copy_facts(scope: Scope, role: Role, obj: Object, contract: str) -> None:
             scope.failure_domains = cluster_api.failure_domains(obj, contract)
         except ValueError as error:
             scope.errors.append(f"{obj['kind']} {obj['metadata']['name']}: {error}")
-    if not before:
+    if not was_true:
         scope.initialization[role.fact] = True
         fact = role.fact[0].upper() + role.fact[1:]
         reason = "InfrastructureReady" if role is INFRASTRUCTURE else fact

@@ -1,4 +1,7 @@
-"""Decides the next step: write the version into the spec, check the contract of its components, start the install."""
+"""Decides the next step of one provider: a write of the resolved version to its spec, or the start of its installation.
+
+The installation starts only if the contract of the version is supported, and compatible with the other providers.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from .observe import Observed
 SOURCE = "/provider_fetch"
 
 SOURCE_RETRY = 60.0
-"""Seconds until the next attempt after a transient error of the source, or while the contracts are incompatible."""
+"""Seconds until the next attempt after a transient error of the source, or after an upgrade was refused."""
 INVALID_RETRY = 600.0
 """Seconds until the next attempt after an error that only a change of the provider or of its source can resolve."""
 
@@ -73,11 +76,11 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if not provider_api.spec_version(provider):
         return _write_version(builder, provider, resolved.version)
     assert resolved.bundle is not None
-    return _check_contract(builder, observed, provider, resolved, resolved.bundle)
+    return _start_installation(builder, observed, provider, resolved, resolved.bundle)
 
 
 def report_failure(observed: Observed, _decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports in the provider's status that the ConfigMap was refused, so that the event does not fail as well."""
+    """Reports in the provider's status that the ConfigMap cannot be written. Leaves other errors to the runtime."""
     if observed.provider is None or not isinstance(results.error, ComponentsError):
         return None
     return _failed(ProviderStatusBuilder(observed.provider, now), results.error)
@@ -94,7 +97,10 @@ def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
 
 
 def _write_version(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
-    """Decides to write the resolved version into the spec, and to run the preflight checks for it."""
+    """Decides to write the resolved version to the spec, and sends the event that checks the new spec.
+
+    A downgrade is reported instead.
+    """
     if message := versions.downgrade_refusal(provider_api.installed_version(provider), version):
         builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
         return builder.decision(message=message)
@@ -103,14 +109,14 @@ def _write_version(builder: ProviderStatusBuilder, provider: Object, version: st
     return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=event, message=version)
 
 
-def _check_contract(
+def _start_installation(
     builder: ProviderStatusBuilder,
     observed: Observed,
     provider: Object,
     resolved: ResolvedSource,
     bundle: Bundle,
 ) -> Decision:
-    """Decides to start the installation, unless the contract of the version is incompatible."""
+    """Decides to start the installation; reports a version that cannot be used, or an upgrade that is refused."""
     version = resolved.version
     try:
         release_series = metadata.parse(bundle.metadata.encode(), bundle.source)
@@ -137,9 +143,9 @@ def _check_contract(
     downloaded = bundle.source == repository.place and not isinstance(repository, ConfigMapRepository)
     if downloaded and keeps_download(provider):
         effects = (SaveConfigMap(_config_map(provider, version, bundle)),)
-    step = phases.completion_event(phases.FETCHED, provider, resync=observed.resync)
+    event = phases.completion_event(phases.FETCHED, provider, resync=observed.resync)
     message = f"{version} of {bundle.source} is in storage"
-    return Decision(effects, {"target": target}, reply=step, message=message)
+    return Decision(effects, {"target": target}, reply=event, message=message)
 
 
 def _config_map(provider: Object, version: str, bundle: Bundle) -> Object:

@@ -32,7 +32,9 @@ class Capabilities:
 
 
 def chart_traits(assets: AddonAssets) -> charts.Traits:
-    """Returns the traits of all charts of the release together; none of an unreadable archive, which fails to render.
+    """Returns the common traits of all charts of the release.
+
+    For an unreadable archive no trait is set: its rendering will report the error.
 
     Raises:
         ChartError: The charts exceed a limit, so their traits are unknown.
@@ -53,6 +55,7 @@ def umbrella_objects(assets: AddonAssets, context: Mapping[str, Any], capabiliti
 
     Raises:
         ChartError: The chart or its values template failed, or exceeded a limit.
+        ApiError: A chart looks up an object, and the cluster does not answer.
     """
     return _render(
         assets.archive, assets.values_template, context, assets.release.addon_chart, capabilities, charts.VALUES_FILE
@@ -66,6 +69,7 @@ def stage_objects(
 
     Raises:
         ChartError: The chart or its values template failed, exceeded a limit, or is not in the archive.
+        ApiError: See `umbrella_objects`.
     """
     archive = assets.release.addon_chart
     members = charts.folder(charts.inspect(assets.archive, archive), stage.name)
@@ -85,6 +89,7 @@ def release_objects(
 
     Raises:
         ChartError: A chart or its values template failed, or exceeded a limit.
+        ApiError: See `umbrella_objects`.
     """
     if assets.stages is None:
         return [("", umbrella_objects(assets, context, capabilities))]

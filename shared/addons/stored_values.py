@@ -25,10 +25,10 @@ _MAX_BYTES = 900_000
 
 @dataclass(frozen=True)
 class StoredValues:
-    """The stored values. `version` is the resourceVersion of the Secret; `problem` is why it cannot be used, if so."""
+    """The stored values, and the `resource_version` of their Secret. `problem` says why the Secret cannot be used."""
 
     record: FirstValues = field(default_factory=FirstValues)
-    version: str = ""
+    resource_version: str = ""
     problem: str = ""
 
 
@@ -81,8 +81,8 @@ class SaveValues:
             return
         key = _key(self.addon)
         data = {_DATA: self._packed}
-        if self.stored.version:
-            patch: Object = {"metadata": {"resourceVersion": self.stored.version}, "data": data}
+        if self.stored.resource_version:
+            patch: Object = {"metadata": {"resourceVersion": self.stored.resource_version}, "data": data}
             clients.management.patch(SECRET, key, patch, manager=MANAGER)
             return
         metadata = {**key._asdict(), "ownerReferences": [owner_reference(self.addon)]}
@@ -99,19 +99,19 @@ def describe_fields(fields: Sequence[GeneratedField]) -> str:
     listed = "; ".join(map(str, fields[:5]))
     more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
     return (
-        f"{count_fields(fields)} each time that the release is rendered ({listed}{more}); the first "
+        f"{fields_differ(fields)} each time that the release is rendered ({listed}{more}); the first "
         "values stay until the release changes"
     )
 
 
-def count_fields(fields: Sequence[GeneratedField]) -> str:
+def fields_differ(fields: Sequence[GeneratedField]) -> str:
     """Returns `1 field differs` or `n fields differ`."""
     return f"{len(fields)} {'field differs' if len(fields) == 1 else 'fields differ'}"
 
 
 @dataclass(frozen=True)
 class DeleteValues:
-    """An effect that deletes the Secret with its ClusterAddon; a local run has no garbage collector that does so."""
+    """An effect that deletes the Secret of a deleted ClusterAddon: a local run has no garbage collector."""
 
     addon: Mapping[str, Any]
 

@@ -12,8 +12,11 @@ GROUP = "operator.cluster.x-k8s.io"
 CORE_NAME = "cluster-api"
 
 FINALIZER = "provider.cluster.x-k8s.io"
+LABEL_PREFIX = "provider.cluster.x-k8s.io"
+"""The prefix of Cluster API Operator's labels and annotations on the ConfigMaps of downloaded versions."""
 
 COMPONENT_LABEL = "clusterctl.cluster.x-k8s.io"
+"""The label, with an empty value, by which clusterctl finds installed objects."""
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"
 """The label of every installed object; its value is that of `ProviderKind.label`."""
 
@@ -22,7 +25,8 @@ PROVIDER_LABEL = "cluster.x-k8s.io/provider"
 class ProviderKind:
     """One of the seven kinds.
 
-    `type_name` names the kind in ConfigMaps and artifacts, `prefix` begins the label of its providers.
+    `type_name` stands for the kind in the names and labels of ConfigMaps and in OCI artifacts. Values of
+    `PROVIDER_LABEL` begin with `prefix`, except for the core provider.
     """
 
     resource: Resource
@@ -99,13 +103,13 @@ def config_map_name(provider: Mapping[str, Any], version: str) -> str:
 
 
 def download_labels(provider: Mapping[str, Any], version: str = "") -> dict[str, str]:
-    """Returns the labels of the ConfigMap with a downloaded version; without a version, those of all versions."""
+    """Returns the labels of the ConfigMap with a downloaded version; without a version, those that all of them have."""
     labels = {
-        f"{FINALIZER}/type": kind_of(provider).type_name,
-        f"{FINALIZER}/name": key_of(provider).name,
+        f"{LABEL_PREFIX}/type": kind_of(provider).type_name,
+        f"{LABEL_PREFIX}/name": key_of(provider).name,
         "managed-by.operator.cluster.x-k8s.io": "true",
     }
-    return labels | ({f"{FINALIZER}/version": version} if version else {})
+    return labels | ({f"{LABEL_PREFIX}/version": version} if version else {})
 
 
 def config_secret(provider: Mapping[str, Any]) -> Key | None:

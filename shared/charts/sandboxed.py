@@ -1,4 +1,4 @@
-"""Calls the Helm engine and the YAML parser in a worker process, which ends at a limit."""
+"""Calls the Helm engine and the YAML parser in a worker process, which is killed if it exceeds a limit."""
 
 from __future__ import annotations
 
@@ -18,16 +18,21 @@ from .errors import ArchiveError, OutputError, RenderError, ValuesError
 from .traits import Traits
 
 LIMITS: Final = Limits(cpu=20, wall=60.0, memory=256)
-"""The limits for one chart, values template or rendered text: seconds of CPU, seconds, MiB."""
+"""The limits for one call: CPU time and wall time in seconds, memory in MiB."""
 
-_MAX_KNOWN: Final = 256
-_KNOWN: OrderedDict[str, Traits] = OrderedDict()
+_MAX_CACHED: Final = 256
+_CACHE: OrderedDict[str, Traits] = OrderedDict()
 """Traits by the digest of the chart: each rendering needs them several times."""
 _LOCK: Final = Lock()
 
 
 def call(function: str, *arguments: Any, name: str) -> Any:
-    """Calls a function of `native`; `name` is the file, for messages. Raises `ChartError`, also beyond a limit."""
+    """Calls a function of `native`; `name` is the file, for messages.
+
+    Raises:
+        RenderError: The call exceeded a limit.
+        ChartError: The function raised it.
+    """
     try:
         return sandbox.call(
             f"shared.charts.native:{function}",
@@ -40,26 +45,26 @@ def call(function: str, *arguments: Any, name: str) -> Any:
 
 
 def traits(chart: bytes, name: str) -> Traits:
-    """Returns the traits of a chart; `name` is the archive, for messages. Raises `ArchiveError`."""
+    """Returns the traits of a chart; `name` is the archive, for messages. Raises `ArchiveError`, else as `call`."""
     digest = hashlib.sha256(chart).hexdigest()
     with _LOCK:
-        if digest in _KNOWN:
-            _KNOWN.move_to_end(digest)
-            return _KNOWN[digest]
+        if digest in _CACHE:
+            _CACHE.move_to_end(digest)
+            return _CACHE[digest]
     found = Traits(*call("traits", chart, name, name=name))
     with _LOCK:
-        _KNOWN[digest] = found
-        while len(_KNOWN) > _MAX_KNOWN:
-            _KNOWN.popitem(last=False)
+        _CACHE[digest] = found
+        while len(_CACHE) > _MAX_CACHED:
+            _CACHE.popitem(last=False)
     return found
 
 
 def with_fixed_time(chart: bytes, name: str) -> bytes:
-    """Returns the chart archive with a fixed time in place of `now`. Raises `ArchiveError`."""
+    """Returns the chart archive with a fixed time in place of `now`. Raises `ArchiveError`, else as `call`."""
     return base64.b64decode(call("with_fixed_time", chart, name, name=name))
 
 
 def parse(texts: Iterable[Manifest], *, default_namespace: str, name: str = "the rendered chart") -> list[Object]:
-    """See `manifests.parse`; `name` stands for all texts if a limit is exceeded. Raises `OutputError`."""
+    """Parses texts as `manifests.parse` does. Raises `OutputError`, else as `call` with `name` for all texts."""
     objects: list[Object] = call("parse", [tuple(text) for text in texts], default_namespace, name=name)
     return objects

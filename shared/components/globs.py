@@ -1,6 +1,7 @@
-"""Matches the globs of `${V#pattern}`: `*`, `?`, `[a-z]`, `[^a-z]` and `\\c`, in linear time, without backtracking.
+"""Matches the glob patterns of substitutions such as `${NAME#pattern}`, in linear time, without backtracking.
 
-An invalid pattern matches nothing.
+A pattern may contain `*`, `?`, `[a-z]`, `[^a-z]`, and any character after a backslash. An invalid pattern matches
+nothing.
 """
 
 from __future__ import annotations
@@ -8,39 +9,40 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_Test = Callable[[str], bool]
-"""A test of one character. In a list of tests None stands for `*`."""
+_Matcher = Callable[[str], bool]
+"""Returns whether a character matches one token of a pattern. In a list of matchers None stands for `*`."""
 
 
-def prefixes(pattern: str, text: str) -> list[int]:
+def prefix_lengths(pattern: str, text: str) -> list[int]:
     """Returns the lengths of the prefixes of `text` that match, shortest first, without the empty prefix."""
-    tests = _tests(pattern)
-    if tests is None:
+    matchers = _parse(pattern)
+    if matchers is None:
         return []
-    states = _add_states_after_stars({0}, tests)
-    found = []
-    for position, character in enumerate(text, 1):
-        after = set()
+    # A state is the number of matchers that the text so far has satisfied; several states are possible after a `*`.
+    states = _add_states_after_stars({0}, matchers)
+    lengths = []
+    for length, character in enumerate(text, 1):
+        next_states = set()
         for state in states:
-            if state == len(tests):
+            if state == len(matchers):
                 continue
-            test = tests[state]
-            if test is None:
-                after.add(state)
-            elif test(character):
-                after.add(state + 1)
-        states = _add_states_after_stars(after, tests)
+            matches = matchers[state]
+            if matches is None:
+                next_states.add(state)
+            elif matches(character):
+                next_states.add(state + 1)
+        states = _add_states_after_stars(next_states, matchers)
         if not states:
             break
-        if len(tests) in states:
-            found.append(position)
-    return found
+        if len(matchers) in states:
+            lengths.append(length)
+    return lengths
 
 
-def _add_states_after_stars(states: set[int], tests: list[_Test | None]) -> set[int]:
+def _add_states_after_stars(states: set[int], matchers: list[_Matcher | None]) -> set[int]:
     """Returns the states, with those after each `*`, which may match nothing."""
     for state in list(states):
-        while state < len(tests) and tests[state] is None:
+        while state < len(matchers) and matchers[state] is None:
             state += 1
             states.add(state)
     return states
@@ -56,25 +58,25 @@ _TOKEN = re.compile(
 _RANGE = re.compile(r"\\?(.)(?:-\\?(.))?", re.DOTALL)
 
 
-def _tests(pattern: str) -> list[_Test | None] | None:
-    """Returns the tests of a pattern; None if it is invalid."""
-    tests: list[_Test | None] = []
+def _parse(pattern: str) -> list[_Matcher | None] | None:
+    """Returns the matchers of a pattern; None if it is invalid."""
+    matchers: list[_Matcher | None] = []
     position = 0
     while position < len(pattern):
         match = _TOKEN.match(pattern, position)
         if match is None:
             return None
         position = match.end()
-        tests.append(None if match["star"] else _test(match))
-    return tests
+        matchers.append(None if match["star"] else _matcher(match))
+    return matchers
 
 
-def _test(token: re.Match[str]) -> _Test:
+def _matcher(token: re.Match[str]) -> _Matcher:
     if token["any"]:
-        return lambda _found: True
+        return lambda _character: True
     if token["class"]:
         ranges = [(low, high or low) for low, high in _RANGE.findall(token["class"])]
         negated = bool(token["not"])
-        return lambda found: any(low <= found <= high for low, high in ranges) is not negated
+        return lambda character: any(low <= character <= high for low, high in ranges) is not negated
     literal = token["escaped"] or token["plain"]
-    return lambda found: found == literal
+    return lambda character: character == literal

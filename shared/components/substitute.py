@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from .expressions import Expression, Part, SubstitutionError, parse
-from .globs import prefixes
+from .globs import prefix_lengths
 
 MAX_WORK: Final = 2**24
 """Characters that all expressions together may read and write: a few lines can multiply into very many."""
@@ -144,7 +144,7 @@ def _part(expression: Expression, value: str, arguments: Sequence[str]) -> str:
 def _stripped(value: str, operator: str, pattern: str) -> str:
     """Removes a prefix or suffix: a suffix is a prefix of the reversed text, with the reversed pattern."""
     step = -1 if operator.startswith("%") else 1
-    lengths = prefixes(pattern[::step], value[::step])
+    lengths = prefix_lengths(pattern[::step], value[::step])
     if not lengths:
         return value
     return value[::step][lengths[-1 if len(operator) == 2 else 0] :][::step]

@@ -130,7 +130,7 @@ def test_values_of_the_first_of_two_processes_are_kept(world: World) -> None:
     world.secret()
     world.settle()
     record = FirstValues("addons.tgz", {GeneratedField("", "Secret db", ("data", "password")): "other"}, {"": "x"})
-    for stale in (StoredValues(), StoredValues(version="1")):
+    for stale in (StoredValues(), StoredValues(resource_version="1")):
         with pytest.raises(Conflict):
             SaveValues(world.addon(), stale, record).execute(world.clients)
 

@@ -61,7 +61,7 @@ def _expect_users(plane: ControlPlane, admin: Client) -> None:
     role = {"apiGroup": ROLE.group, "kind": "ClusterRole", "name": "readers"}
     subject = {"apiGroup": ROLE.group, "kind": "Group", "name": "readers"}
     admin.create(BINDING, {"metadata": {"name": "readers"}, "roleRef": role, "subjects": [subject]})
-    reader, stranger = (client(plane.user(name, groups)) for name, groups in (("alice", ["readers"]), ("bob", [])))
+    reader, stranger = (client(plane.add_user(name, groups)) for name, groups in (("alice", ["readers"]), ("bob", [])))
 
     def reads() -> bool:
         with suppress(ApiError):  # until the authorizer knows the role
@@ -74,7 +74,7 @@ def _expect_users(plane: ControlPlane, admin: Client) -> None:
     for each in (reader, stranger):
         each.close()
     with pytest.raises(ValueError, match="must be a file name"):
-        plane.user("../bob")
+        plane.add_user("../bob")
 
 
 def test_failed_block_ends_the_control_plane(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.components.expressions import SubstitutionError
-from shared.components.globs import prefixes
+from shared.components.globs import prefix_lengths
 from shared.components.substitute import missing_variables, substitute, variables
 
 
@@ -170,7 +170,7 @@ def test_negative_length_is_an_error_that_does_not_quote_the_value() -> None:
     ],
 )
 def test_glob_matches_prefixes_as_in_a_shell(pattern: str, text: str, lengths: list[int]) -> None:
-    assert prefixes(pattern, text) == lengths
+    assert prefix_lengths(pattern, text) == lengths
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from .. import versions
 from ..errors import ComponentsError, IncompatibleVersion
 from .port import MAX_COMPONENTS, MAX_METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
-VERSION = f"{provider_api.FINALIZER}/version"
-COMPRESSED = f"{provider_api.FINALIZER}/compressed"
+VERSION = f"{provider_api.LABEL_PREFIX}/version"
+COMPRESSED = f"{provider_api.LABEL_PREFIX}/compressed"
 _LARGE = 2**20
 """If both files together are larger than this, in bytes, the components are compressed."""
 
@@ -144,8 +144,8 @@ def to_config_map(provider: Object, version: str, files: Files, *, oci: str = ""
     if owned:
         metadata["ownerReferences"] = [owner_reference(provider)]
     if oci:
-        metadata["labels"][f"{provider_api.FINALIZER}/source"] = "oci"
-        metadata["annotations"][f"{provider_api.FINALIZER}/source"] = oci
+        metadata["labels"][f"{provider_api.LABEL_PREFIX}/source"] = "oci"
+        metadata["annotations"][f"{provider_api.LABEL_PREFIX}/source"] = oci
     config_map: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
     config_map["data"]["metadata"] = files.metadata
     if len(files.metadata.encode()) + len(files.components.encode()) > _LARGE:
