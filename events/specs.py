@@ -11,7 +11,7 @@ from shared.triggers import Triggers, Watch
 
 @dataclass(frozen=True)
 class InformerSpec:
-    """One list and watch of a kind, and the declared watches that share it, each with the name of its function.
+    """What one informer lists and watches, and the declared watches that it serves, each with its function's name.
 
     With `reference` the events contain a reference to the object instead of the object.
     """
@@ -37,19 +37,20 @@ class InformerSpec:
         return f"{self.resource.kind}{group}" + (f" ({self.selector})" if self.selector else "")
 
 
-def defined_spec(triggers: Iterable[Triggers], crd: Object) -> InformerSpec | None:
-    """Returns the spec of the kind that a CRD defines, for the functions that watch it without naming it.
+def spec_for_crd(triggers: Iterable[Triggers], crd: Object) -> InformerSpec | None:
+    """Returns the informer spec for the kind that a CRD defines.
 
-    None without such a function.
+    Its watches are those of the functions that watch the kind without naming it. Returns None if there is no such
+    function.
     """
-    watches = {
-        declared.name: declared.defined_kinds.watch(resource)
+    watches = [
+        (declared.name, declared.defined_kinds.watch(resource))
         for declared in triggers
         if declared.defined_kinds is not None
         and (resource := declared.defined_kinds.defined(crd)) is not None
         and not declared.names(resource)
-    }
-    return next((InformerSpec(one.resource, "", False, tuple(watches.items())) for one in watches.values()), None)
+    ]
+    return InformerSpec(watches[0][1].resource, "", False, tuple(watches)) if watches else None
 
 
 def is_secret(resource: Resource) -> bool:
@@ -58,7 +59,7 @@ def is_secret(resource: Resource) -> bool:
 
 
 def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
-    """Returns one spec for each kind, selector and form of event, shared by all functions that watch it.
+    """Returns one spec for each combination of kind, selector and `reference` that functions watch.
 
     Raises `ValueError` for a watch of Secrets with their values.
     """
@@ -68,4 +69,4 @@ def informer_specs(triggers: Iterable[Triggers]) -> list[InformerSpec]:
             if is_secret(watch.resource) and not watch.reference:
                 raise ValueError(f"{declared.name}: Secrets are watched by reference only, set reference=True")
             watches.setdefault((watch.resource, watch.selector, watch.reference), []).append((declared.name, watch))
-    return [InformerSpec(*shared, tuple(functions)) for shared, functions in watches.items()]
+    return [InformerSpec(*combination, tuple(served)) for combination, served in watches.items()]

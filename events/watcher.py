@@ -27,7 +27,7 @@ from shared.kube.crds import CRD
 from shared.triggers import Referrer, Triggers, Watch
 
 from .rounds import NumberedRound, OnChange, PlainRound, Round, Rounds
-from .specs import InformerSpec, defined_spec, informer_specs
+from .specs import InformerSpec, informer_specs, spec_for_crd
 
 log = logging.getLogger("capi-functions.events")
 
@@ -210,7 +210,7 @@ class Watcher:
     def _watch_defined(self, name: str) -> None:
         """Watches the kind of a CRD, in the version that the CRD's labels name now; ends the watch of another one."""
         crd = self._find_definition(name)
-        spec = defined_spec(self._triggers.values(), crd) if crd is not None else None
+        spec = spec_for_crd(self._triggers.values(), crd) if crd is not None else None
         present = self._defined.get(name)
         if present is not None and present.spec == spec:
             return

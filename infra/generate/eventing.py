@@ -13,13 +13,13 @@ from shared.triggers import DefinedKinds, Subscription, Triggers, Watch
 BROKER: Object = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "capi-functions"}
 """Reference to the Broker of all events."""
 
-CHANGES = "dev.knative.apiserver."
-"""The prefix of the types of all object changes."""
+CHANGE_PREFIX = "dev.knative.apiserver."
+"""The prefix of the CloudEvent types of object changes."""
 
 _SOURCES = "sources.knative.dev/v1"
 
 API_SERVER_SOURCE: Object = {"apiVersion": _SOURCES, "kind": "ApiServerSource"}
-"""The kind of sources of object changes."""
+"""apiVersion and kind of the sources that send object changes."""
 
 
 def broker(namespace: str) -> Object:
@@ -108,7 +108,10 @@ def sink_binding(name: str, namespace: str) -> Object:
 
 
 def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Object]:
-    """Yields a Trigger for each kind or type of event that starts a function. `name` is that of its Service."""
+    """Yields the Triggers of a function: one for each watched kind, and one for each event type that it subscribes to.
+
+    One Trigger covers all kinds of `DefinedKinds`. `name` is the name of the function's Service.
+    """
     kinds = triggers.defined_kinds
     for watch in triggers.watches:
         if kinds is None or not kinds.includes(watch.resource.group, watch.resource.kind):
@@ -122,8 +125,9 @@ def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Objec
 def watch_filters(watch: Watch) -> list[Object]:
     """Returns the filters of a Trigger: the kind in any version of its group, and the types of change.
 
-    Events with and without the object pass in either mode of the source: the sweep sends references. Triggers filter on
-    attributes only: the source selects by labels, and only the forwarder compares `fields`.
+    A Trigger sees only the attributes of an event. So the source applies the label selector, and only the forwarder
+    compares `fields`. The filters accept events with the object and events with a reference, whatever the mode of the
+    source, since the sweep sends references.
     """
     resource = watch.resource
     group: Object = (
@@ -135,13 +139,13 @@ def watch_filters(watch: Watch) -> list[Object]:
 def defined_filters(kinds: DefinedKinds) -> list[Object]:
     """Returns the filters of a Trigger for kinds that a function does not name, as `DefinedKinds.includes` decides."""
     endings: list[Object] = [{"suffix": {"kind": ending}} for ending in kinds.endings]
-    others: Object = {"not": {"prefix": {"apiversion": f"{kinds.without_group}/"}}}
-    return [{"any": endings}, others, *_change_filters(kinds.like)]
+    other_groups: Object = {"not": {"prefix": {"apiversion": f"{kinds.without_group}/"}}}
+    return [{"any": endings}, other_groups, *_change_filters(kinds.like)]
 
 
 def _change_filters(watch: Watch) -> list[Object]:
     changes: list[Object] = [{"suffix": {"type": f".{change}"}} for change in watch.changes]
-    return [{"prefix": {"type": CHANGES}}, {"any": changes}]
+    return [{"prefix": {"type": CHANGE_PREFIX}}, {"any": changes}]
 
 
 def _trigger(name: str, service: str, namespace: str, filters: list[Object]) -> Object:

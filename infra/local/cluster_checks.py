@@ -16,7 +16,7 @@ _ACCESS_REVIEW = Resource(
 
 
 def missing_crds(client: Client, declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns those of our CRDs for watched kinds that the cluster does not have. Raises `ApiError`."""
+    """Returns this project's CRDs that the cluster lacks, for the kinds that functions watch. Raises `ApiError`."""
     own = {(dig(crd, "spec.group"), dig(crd, "spec.names.kind")): crd for crd in crds.load()}
     watched = [
         own[watch.resource.group, watch.resource.kind]

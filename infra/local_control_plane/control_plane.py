@@ -1,4 +1,4 @@
-"""A control plane for a `with` block: kube-apiserver and etcd, users, CRDs, restarts.
+"""Runs a control plane, kube-apiserver with etcd, during a `with` block; adds users and installs CRDs.
 
 from infra.local_control_plane import ControlPlane
 
@@ -18,13 +18,13 @@ from infra.local_control_plane.instance import ControlPlaneError, Status
 
 
 class ControlPlane:
-    """A kube-apiserver with etcd that ends with the block, and at the latest with this process.
+    """A kube-apiserver with etcd. It ends when the `with` block ends, and at the latest when this process ends.
 
     Args:
-        directory: The instance's directory, whose data the next start continues with. Default: a temporary one, which
-            is deleted at the end.
+        directory: The directory of the instance. Its data are kept for the next start. By default it is a temporary
+            directory, which is deleted at the end of the block.
         controllers: Whether to run kube-controller-manager and the other controllers too.
-        progress: Called with each line of progress, such as that of a first download.
+        progress: Called with each line of progress, for example while the executables are downloaded.
         timeout: Seconds until the API server must be ready.
     """
 
@@ -50,7 +50,7 @@ class ControlPlane:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the control plane, and deletes a temporary directory."""
+        """Ends the control plane, and deletes its directory if that is a temporary one."""
         try:
             self.stop()
         finally:
@@ -91,10 +91,11 @@ class ControlPlane:
         """The kubeconfig of an administrator. It exists once the control plane is ready."""
         return instance.kubeconfig(self.directory)
 
-    def user(self, name: str, groups: Iterable[str] = ()) -> Path:
-        """Returns the kubeconfig of a user with these groups, who has no rights but those that RBAC grants.
+    def add_user(self, name: str, groups: Iterable[str] = ()) -> Path:
+        """Issues a certificate for a user with these groups, and returns the path of the user's kubeconfig.
 
-        Raises ControlPlaneError if the control plane never started, ValueError for a name that is no file name.
+        The user has only the rights that RBAC grants. Raises ControlPlaneError if the control plane was never ready,
+        ValueError for a name that is not a valid file name or is `admin`.
         """
         return instance.add_user(self.directory, name, groups)
 

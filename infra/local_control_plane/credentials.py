@@ -1,4 +1,4 @@
-"""Creates the certificates and kubeconfigs in an instance's directory once; restarts keep them."""
+"""Creates the certificates and kubeconfigs in an instance's directory; restarts keep those that still fit."""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -11,21 +11,21 @@ from infra.local_control_plane.layout import Layout
 if TYPE_CHECKING:
     from shared.certificates import CertificateAuthority, KeyPair
 
-_NAMES = ("ca", "apiserver", "admin", "service-account")
+_KEY_PAIRS = ("ca", "apiserver", "admin", "service-account")
 
 
 def prepare(layout: Layout, users: Mapping[str, str]) -> None:
-    """Creates the missing files: CA, serving certificate, admin's client certificate, service account keys.
+    """Creates the files that are missing: CA, serving certificate, client certificates, service account keys.
 
     Args:
         layout: The paths of the instance.
-        users: User names in Kubernetes by the name of their files; each gets a client certificate.
+        users: Users to issue client certificates for, beside the admin: the name in Kubernetes by the file name.
 
     Raises:
         OSError: A file cannot be read or written.
         ValueError: The CA of the instance is not usable.
     """
-    missing = [name for name in (*_NAMES, *users) if not layout.certificate(name).exists()]
+    missing = [name for name in (*_KEY_PAIRS, *users) if not layout.certificate(name).exists()]
     if not missing:
         return
     from shared import certificates  # slow to import, and only the first start needs it
@@ -64,16 +64,16 @@ def save_ca(layout: Layout, ca: "CertificateAuthority") -> None:
 
 
 def issue_user(layout: Layout, name: str, groups: Iterable[str]) -> None:
-    """Issues a client certificate for a user with these groups, for `write_kubeconfig` with the owner `user-<name>`."""
+    """Issues a client certificate for a user with these groups. Its file name is `user-<name>`."""
     _save(layout, f"user-{name}", load_ca(layout).issue(name, groups))
 
 
-def write_kubeconfig(layout: Layout, url: str, owner: str = "admin", *, renew: bool = False) -> None:
-    """Writes the kubeconfig of `owner` for the server at `url`, with inline certificates.
+def write_kubeconfig(layout: Layout, url: str, user: str = "admin", *, renew: bool = False) -> None:
+    """Writes the kubeconfig of a user for the server at `url`, with inline certificates.
 
-    Unless `renew` is set, one with that URL is kept.
+    A kubeconfig with that URL is kept, unless `renew` is set. `user` is the file name of the user's certificate.
     """
-    target = layout.kubeconfig_of(owner)
+    target = layout.kubeconfig_of(user)
     if not renew and target.exists() and f"server: {url}\n" in target.read_text():
         return
     import yaml
@@ -82,24 +82,24 @@ def write_kubeconfig(layout: Layout, url: str, owner: str = "admin", *, renew: b
         return base64.b64encode(path.read_bytes()).decode()
 
     name = layout.root.name
-    user = f"{name}-{owner}"
+    user_name = f"{name}-{user}"
     cluster = {"server": url, "certificate-authority-data": inline(layout.certificate("ca"))}
     credentials = {
-        "client-certificate-data": inline(layout.certificate(owner)),
-        "client-key-data": inline(layout.key(owner)),
+        "client-certificate-data": inline(layout.certificate(user)),
+        "client-key-data": inline(layout.key(user)),
     }
     document = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": name, "cluster": cluster}],
-        "users": [{"name": user, "user": credentials}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
+        "users": [{"name": user_name, "user": credentials}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user_name}}],
         "current-context": name,
     }
     files.write(target, yaml.safe_dump(document, sort_keys=False))
 
 
 def _save(layout: Layout, name: str, pair: "KeyPair | CertificateAuthority") -> None:
-    # The certificate last: if it exists, the pair is complete.
+    # The certificate is written last: if it exists, the pair is complete.
     files.write(layout.key(name), pair.key_pem)
     files.write(layout.certificate(name), pair.cert_pem)

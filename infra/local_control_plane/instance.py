@@ -179,7 +179,7 @@ def kubeconfig(directory: Path) -> Path:
 def add_user(directory: Path, name: str, groups: Iterable[str] = ()) -> Path:
     """Returns the kubeconfig of a new user of the instance with these groups. The user's certificate is issued anew.
 
-    Raises ControlPlaneError if the instance never was ready, ValueError for a name that is no file name.
+    Raises ControlPlaneError if the instance was never ready, ValueError for a name that is not a valid file name.
     """
     if not name or name.startswith(".") or os.sep in name or name == "admin":
         raise ValueError(f"{name!r} must be a file name that does not begin with a dot, and not admin")
