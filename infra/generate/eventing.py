@@ -159,7 +159,7 @@ def _trigger(name: str, service: str, namespace: str, filters: list[Object]) -> 
 
 
 def _tail(subscription: Subscription) -> str:
-    """Returns the distinguishing part of a type in the form of an object name."""
+    """Returns the event type without its prefix, in a form that object names allow."""
     own = subscription.type.startswith(OWN)
     word = subscription.type.removeprefix(OWN) if own else subscription.type.rpartition(".")[2]
     return re.sub(r"[^a-z0-9-]+", "-", word.lower())

@@ -107,7 +107,7 @@ def _render(
     try:
         text = template.decode() if template is not None else None
     except UnicodeDecodeError as error:
-        raise charts.ValuesError(f"{values_name}: not UTF-8") from error
+        raise charts.ValuesError(f"{values_name} is not UTF-8") from error
     return charts.render_addon(
         chart,
         text,

@@ -285,7 +285,7 @@ def test_secret_with_another_ca_than_the_servers_is_reported_once(bundle: bytes,
         ("v1.36.2", "1.99", "it runs Kubernetes v1.36.2; spec.kubernetesVersion is 1.99"),
     ],
 )
-def test_another_version_than_the_requested_is_told(version: str, wanted: str | None, message: str) -> None:
+def test_another_version_than_the_requested_is_reported(version: str, wanted: str | None, message: str) -> None:
     obj = kind_cluster()
     obj["spec"] |= {"kubernetesVersion": wanted, "controlPlaneEndpoint": ENDPOINT}
     found = replace(READY, version=version)

@@ -265,7 +265,7 @@ def test_look_at_a_job_is_no_work(runtime: KindRuntime, tmp_path: Path) -> None:
         os.close(lock)
 
 
-def test_job_begins_while_somebody_looks_at_it(tmp_path: Path) -> None:
+def test_job_begins_while_another_process_checks_it(tmp_path: Path) -> None:
     folder = placed(tmp_path).folder
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_SH)
@@ -274,7 +274,7 @@ def test_job_begins_while_somebody_looks_at_it(tmp_path: Path) -> None:
         @property
         def is_running(self) -> bool:
             found = super().is_running
-            os.close(lock)  # the look ends
+            os.close(lock)  # the check ends
             return found
 
     Seen(folder).begin(Order("delete", "u", "a", "no-such-engine"))
@@ -283,7 +283,7 @@ def test_job_begins_while_somebody_looks_at_it(tmp_path: Path) -> None:
     until(lambda: not job.is_running)
 
 
-def test_engine_that_does_not_answer_hides_its_own_clusters_only(
+def test_clusters_of_an_engine_that_does_not_answer_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "bin").mkdir()

@@ -78,7 +78,7 @@ def test_values_template_in_another_encoding_is_an_error(tmp_path: Path) -> None
     (folder / "cluster-addon-values.yaml").write_bytes(b"name: \xfc\n")
     [line] = _lines(folder)
     assert line.startswith("error ")
-    assert line.endswith("cluster-addon-values.yaml: not UTF-8")
+    assert line.endswith("cluster-addon-values.yaml is not UTF-8")
 
 
 def test_good_stages_have_no_findings(tmp_path: Path) -> None:
