@@ -1,7 +1,7 @@
 """Parses YAML as Kubernetes' tools do (sigs.k8s.io/yaml), within limits. All YAML from outside is parsed here.
 
-PyYAML's own rules differ: it parses dates, takes `10:30` for a base-60 number, does not parse `1e3` as a number nor
-`0o644` as an octal, keeps keys that are not strings, and has no limits.
+PyYAML's own rules differ: it parses dates, takes `10:30` for a base-60 number, leaves `1e3` and `0o644` strings, keeps
+keys that are not strings, and has no limits.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import yaml
 YAMLError = yaml.YAMLError
 
 MAX_NODES: Final = 1_000_000
-"""Values of all documents of a text, with aliases expanded: a few nested aliases can stand for billions of values."""
+"""The maximum number of values in a stream, with aliases expanded: few nested aliases can stand for billions."""
 
 MAX_NESTING: Final = 200
-"""Levels of one document: libyaml's composer recurses in C, where a stack overflow ends the process."""
+"""The maximum depth of a document: libyaml's composer recurses in C, where a stack overflow ends the process."""
 
 MAX_MERGED: Final = 100_000
-"""Keys of one mapping before duplicates are removed: `<<` can multiply them."""
+"""The maximum number of keys in a mapping before duplicates are removed: `<<` can multiply them."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_TextsBase: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_UntypedBase: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 _TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
 _FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
@@ -38,7 +38,7 @@ _FLOAT = re.compile(
 
 
 class _Bounded:
-    """A mixin for loaders: raises an error for a document that is nested too deep."""
+    """A mixin for loaders: raises an error for a document that is nested too deeply."""
 
     _level = 0
 
@@ -53,8 +53,8 @@ class _Bounded:
         super().ascend_resolver()  # type: ignore[misc]
 
 
-class _Texts(_Bounded, _TextsBase):  # type: ignore[misc]
-    """Keeps all scalars as the text that was written: 1.30 is not 1.3."""
+class _UntypedLoader(_Bounded, _UntypedBase):  # type: ignore[misc]
+    """Parses every scalar as a string: 1.30 does not become 1.3."""
 
 
 class _Loader(_Bounded, _Base):  # type: ignore[misc]
@@ -109,27 +109,27 @@ _Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.boolean)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.text)
 
 
-def load_all(text: str | bytes, *, texts: bool = False) -> Iterator[Any]:
-    """Yields the documents of a stream as JSON values: mappings have string keys, and values share no parts.
+def load_all(text: str | bytes, *, untyped: bool = False) -> Iterator[Any]:
+    """Yields the documents of a stream as JSON values: mappings have string keys, and aliases are copies.
 
-    With `texts` all scalars stay the text that was written.
+    With `untyped`, every scalar is a string, as it is written in the stream.
 
     Raises:
         YAMLError: A document is invalid or exceeds a limit; raised when the iteration reaches it.
     """
-    copy = _Json()
+    copier = _JsonCopier()
     try:
-        for document in yaml.load_all(text, Loader=_Texts if texts else _Loader):
-            yield copy.of(document)
+        for document in yaml.load_all(text, Loader=_UntypedLoader if untyped else _Loader):
+            yield copier.copy(document)
     except RecursionError as error:
         raise YAMLError("the document contains itself") from error
-    except (ValueError, OverflowError) as error:  # an explicit tag on other text, or a very long number
+    except (ValueError, OverflowError) as error:  # such as `!!int abc`, or a very long number
         raise YAMLError(str(error)) from error
 
 
-def load(text: str | bytes, *, texts: bool = False) -> Any:
+def load(text: str | bytes, *, untyped: bool = False) -> Any:
     """Returns the only document of a text; None if it is empty. Raises `YAMLError`, also for a second document."""
-    documents = [document for document in load_all(text, texts=texts) if document is not None]
+    documents = [document for document in load_all(text, untyped=untyped) if document is not None]
     if len(documents) > 1:
         raise YAMLError(f"expected one YAML document, found {len(documents)}")
     return documents[0] if documents else None
@@ -140,20 +140,20 @@ def _plain(number: float) -> int | float:
     return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
-class _Json:
+class _JsonCopier:
     """Copies the documents of one text into JSON values, up to a limit."""
 
     def __init__(self) -> None:
         self._nodes = 0
 
-    def of(self, value: Any) -> Any:
+    def copy(self, value: Any) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise YAMLError(f"the text has more than {MAX_NODES} values")
         if isinstance(value, dict):
-            return {_key(key): self.of(item) for key, item in value.items()}
+            return {_key(key): self.copy(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.of(item) for item in value]
+            return [self.copy(item) for item in value]
         if value is None or isinstance(value, str | bool | int | float):
             return value
         raise YAMLError(f"the document holds a {type(value).__name__}, which JSON cannot represent")

@@ -69,7 +69,7 @@ def _has_admin(secret: Object, cluster: Mapping[str, object]) -> bool:
     from shared.certificates import load_certificates
 
     try:
-        user = entry(parse(_content(secret), texts=True), "users", f"{key_of(cluster).name}-admin", "user")
+        user = entry(parse(_content(secret), untyped=True), "users", f"{key_of(cluster).name}-admin", "user")
         return _is_admin(load_certificates(base64.b64decode(user["client-certificate-data"], validate=True))[0])
     except (KubeconfigError, ValueError, KeyError, TypeError):
         return False

@@ -88,7 +88,7 @@ def parse_stack(files: Files, folder: Path) -> StackSources:
     """Returns the sources that the files make; `folder` is for messages. Raises `BuildError`."""
     where = folder / CONFIG
     try:
-        config = bounded_yaml.load(files[CONFIG], texts=True)
+        config = bounded_yaml.load(files[CONFIG], untyped=True)
     except KeyError:
         raise BuildError(f"{where}: missing") from None
     except bounded_yaml.YAMLError as error:

@@ -82,7 +82,7 @@ def inline_credentials(kubeconfig: bytes) -> Credentials:
 
     Raises `KubeconfigError` if the kubeconfig names a command or a file, or cannot be used.
     """
-    document = parse(kubeconfig, texts=True)
+    document = parse(kubeconfig, untyped=True)
     return _inline(document, document.get("current-context"))
 
 
@@ -99,7 +99,7 @@ def _inline(document: Mapping[str, Any], context_name: Any) -> Credentials:
     for fields, section in ((_FORBIDDEN_USER, user), (_FORBIDDEN_CLUSTER, cluster)):
         for field, why in fields.items():
             if field in section:
-                raise KubeconfigError(f"kubeconfig is refused: it {why}, only inline credentials are accepted")
+                raise KubeconfigError(f"kubeconfig is refused: it {why}, but only inline credentials are accepted")
     token = _text(user, "token").strip()
     if token and not is_token(token):
         raise KubeconfigError("kubeconfig token has invalid characters, such as a space or a line break")
@@ -130,10 +130,10 @@ def _client(
 
 
 def _text(section: Mapping[str, Any], field: str) -> str:
-    """Returns a field as text, empty if it is absent. Messages do not quote the value: it may be secret."""
+    """Returns a field as a string, empty if it is absent. Messages do not quote the value: it may be secret."""
     value = section.get(field)
     if isinstance(value, dict | list):
-        raise KubeconfigError(f"kubeconfig {field} is not a text")
+        raise KubeconfigError(f"kubeconfig {field} is not a string")
     return "" if value is None or value in _NULL else str(value)
 
 

@@ -69,10 +69,10 @@ def load(files: Sequence[Path], context: str = "") -> Kubeconfig:
     return Kubeconfig(present, document, str(selected), str(fields.get("namespace") or ""), str(server))
 
 
-def parse(content: bytes, *, texts: bool = False) -> Object:
-    """Parses a kubeconfig; with `texts` every scalar stays a string. Raises `KubeconfigError`."""
+def parse(content: bytes, *, untyped: bool = False) -> Object:
+    """Parses a kubeconfig; with `untyped`, every scalar is a string. Raises `KubeconfigError`."""
     try:
-        document = bounded_yaml.load(content, texts=texts)
+        document = bounded_yaml.load(content, untyped=untyped)
     except bounded_yaml.YAMLError:  # its message would quote the content
         raise KubeconfigError("kubeconfig is not valid YAML") from None
     if not isinstance(document, dict):

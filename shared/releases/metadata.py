@@ -40,7 +40,7 @@ def parse(data: bytes, release: str) -> ReleaseMetadata:
     if len(data) > MAX_BYTES:
         raise MetadataError(release, "(file)", f"larger than {MAX_BYTES} bytes")
     try:
-        document = bounded_yaml.load(data, texts=True)
+        document = bounded_yaml.load(data, untyped=True)
     except bounded_yaml.YAMLError as error:
         raise MetadataError(release, "(file)", f"not YAML: {_short(error)}") from error
 

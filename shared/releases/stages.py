@@ -102,7 +102,7 @@ def parse(data: bytes, release: str) -> Stages:
     if len(data) > MAX_BYTES:
         raise StagesError(f"release {release}: clusteraddon.yaml is larger than {MAX_BYTES} bytes")
     try:
-        document = bounded_yaml.load(data, texts=True)
+        document = bounded_yaml.load(data, untyped=True)
     except bounded_yaml.YAMLError as error:
         words = " ".join(str(error).split())[:300]
         raise StagesError(f"release {release}: clusteraddon.yaml is not YAML: {words}") from error

@@ -92,7 +92,7 @@ def test_workload_credentials_do_not_leak(
         broken = {
             "a line break within": kubeconfig(proxy.url, token=f"{TOKEN}\r\nX-Evil: 1"),
             "no YAML": b"users: [{user: {token: " + TOKEN.encode() + b"}}",
-            "not a text": kubeconfig(proxy.url, token={"x": TOKEN}),
+            "not a string": kubeconfig(proxy.url, token={"x": TOKEN}),
             "no key": kubeconfig("https://127.0.0.1:1", **{"client-key-data": data, "client-certificate-data": data}),
             "no base64": kubeconfig(proxy.url, **{"client-key-data": PASSWORD}),
             "userinfo": kubeconfig(proxy.url.replace("//", f"//admin:{TOKEN}@")),
