@@ -1,10 +1,10 @@
 """Stores objects at an S3 endpoint: the only state of the functions outside Kubernetes.
 
-Callers see bytes under keys and two errors: `StorageUnavailable`, where a retry may help, and `StorageError`, where a
-user has to change something first.
+Callers see bytes by object key and two errors: `StorageUnavailable`, where a retry may help, and `StorageError`, where
+a user has to change something first.
 
-Settings: the group `shared.settings.STORAGE`. In addition, the process's environment may have `AWS_ENDPOINT_URL_S3`,
-`AWS_ENDPOINT_URL`, proxies, and what boto3 finds keys by: those of a role or a file.
+Settings: the group `shared.settings.STORAGE`. The environment of the process may set more variables:
+`AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, proxies, and those by which boto3 finds access keys of a role or in a file.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ READ_TIMEOUT = 10.0  # seconds without a byte
 TOTAL_TIMEOUT = 120.0  # seconds for one attempt
 ATTEMPTS = 2  # a first try and one retry; after a longer outage the event is delivered again
 CONNECTIONS = 16
-SLOW = 1.0  # seconds from which on a failed request counts as slow
-PAUSE = 3.0  # seconds without requests after a slow failure: it held a thread
+SLOW = 1.0  # seconds; a failure that takes longer is slow
+PAUSE = 3.0  # seconds without requests after a slow failure, as each would block a thread
 
 _ABSENT = {"NoSuchKey", "NoSuchBucket", "404"}
 _TRANSIENT = {"SlowDown", "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestTimeout"}
 _TRANSIENT_STATUS = {408, 409, 429}
 _DENIED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
-_OURS_ALREADY = {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}
+_BUCKET_EXISTS = {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}
 
 _SET_KEYS = f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys for this bucket ({STORAGE.where})"
 _CHECK_ENDPOINT = f"check S3_ENDPOINT_URL ({STORAGE.where})"
@@ -65,7 +65,7 @@ class _Absent(StorageError):
 
 @dataclass(frozen=True)
 class StorageAccess:
-    """Keys, region and CA for the object store; boto3 searches for keys and region that are empty."""
+    """Access keys, region and CA for the object store; boto3 searches for keys and region that are empty."""
 
     keys: s3.Keys = field(default_factory=s3.Keys)
     region: str = ""
@@ -85,8 +85,8 @@ class StoredObject(NamedTuple):
     modified: datetime
 
 
-class _Answer(NamedTuple):
-    """An answer: its status, code of an error ("" without one), headers and body."""
+class _Response(NamedTuple):
+    """A response of the endpoint; `code` is the error code of S3, or the HTTP status, or "" after a success."""
 
     status: int
     code: str
@@ -95,14 +95,14 @@ class _Answer(NamedTuple):
 
 
 class ObjectStore:
-    """One bucket. Cheap to create (no I/O), safe to share between threads.
+    """Reads and writes the objects of one bucket. Creating a store does no I/O, and threads may share it.
 
     Every method raises `StorageUnavailable` or `StorageError`.
 
     Args:
-        bucket: Its name.
+        bucket: The name of the bucket.
         endpoint: The URL of the S3 endpoint; by default that of AWS.
-        access: By default it is read from the settings at each request.
+        access: Access keys, region and CA; by default those in the settings at the time of each request.
     """
 
     def __init__(self, bucket: str, endpoint: str | None = None, access: StorageAccess | None = None) -> None:
@@ -116,7 +116,7 @@ class ObjectStore:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = SETTINGS) -> ObjectStore:
-        """Returns the store of the settings: the same one, with its connections, until they change."""
+        """Returns the store that the settings name. Until they change, each call returns the same store."""
         bucket = env.get("CAPI_FUNCTIONS_BUCKET") or DEFAULT_BUCKET
         return _store(bucket, s3.endpoint_in(env) or None, StorageAccess.from_settings(env))
 
@@ -130,8 +130,8 @@ class ObjectStore:
     def put(self, key: str, data: bytes, *, if_absent: bool) -> bool:
         """Writes an object. With `if_absent` an existing object stays unchanged, and the result is False."""
         condition = {"If-None-Match": "*"} if if_absent else {}
-        answer = self._request("write", key, "PUT", body=data, headers=condition, accepted={"PreconditionFailed"})
-        return not answer.code
+        response = self._request("write", key, "PUT", body=data, headers=condition, accepted={"PreconditionFailed"})
+        return not response.code
 
     def exists(self, key: str) -> bool:
         """Returns whether the object exists."""
@@ -171,14 +171,14 @@ class ObjectStore:
     def ensure_bucket(self) -> None:
         """Creates the bucket unless it exists."""
         with suppress(_Absent):
-            self._request("find", None, "HEAD")
+            self._request("check", None, "HEAD")
             return
-        # It may be created concurrently; if it is not ours, the first write fails.
-        self._request("create", None, "PUT", accepted=_OURS_ALREADY)
+        # Another process may have created the bucket meanwhile; if it belongs to others, the first write fails.
+        self._request("create", None, "PUT", accepted=_BUCKET_EXISTS)
 
-    def _head(self, key: str) -> _Answer | None:
+    def _head(self, key: str) -> _Response | None:
         try:
-            return self._request("look for", key, "HEAD")
+            return self._request("check", key, "HEAD")
         except _Absent:
             return None
 
@@ -192,10 +192,11 @@ class ObjectStore:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         accepted: Collection[str] = (),
-    ) -> _Answer:
-        """Sends a request, at most twice, and returns its answer: a success, or an error with an accepted code.
+    ) -> _Response:
+        """Sends a request, at most twice, and returns its response: a success, or an error with an accepted code.
 
-        Raises `_Absent` or one of the public errors, with a message about `key`; a listing has no path of its own.
+        `key` is the object, or None for the bucket; with a `query`, the request is about the bucket, and `key` is for
+        messages only. Raises `_Absent` or one of the public errors.
         """
         what = f"bucket {self.bucket!r}" if key is None else f"{key!r} in bucket {self.bucket!r}"
         path = "" if key is None or query else key
@@ -205,13 +206,13 @@ class ObjectStore:
             if started < until:  # each request would block a thread for the whole timeout
                 raise StorageUnavailable(f"cannot {verb} {what} at {self._place()}: {reason}")
             try:
-                answer = self._send(method, path, query or {}, headers or {}, body)
-                if answer.code and answer.code not in accepted:
-                    raise _error(answer)
-                return answer
+                response = self._send(method, path, query or {}, headers or {}, body)
+                if response.code and response.code not in accepted:
+                    raise _error(response)
+                return response
             except StorageError as error:
                 transient = isinstance(error, StorageUnavailable)
-                slow = transient and time.monotonic() - started > SLOW  # what answers is reachable
+                slow = transient and time.monotonic() - started > SLOW
                 if slow:
                     self._unreachable = (time.monotonic() + PAUSE, str(error))
                 if slow or attempt == ATTEMPTS or not transient:
@@ -221,8 +222,8 @@ class ObjectStore:
 
     def _send(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
-    ) -> _Answer:
-        """Sends one request. The messages of its errors are reasons, without what was requested."""
+    ) -> _Response:
+        """Sends one request. The messages of its errors name the reason only; `_request` adds the object."""
         access = self._access or StorageAccess.from_settings()
         try:
             keys, region = s3.find(access.keys, access.region)
@@ -230,14 +231,14 @@ class ObjectStore:
             kind = StorageUnavailable if error.transient else StorageError
             raise kind(f"{error}: {_SET_KEYS}") from None
         if keys is None:
-            raise StorageError(f"there are no keys: {_SET_KEYS}")
+            raise StorageError(f"there are no access keys: {_SET_KEYS}")
         if method == "PUT" and not path:  # creates the bucket
             body = s3.creation(region)
         url = s3.Bucket(self.bucket, self.endpoint or "", region).url(path, query)
         pool = self._connections(url, access.ca)
         try:
             with deadline(time.monotonic() + TOTAL_TIMEOUT):
-                response = pool.request(
+                answer = pool.request(
                     method,
                     url,
                     body=body,
@@ -252,8 +253,8 @@ class ObjectStore:
             raise StorageError(f"{cause(error)}: {_CHECK_ENDPOINT}") from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StorageUnavailable(f"{cause(error)}: {_CHECK_ENDPOINT}") from None
-        code = "" if 200 <= response.status < 300 else s3.error_code(response.data) or str(response.status)
-        return _Answer(response.status, code, response.headers, response.data)
+        code = "" if 200 <= answer.status < 300 else s3.error_code(answer.data) or str(answer.status)
+        return _Response(answer.status, code, answer.headers, answer.data)
 
     def _connections(self, url: str, ca: str) -> urllib3.PoolManager:
         """Returns the connections to the endpoint, through a proxy if the environment has one for it."""
@@ -281,17 +282,17 @@ def _store(bucket: str, endpoint: str | None, access: StorageAccess) -> ObjectSt
     return ObjectStore(bucket, endpoint, access)
 
 
-def _error(answer: _Answer) -> StorageError:
-    """Returns the error for an answer; its message is the reason.
+def _error(response: _Response) -> StorageError:
+    """Returns the error for a response; its message is the reason.
 
     501 is not transient: the endpoint does not support the request.
     """
-    status, code = answer.status, answer.code
+    status, code = response.status, response.code
     reason = f"HTTP {status}" if code == str(status) else f"{code} (HTTP {status})"
     if code in _ABSENT:
         return _Absent(reason)
     if 300 <= status < 400:
-        region = answer.headers.get("x-amz-bucket-region")
+        region = response.headers.get("x-amz-bucket-region")
         place = (
             f"in region {region}: set AWS_DEFAULT_REGION"
             if region

@@ -61,12 +61,12 @@ def up(
     timeline = Timeline(err)
     with report_failures(ControlPlaneError, OSError, ApiError):
         if local_control_plane.status(directory).phase == "ready":
-            timeline.say(f"{name} runs already")
+            timeline.say(f"{name} is already running")
         else:
             local_control_plane.start(directory, progress=timeline.say, timeout=timeout, controllers=controllers)
         if crds:
             ControlPlane(directory).install_crds(*crds)
-            timeline.say("definitions installed")
+            timeline.say("CRDs are installed")
         timeline.say(f"{name} is ready at {local_control_plane.status(directory).url}", mark="✔", style="green")
         _print_environment(directory)
 
@@ -74,13 +74,13 @@ def up(
 @app.command()
 def down(
     name: Name = DEFAULT,
-    every: Annotated[bool, typer.Option("--all", help="End all control planes.")] = False,
+    all_planes: Annotated[bool, typer.Option("--all", help="Stop all control planes.")] = False,
 ) -> None:
-    """End a control plane. Its data stay."""
+    """Stop a control plane, and keep its data."""
     from infra import local_control_plane
 
     with report_failures(ControlPlaneError):
-        for directory in _directories() if every else [_existing(name)]:
+        for directory in _directories() if all_planes else [_existing(name)]:
             local_control_plane.stop(directory)
             out.print(f"{directory.name} is stopped")
 
@@ -102,7 +102,7 @@ def status(output: Output = Format.text) -> None:
 
 @app.command()
 def env(name: Name = DEFAULT) -> None:
-    """Print the environment for a shell: eval "$(capi-functions local env)"."""
+    """Print the shell command that sets KUBECONFIG: eval "$(capi-functions local env)"."""
     with report_failures():
         _print_environment(_existing(name))
 
@@ -110,8 +110,8 @@ def env(name: Name = DEFAULT) -> None:
 @app.command()
 def logs(
     name: Name = DEFAULT,
-    server: Annotated[str, typer.Option(help=f"Whose log: {', '.join(SERVERS)}, or a controller.")] = SERVERS[0],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    server: Annotated[str, typer.Option(help=f"The server: {', '.join(SERVERS)}, or a controller.")] = SERVERS[0],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
 ) -> None:
     """Print the log of a server."""
     with report_failures():
@@ -132,9 +132,9 @@ def logs(
 @app.command()
 def reset(
     name: Name = DEFAULT,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """End a control plane and delete its data, certificates and logs."""
+    """Stop a control plane and delete its data, certificates and logs."""
     from infra import local_control_plane
 
     with report_failures(ControlPlaneError, OSError):
@@ -146,7 +146,7 @@ def reset(
 
 
 def _directory(name: str) -> Path:
-    """Returns the folder of a control plane. Raises `BadParameter` for a name that is no file name."""
+    """Returns the folder of a control plane. Raises `BadParameter` for a name that is not a file name."""
     if not name or name.startswith(".") or os.sep in name:
         raise typer.BadParameter(f"{name!r} must be a file name that does not begin with a dot")
     return root() / name
@@ -165,15 +165,15 @@ def _directories() -> list[Path]:
     return sorted(path.parent for path in root().glob("*/state.json"))
 
 
-def _dump(name: str, each: Status) -> dict[str, object]:
-    """Returns the status of a control plane for programs."""
+def _dump(name: str, status: Status) -> dict[str, object]:
+    """Returns the status of a control plane as JSON."""
     from infra import local_control_plane
 
     return {
-        "phase": each.phase,
-        "url": each.url,
-        "error": each.error,
-        "pid": each.pid,
+        "phase": status.phase,
+        "url": status.url,
+        "error": status.error,
+        "pid": status.pid,
         "kubeconfig": str(local_control_plane.kubeconfig(_directory(name))),
     }
 

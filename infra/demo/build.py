@@ -14,13 +14,17 @@ from shared.releases.release import Release
 FOLDER = Path(__file__).parent
 RELEASES = FOLDER / "releases"
 VERSIONS = ("v1", "v2", "v3")
-"""The versions of the demo's cluster stack."""
+"""The versions of the demo's cluster stack, oldest first."""
 STACKS = {"stack": VERSIONS, "fleet": ("v1",)}
-"""The versions by the folder of their sources."""
+"""The versions of each cluster stack, by the name of its source folder."""
 
 
 def sources(version: str, stack: str = "stack") -> Files:
-    """Returns the source files of a version: those of the versions before it, with the changes of each."""
+    """Returns the source files of a version.
+
+    The folder of the first version is complete. That of a later version has the files that it adds or replaces, and an
+    empty file `<path>.removed` for each file that it removes.
+    """
     files: dict[str, bytes] = {}
     for step in STACKS[stack][: STACKS[stack].index(version) + 1]:
         for path, data in build.read_folder(FOLDER / stack / step).items():
@@ -43,20 +47,20 @@ def content(files: Files) -> Mapping[str, object]:
 
 def main() -> int:
     """Writes the releases that have changed; with `--check` only names them, and returns 1 if there are any."""
-    built = (release(version, stack) for stack, versions in STACKS.items() for version in versions)
-    made = {one.name.tag: files for one, files in built}
-    there = {tag: build.read_folder(RELEASES / tag) for tag in made}
-    stale = [tag for tag in made if content(made[tag]) != content(there[tag])]
+    releases = (release(version, stack) for stack, versions in STACKS.items() for version in versions)
+    built = {one.name.tag: files for one, files in releases}
+    existing = {tag: build.read_folder(RELEASES / tag) for tag in built}
+    stale = [tag for tag in built if content(built[tag]) != content(existing[tag])]
     if "--check" in sys.argv[1:]:
         if stale:
-            print("stale; run `make generate`:", *stale, sep="\n  ", file=sys.stderr)
+            print("these releases are stale; run `make generate`:", *stale, sep="\n  ", file=sys.stderr)
         return 1 if stale else 0
     for tag in stale:
         folder = RELEASES / tag
         folder.mkdir(parents=True, exist_ok=True)
-        for name in there[tag].keys() - made[tag].keys():
+        for name in existing[tag].keys() - built[tag].keys():
             (folder / name).unlink()
-        for name, data in made[tag].items():
+        for name, data in built[tag].items():
             (folder / name).write_bytes(data)
     return 0
 

@@ -21,16 +21,16 @@ ROLE = f"capi-functions-{NAME}"
 _REPLICAS = 2
 _MEMORY = "256Mi"
 
-_READ = "The kinds that start functions. CustomResourceDefinitions show when a kind is defined."
-_LEASE = "The Lease decides which replica delivers. The rule names none, as each shard has its own."
+_READ = "The forwarder watches the kinds that start functions, and CustomResourceDefinitions to learn of new kinds."
+_LEASE = "The holder of the Lease delivers. The rule has no names of Leases, since each shard has a Lease of its own."
 _REPLICATED = """
-One replica delivers, the other watches and takes over. Where one cannot deliver all events, an overlay runs a
-Deployment for each part of the namespaces, with the argument --shard=I/N.
+One replica delivers; the other one watches, and takes over if the first fails. If one replica cannot deliver all
+events, use an overlay with a Deployment for each part of the namespaces, with the argument --shard=I/N.
 """
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
-    """Returns content by file name."""
+    """Returns the content of the generated files, by file name."""
     name = f"{NAME}.yaml"
     removed = [removal({"kind": "ApiServerSource"}), removal({"name": SOURCES})]
     replaced = kustomization(["../knative", name]) | {"patches": removed}
@@ -41,16 +41,16 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 
 def rules(declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the PolicyRules to watch what starts these functions, and definitions of kinds."""
+    """Returns the PolicyRules to watch the kinds that start these functions, and CRDs."""
     return rbac.policy_rules([*rbac.watch_rules(declared.values()), Rule(CRD.group, (CRD.plural,), rbac.READ)])
 
 
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    hold = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
+    use_leases = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
     yield "", rbac.service_account(NAME, NAMESPACE)
     yield _READ, rbac.cluster_role(ROLE, rules(declared))
     yield "", rbac.cluster_role_binding(ROLE, NAME, NAMESPACE)
-    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.policy_rules([hold]))
+    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.policy_rules([use_leases]))
     yield "", rbac.role_binding(NAME, NAME, NAMESPACE)
     yield _REPLICATED, _deployment()
     yield "", eventing.sink_binding(NAME, NAMESPACE)
@@ -64,8 +64,8 @@ def _deployment() -> Object:
     template = deployment["spec"]["template"]
     del template["metadata"]["annotations"]
     [container] = template["spec"]["containers"]
-    for served in ("ports", "readinessProbe", "livenessProbe"):
-        del container[served]
+    for field in ("ports", "readinessProbe", "livenessProbe"):  # without --port it serves no HTTP
+        del container[field]
     container |= {
         "name": NAME,
         "command": ["python", "-m", "infra.forwarder"],

@@ -27,16 +27,16 @@ def install(client: Client, crds: Iterable[Object]) -> None:
 
 
 def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:
-    """Installs CRDs like `install`, except those that another manager has installed, such as Cluster API's own Cluster.
+    """Installs CRDs like `install`, but keeps live ones that others have installed, or that may be newer.
 
-    Returns the reason by name of each CRD that was skipped. Raises `ApiError`.
+    Returns why CRDs were skipped, by the name of the CRD. Raises `ApiError`.
     """
     skipped: dict[str, str] = {}
     ours = []
     for crd in crds:
         name = crd["metadata"]["name"]
         live = client.find(CRD, Key("", name))
-        if live is not None and (reason := foreign(live, crd)):
+        if live is not None and (reason := reason_to_keep(live, crd)):
             skipped[name] = reason
         else:
             ours.append(crd)
@@ -44,8 +44,11 @@ def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:
     return skipped
 
 
-def foreign(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
-    """Returns why `crd` must not replace the `live` definition; empty if an earlier run installed the latter."""
+def reason_to_keep(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
+    """Returns why `crd` must not replace the `live` definition; empty if it may.
+
+    It may if an earlier run installed the live definition, with no other versions than `crd` has.
+    """
     if provider := dig(live, ("metadata", "labels", PROVIDER_LABEL)):
         return f"provider {provider} has installed it"
     others = {
@@ -57,5 +60,5 @@ def foreign(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
         return f"{', '.join(sorted(others))} has written it"
     has = {version["name"] for version in dig(live, "spec.versions", [])}
     if lost := has - {version["name"] for version in dig(crd, "spec.versions", [])}:
-        return f"it also has {', '.join(sorted(lost))}, so it may be newer"
+        return f"it has more versions ({', '.join(sorted(lost))}), so it may be newer"
     return ""

@@ -1,6 +1,7 @@
-"""Runs what reconciles a management cluster as processes of this machine: object store, functions and forwarder.
+"""Runs the functions for a management cluster on this machine, with an object store and the forwarder.
 
-The processes end with the one that started them, even if that is killed: each watches its parent, or the kernel does.
+Object store and functions are child processes, which end with this process even if it is killed. The forwarder runs in
+threads of this process.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .functions_server import FunctionsServer
 from .instances import Instances
 
 KIND_CLUSTERS = "kind_cluster"
-_LOOKS = {"local": 0.25, "kind": 2.0}
-"""Seconds between looks for ended instances, by runtime: `local` reads files, `kind` runs a program."""
+_POLL_SECONDS = {"local": 0.25, "kind": 2.0}
+"""Seconds between two searches for ended instances, by runtime: `local` reads files, `kind` runs a program."""
 
 
 class Services:
@@ -88,9 +89,9 @@ class Services:
         self.forwarder.start()
         if KIND_CLUSTERS in self.declared:
             runtimes = {}
-            for name, every in _LOOKS.items():
+            for name, seconds in _POLL_SECONDS.items():
                 with suppress(runtime.RuntimeUnavailable):  # not installed: the functions report it where it is used
-                    runtimes[runtime.from_env(self._environment, name)] = every
+                    runtimes[runtime.from_env(self._environment, name)] = seconds
             self._instances = Instances(client, self._submit_ended, runtimes)
             self._instances.start()
 
@@ -106,7 +107,7 @@ class Services:
     def wipe_object_store(self) -> None:
         """Replaces the object store by an empty one at the same address."""
         if self._store is None:
-            raise RuntimeError("the object store does not run")
+            raise RuntimeError("the object store was not started")
         port = int(self._store.url.rpartition(":")[2])
         self._store.stop()
         self._store = object_store.start(port)

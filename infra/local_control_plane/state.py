@@ -1,4 +1,4 @@
-"""The state file, from which callers learn everything about an instance; they can read it at any moment."""
+"""The state file of an instance: the supervisor writes it, and any process may read it at any time."""
 
 import dataclasses
 import json
@@ -46,7 +46,7 @@ class State:
 
     @classmethod
     def read(cls, path: Path) -> "State | None":
-        """Returns the state in the file, None without a file. An unreadable file reads as failed, with the reason."""
+        """Returns the state in the file, None without a file. For a damaged file the phase is "failed"."""
         try:
             content = json.loads(path.read_bytes())
             content["supervisor"] = Process(**content["supervisor"]) if content["supervisor"] else None

@@ -67,7 +67,7 @@ def by_a_newer_version_of_ours(client: Client) -> None:
     [
         (by_a_provider, "provider cluster-api has installed it"),
         (by_kubectl, "kubectl has written it"),
-        (by_a_newer_version_of_ours, "it also has v1, so it may be newer"),
+        (by_a_newer_version_of_ours, "it has more versions (v1), so it may be newer"),
     ],
 )
 def test_crd_of_another_manager_is_not_replaced(client: Client, change: Callable[[Client], None], reason: str) -> None:

@@ -205,7 +205,7 @@ def test_missing_credentials_are_an_error(object_store: ObjectStore, monkeypatch
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-    with pytest.raises(StorageError, match="there are no keys: set AWS_ACCESS_KEY_ID and") as caught:
+    with pytest.raises(StorageError, match="there are no access keys: set AWS_ACCESS_KEY_ID and") as caught:
         ObjectStore("b", object_store.endpoint).get("k")
     assert "ConfigMap or Secret capi-functions-storage in namespace capi-functions" in str(caught.value)
     assert not isinstance(caught.value, StorageUnavailable)
