@@ -1,4 +1,4 @@
-"""Reports the result of a rollout or of a readiness check; any other decision is reported unchanged."""
+"""Adds the result of a rollout or of a readiness check to the decision; leaves any other decision unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def _report(builder: AddonStatusBuilder, observed: Observed, decision: Decision, results: Results) -> Decision | None:
-    """Returns the report; None if the decision has nothing to add to itself."""
+    """Returns the decision with the report; None if the results add nothing to it."""
     context = observed.context
     if isinstance(observed.finding, AwaitingReadiness) and (rechecked := results.of(readiness.RecheckReadiness)):
         return readiness.report_recheck(builder, observed.finding, rechecked[-1])
@@ -41,7 +41,7 @@ def _report(builder: AddonStatusBuilder, observed: Observed, decision: Decision,
         return None
     _report_values(builder, context, decision)
     outcome = outcomes[-1]
-    _record_events(builder, outcome)
+    _record_outcome(builder, outcome)
     if isinstance(context, RollbackContext):
         return rollback.report_rolled_back(builder, context, outcome)
     if isinstance(context, ReleaseContext) and context.position is not None:
@@ -50,7 +50,10 @@ def _report(builder: AddonStatusBuilder, observed: Observed, decision: Decision,
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports objects that could not be applied, and a workload API server that does not answer; nothing else."""
+    """Reports a rollout that has stopped, or a readiness check that could not read the objects.
+
+    Returns None for any other failure.
+    """
     builder, context = _builder(observed, now), observed.context
     if builder is None:
         return None
@@ -65,10 +68,10 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
 
 
 def _builder(observed: Observed, now: datetime) -> AddonStatusBuilder | None:
-    """Returns the builder for a decision that got as far as the workload cluster; None for any other."""
+    """Returns the status builder if the decision is about objects in the workload cluster, otherwise None."""
     found = observed.finding
-    is_reached = isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseStep))
-    if observed.addon is None or observed.cluster is None or not is_reached:
+    is_about_objects = isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseStep))
+    if observed.addon is None or observed.cluster is None or not is_about_objects:
         return None
     builder = AddonStatusBuilder.of(observed.addon, observed.cluster, now)
     builder.set_true("ClusterReady")
@@ -87,7 +90,7 @@ def _report_incomplete(
 ) -> Decision:
     """Reports a rollout that has stopped: objects failed, or it waits for a wave of objects to complete."""
     outcome, message = incomplete.outcome, f"{context}: {incomplete}"
-    _record_events(builder, outcome)
+    _record_outcome(builder, outcome)
     if incomplete.waiting:
         seconds = READY_RETRY
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message, event_type="Normal", progress=True)
@@ -103,25 +106,26 @@ def _report_incomplete(
     )
 
 
-def _record_events(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> None:
-    """Updates metrics, and adds events about kept objects, conflicts and drift."""
+def _record_outcome(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> None:
+    """Updates metrics, and adds Kubernetes events about kept objects, conflicts and drift."""
     metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
     metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
     metrics.OBJECTS.labels(outcome="failed").inc(len(outcome.failures))
     written = {entry.identity for entry in outcome.written}
     metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
     if outcome.kept:
-        left = ", ".join(str(entry) for entry in outcome.kept[:5])
+        kept = ", ".join(str(entry) for entry in outcome.kept[:5])
         builder.add_event(
-            "ObjectsKept", f"not pruned, since they belong to other owners or are annotated to be kept: {left}"
+            "ObjectsKept",
+            f"these objects were not pruned, since they belong to other owners or are annotated to be kept: {kept}",
         )
     if outcome.conflicts:
         conflicts = "; ".join(f"{entry}: {conflict}" for entry, conflict in outcome.conflicts[:5])
-        builder.add_event("FieldConflicts", f"fields that other managers held: {conflicts}")
+        builder.add_event("FieldConflicts", f"other managers owned these applied fields: {conflicts}")
     if outcome.drift and outcome.listed_drift != dig(builder.obj, "status.drift"):
         shown = "; ".join(str(drift) for drift in outcome.drift[:5])
         more = f"; and {len(outcome.drift) - 5} more" if len(outcome.drift) > 5 else ""
-        builder.add_event("DriftFound", f"changed in the workload cluster: {shown}{more}", "Warning")
+        builder.add_event("DriftFound", f"these objects have changed in the workload cluster: {shown}{more}", "Warning")
 
 
 def report_generated_values(

@@ -1,4 +1,4 @@
-"""The block `status.deprecated.v1beta1`: what the status of v1beta1 had and v1beta2 has in other fields."""
+"""Builds `status.deprecated.v1beta1`: conditions and failures as API version v1beta1 reported them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONDITIONS = {
     CONTROL_PLANE_INITIALIZED: "ControlPlaneInitialized",
     CONTROL_PLANE.condition: "ControlPlaneReady",
 }
-"""The names in v1beta1 of conditions; `Ready` is their summary."""
+"""The v1beta1 names of the conditions to report; the v1beta1 condition `Ready` summarizes them."""
 
 
 def deprecated(scope: Scope, observed: Observed) -> Object:
@@ -33,12 +33,15 @@ def deprecated(scope: Scope, observed: Observed) -> Object:
 
 
 def _without_message(condition: Object) -> Object:
-    """Returns the condition without an empty message, which v1beta1 leaves out."""
+    """Returns the condition, without the field `message` if that is empty: v1beta1 omits empty messages."""
     return {name: value for name, value in condition.items() if name != "message" or value}
 
 
 def _failure(scope: Scope, observed: Observed) -> Object:
-    """Returns the failure that a referenced object reports; None removes one that is reported no more."""
+    """Returns the patch of the failure that a referenced object reports.
+
+    A failure that is no longer reported is removed, but only if both objects were read.
+    """
     failures = [failure(found) for found in (observed.infrastructure, observed.control_plane)]
     reason, message = next((each for each in failures if any(each)), ("", ""))
     unreadable = "failed" in (observed.infrastructure.state, observed.control_plane.state)

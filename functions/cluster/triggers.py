@@ -1,4 +1,4 @@
-"""The triggers of `cluster`: the Cluster, what it refers to, its Machines, and the end of its ClusterAddon."""
+"""The triggers of `cluster`: the Cluster, what it refers to, its Machines, and the deletion of its ClusterAddon."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
 
 
 GROUPS = ("infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io")
-"""The API groups of most providers."""
+"""The API groups of most infrastructure and control plane providers."""
 
 REFERENCED = Watch(
     KIND_CLUSTER,
@@ -55,14 +55,14 @@ REFERENCED = Watch(
 """The watch of an object that a Cluster refers to."""
 
 
-def cluster_of(obj: Mapping[str, Any]) -> Key | None:
-    """Returns the key of the Cluster of a Machine or an owner of Machines; None for a bare reference."""
+def named_cluster(obj: Mapping[str, Any]) -> Key | None:
+    """Returns the key of the Cluster that a Machine, or an owner of Machines, names; None if its content is missing."""
     name = dig(obj, "spec.clusterName") or (dig(obj, "metadata.labels") or {}).get(CLUSTER_NAME_LABEL)
     return Key(key_of(obj).namespace, name) if name else None
 
 
-# Finalizers are left out: the event of adding ours is not needed. The sweep restores one that was removed.
-FIELDS = (
+# Finalizers are not among them: when `cluster` adds its own, no event is needed. If it is removed, the sweep sends one.
+CLUSTER_FIELDS = (
     "metadata.generation",
     "metadata.deletionTimestamp",
     *PAUSING,
@@ -72,16 +72,22 @@ FIELDS = (
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
-    """Returns what an update must change: the spec, or what shows that there is an API server to connect to."""
-    return [Watch(CLUSTER, fields=FIELDS).relevant(cluster), has_kubeconfig(dict(cluster))]
+    """Returns the values that start the function when an update of a Cluster changes one of them.
+
+    They are `CLUSTER_FIELDS`, and whether the Cluster shows that there is an API server to connect to.
+    """
+    return [Watch(CLUSTER, fields=CLUSTER_FIELDS).relevant(cluster), has_kubeconfig(dict(cluster))]
 
 
 def relevant_in_machine(obj: Mapping[str, Any]) -> object:
-    """Returns what an update must change: what the Cluster's conditions and counters are made of."""
+    """Returns the values that start the function when an update of a Machine, or an owner of Machines, changes one.
+
+    The Cluster's conditions and counters are computed from them.
+    """
     reported = [[one.get(name) for name in ("type", "status", "reason", "message")] for one in conditions(obj)]
     counters = {name: value for name, value in dig(obj, "status", {}).items() if name.lower().endswith("replicas")}
     roles = [name in dig(obj, "metadata.labels", {}) for name in (CONTROL_PLANE_LABEL, POOL_LABEL)]
-    metadata = [cluster_of(obj), roles, dig(obj, "metadata.ownerReferences"), dig(obj, "metadata.deletionTimestamp")]
+    metadata = [named_cluster(obj), roles, dig(obj, "metadata.ownerReferences"), dig(obj, "metadata.deletionTimestamp")]
     status = [dig(obj, f"status.{name}") for name in ("nodeRef", "versions", "nodeInfo.kubeletVersion")]
     return [metadata, dig(obj, "spec.replicas"), dig(obj, "spec.version"), reported, counters, status]
 
@@ -90,9 +96,9 @@ TRIGGERS = Triggers(
     name="cluster",
     profiles=profiles.CLUSTERS,
     watches=(
-        Watch(CLUSTER, fields=FIELDS, digest=relevant_in_cluster),
+        Watch(CLUSTER, fields=CLUSTER_FIELDS, digest=relevant_in_cluster),
         REFERENCED,
-        *(Watch(kind, key=cluster_of, digest=relevant_in_machine, needs_primary=True) for kind in MACHINES),
+        *(Watch(kind, key=named_cluster, digest=relevant_in_machine, needs_primary=True) for kind in MACHINES),
         Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",), needs_primary=True),
     ),
     # Infrastructure and control-plane objects, by the names that Cluster API's contracts require of their kinds.
@@ -108,7 +114,7 @@ TRIGGERS = Triggers(
     settings=(NETWORK,),
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
-        # A Cluster may refer to objects of any provider. One with another group has a ClusterRole with `role_label`.
+        # A Cluster may refer to objects of any provider. Other API groups have a ClusterRole with `role_label`.
         *(Rule(group, ("*",), ("get", "list", "patch", "delete")) for group in GROUPS),
         Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("get", "list", "patch", "delete")),
         Rule(

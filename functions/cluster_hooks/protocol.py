@@ -30,20 +30,21 @@ class UnknownHook(LookupError):
 
 
 class BadRequest(ValueError):
-    """The body is not a request of this hook; the message names the fault."""
+    """The body is not a request for this hook; the message names the fault."""
 
 
 @dataclass(frozen=True)
 class Handler:
-    """One handler in the discovery response. With `retries`, the responses of its hook have `retryAfterSeconds`.
+    """One handler in the discovery response.
 
+    `has_retry_after` is whether Cluster API defines the field `retryAfterSeconds` in responses of the hook.
     `failure_policy` applies to calls that fail: with `Ignore` Cluster API continues (hooks that only trigger a
     reconciliation), with `Fail` Cluster API repeats the call (hooks that block).
     """
 
     hook: str
     name: str
-    retries: bool = True
+    has_retry_after: bool = True
     failure_policy: str = "Fail"
 
     @property
@@ -53,7 +54,12 @@ class Handler:
 
 
 HANDLERS = (
-    Handler(AFTER_CONTROL_PLANE_INITIALIZED, "after-control-plane-initialized", retries=False, failure_policy="Ignore"),
+    Handler(
+        AFTER_CONTROL_PLANE_INITIALIZED,
+        "after-control-plane-initialized",
+        has_retry_after=False,
+        failure_policy="Ignore",
+    ),
     Handler(BEFORE_CLUSTER_UPGRADE, "before-cluster-upgrade"),
     Handler(AFTER_CLUSTER_UPGRADE, "after-cluster-upgrade", failure_policy="Ignore"),
     Handler(BEFORE_CLUSTER_DELETE, "before-cluster-delete"),
@@ -94,7 +100,7 @@ def cluster_of(hook: str, body: bytes) -> Object:
 def success(hook: str, message: str, retry_after: int = 0) -> Object:
     """Returns the response of a successful call; `retry_after` is in seconds, and 0 lets Cluster API continue."""
     response = _response(hook, "Success", message)
-    return response | ({"retryAfterSeconds": retry_after} if _BY_HOOK[hook].retries else {})
+    return response | ({"retryAfterSeconds": retry_after} if _BY_HOOK[hook].has_retry_after else {})
 
 
 def failure(hook: str, message: str) -> Object:
@@ -103,7 +109,7 @@ def failure(hook: str, message: str) -> Object:
 
 
 def discovery() -> Object:
-    """Returns the response of the discovery."""
+    """Returns the response to a discovery request."""
     handlers: list[dict[str, Any]] = [
         {
             "name": handler.name,

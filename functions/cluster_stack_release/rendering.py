@@ -14,48 +14,48 @@ from shared.releases.naming import ReleaseName
 
 @dataclass(frozen=True)
 class RenderedClass:
-    """The objects of a class chart, or why there are none that may be applied."""
+    """The objects of a class chart, or why they cannot be applied."""
 
     objects: tuple[Object, ...] = ()
     problem: str = ""
     unknown_kinds: bool = False
-    """Whether the problem is that the management cluster does not serve a kind, which may come soon."""
+    """Whether the problem is a kind that the management cluster does not serve; it may be installed later."""
 
 
 def render(
-    chart: bytes, file: str, name: ReleaseName, connection: ClusterConnection, version: str, namespace: str
+    chart: bytes, file_name: str, name: ReleaseName, connection: ClusterConnection, kube_version: str, namespace: str
 ) -> RenderedClass:
-    """Renders the chart in `file` for a management cluster of this Kubernetes version."""
+    """Renders a chart for a management cluster of this Kubernetes version; messages name the chart's file."""
     try:
-        return RenderedClass(_objects(chart, file, name, connection, version, namespace))
+        return RenderedClass(_objects(chart, file_name, name, connection, kube_version, namespace))
     except (charts.ChartError, UnknownKinds) as error:
         return RenderedClass(problem=str(error), unknown_kinds=isinstance(error, UnknownKinds))
 
 
 def _objects(
-    chart: bytes, file: str, name: ReleaseName, connection: ClusterConnection, version: str, namespace: str
+    chart: bytes, file_name: str, name: ReleaseName, connection: ClusterConnection, kube_version: str, namespace: str
 ) -> tuple[Object, ...]:
     """Returns the objects. Raises `ChartError` or `UnknownKinds`."""
     served = connection.served
     manifests = charts.render(
         chart,
         {},
-        name=file,
+        name=file_name,
         release_name=name.stack,
         namespace=namespace,
-        kube_version=version,
+        kube_version=kube_version,
         api_versions=sorted({text for version, kind in served for text in (version, f"{version}/{kind}")}),
     )
     parsed = charts.parse(manifests, default_namespace=namespace)
     objects = desired(parsed, served, default_namespace=namespace, where=MANAGEMENT)
     if not objects:
-        raise charts.ChartError(f"{file}: the chart renders no objects, a ClusterClass is needed")
+        raise charts.ChartError(f"{file_name}: the chart renders no objects, but needs a ClusterClass")
     for obj in objects:
         # Whoever may create a release must not gain access to other namespaces through it.
-        if (elsewhere := dig(obj, "metadata.namespace", "")) != namespace:
-            where = f"is meant for {elsewhere}" if elsewhere else "is cluster-scoped"
+        if (other := dig(obj, "metadata.namespace", "")) != namespace:
+            fault = f"is in namespace {other}" if other else "is cluster-scoped"
             raise charts.ChartError(
-                f"{file}: {identity(obj)} {where}, only objects in {namespace} are allowed; "
-                "take it out of the class chart, and apply it by other means"
+                f"{file_name}: {identity(obj)} {fault}, but only objects in {namespace} are allowed; "
+                "remove it from the class chart, and apply it by other means"
             )
     return tuple(objects)

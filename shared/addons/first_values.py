@@ -32,7 +32,10 @@ _POD_ANNOTATIONS = ("template", "metadata", "annotations")
 
 
 class GeneratedField(NamedTuple):
-    """A generated field; `object` is the object's name, or its kind and number if the name itself is generated."""
+    """A generated field of an object.
+
+    `object` is the object's kind and name; a generated name is replaced by the number of the object within its kind.
+    """
 
     stage: str
     object: str
@@ -50,29 +53,32 @@ class GeneratedField(NamedTuple):
 
 @dataclass(frozen=True)
 class FirstValues:
-    """The values that the addon chart `addons` generated first; `steady` is a digest of all other fields, by stage."""
+    """The values that an addon chart generated first.
 
-    addons: str = ""
+    `chart` is the file name of the chart, and `digests` has a digest of all fields that are not generated, by stage.
+    """
+
+    chart: str = ""
     values: Mapping[GeneratedField, Any] = field(default_factory=dict)
-    steady: Mapping[str, str] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
 
-    def of(self, addons: str) -> FirstValues:
-        """Returns the values if they are those of the chart `addons`, otherwise none."""
-        return self if self.addons == addons else FirstValues(addons)
+    def for_chart(self, chart: str) -> FirstValues:
+        """Returns this record if it is that of the chart, otherwise an empty one."""
+        return self if self.chart == chart else FirstValues(chart)
 
     def dump(self) -> Object:
-        """Returns the values as JSON, for `load`."""
+        """Returns the record as JSON, for `load`. Existing Secrets have the same keys."""
         values = [[*each[:2], list(each.path), value] for each, value in self.values.items()]
-        return {"addons": self.addons, "values": values, "steady": dict(self.steady)}
+        return {"addons": self.chart, "values": values, "steady": dict(self.digests)}
 
     @classmethod
     def load(cls, data: Any) -> FirstValues:
-        """Returns the values of `dump`; raises `ValueError` for other data."""
+        """Returns the record from the JSON that `dump` returned; raises `ValueError` for other data."""
         try:
             values = {GeneratedField(stage, name, tuple(path)): value for stage, name, path, value in data["values"]}
             return cls(data["addons"], values, dict(data["steady"]))
         except (TypeError, KeyError) as error:
-            raise ValueError("it is not a record of generated values") from error
+            raise ValueError("the data is not a record of generated values") from error
 
 
 @dataclass(frozen=True)
@@ -111,27 +117,29 @@ def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects],
 
     Args:
         assets: The files of the release.
-        renderer: Renders the objects from the files; called twice if values may be generated.
+        renderer: Renders the objects from the files; called again if values may be generated, with another date if the
+            chart can be rendered with that.
         record: The values that were generated first; those of another chart are ignored.
 
     Raises:
-        Exception: As `renderer` does.
+        ChartError: The charts exceed a limit.
+        Exception: Whatever `renderer` raises.
     """
-    parts = renderer(assets)
-    record = record.of(assets.release.addon_chart)  # releases with the same chart share their values
+    rendered = renderer(assets)
+    record = record.for_chart(assets.release.addon_chart)  # releases with the same chart share their values
     if not may_vary(assets):
-        return RenderedAddons(parts, record)
+        return RenderedAddons(rendered, record)
     try:
         at_another_time = dict(renderer(_with_fixed_time(assets)))
     except charts.ChartError:  # the chart cannot be rendered with another date
         at_another_time = dict(renderer(assets))
     fields: list[GeneratedField] = []
-    done: StageObjects = []
-    for stage, objects in parts:
-        objects, found, record = _with_first_values(stage, objects, at_another_time.get(stage, objects), record)
-        done.append((stage, objects))
-        fields += found
-    return RenderedAddons(done, record, tuple(fields))
+    stages: StageObjects = []
+    for stage, objects in rendered:
+        objects, generated, record = _with_first_values(stage, objects, at_another_time.get(stage, objects), record)
+        stages.append((stage, objects))
+        fields += generated
+    return RenderedAddons(stages, record, tuple(fields))
 
 
 def _with_fixed_time(assets: AddonAssets) -> AddonAssets:
@@ -151,35 +159,36 @@ def _with_first_values(
     common = {identity(obj) for obj in objects} & {identity(obj) for obj in at_another_time}
     objects = deepcopy(objects)
     named, others = _by_name(objects, common), _by_name(at_another_time, common)
-    found = [
+    generated = [
         GeneratedField(stage, name, path)
         for name, obj in named.items()
         if name in others
         for path in _differences(obj, others[name], ())
     ]
-    own = {each: value for each, value in record.values.items() if each.stage == stage}
+    first = {each: value for each, value in record.values.items() if each.stage == stage}
     fields = _outermost_fields(
         each
-        for each in {**own, **dict.fromkeys(found)}
+        for each in {**first, **dict.fromkeys(generated)}
         if each.object in named and _has_field(named[each.object], each)
     )
     if not fields:
-        return objects, found, record
+        return objects, generated, record
     fresh = {each: _replace_value(named[each.object], each.path, None) for each in fields}
-    steady = _digest(objects)
-    as_before = record.steady.get(stage) == steady
+    digest = _digest(objects)
+    is_unchanged = record.digests.get(stage) == digest
     # One generated value may be in several fields: a new field gets the value of the others.
-    first = {fresh[each]: own[each] for each in fields if each in own and isinstance(fresh[each], str)}
+    replaced = {fresh[each]: first[each] for each in fields if each in first and isinstance(fresh[each], str)}
     values = dict(record.values)
     for each, value in fresh.items():
         if each.restarts_pods:
-            # A checksum must follow the settings that it covers, unless these are generated themselves.
-            value = values[each] = own.get(each, value) if as_before else value
-        elif each in found:
-            value = values[each] = own.get(each, first.get(value, value) if isinstance(value, str) else value)
-        # Any other field was generated once and is equal in both renderings: the chart looks it up in the cluster.
+            # A checksum must change with the settings that it covers. If no other field of the stage has changed, it
+            # differs only because values were generated anew.
+            value = values[each] = first.get(each, value) if is_unchanged else value
+        elif each in generated:
+            value = values[each] = first.get(each, replaced.get(value, value) if isinstance(value, str) else value)
+        # Any other field has a first value and is equal in both renderings: the chart looks it up in the cluster.
         _replace_value(named[each.object], each.path, deepcopy(value))
-    return objects, found, replace(record, values=values, steady={**record.steady, stage: steady})
+    return objects, generated, replace(record, values=values, digests={**record.digests, stage: digest})
 
 
 def _outermost_fields(fields: Iterable[GeneratedField]) -> list[GeneratedField]:
@@ -231,7 +240,7 @@ def _has_field(obj: Any, each: GeneratedField) -> bool:
 
 
 def _replace_value(obj: Any, path: Path, value: Any) -> Any:
-    """Sets the value at `path`, and returns the value before."""
+    """Sets the value at `path`, and returns the previous value."""
     if not path:
         before = dict(obj)
         obj.clear()

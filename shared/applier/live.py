@@ -19,7 +19,7 @@ Live = Object | ApiError | None
 """The live object, the error of reading it, or None if it does not exist."""
 
 LIST_FROM = 3
-"""The number of objects of one kind from which on one list is cheaper than single reads."""
+"""At least so many objects of one kind are read by one list, fewer by single reads."""
 
 
 def read_live(
@@ -39,15 +39,15 @@ def read_live(
     kinds: dict[tuple[str, str], list[Identity]] = defaultdict(list)
     for obj in objects:
         kinds[obj["apiVersion"], obj["kind"]].append(identity(obj))
-    looks: list[Callable[[], dict[Identity, Live]]] = []
+    reads: list[Callable[[], dict[Identity, Live]]] = []
     for kind, members in kinds.items():
         if len(members) >= LIST_FROM:
-            looks.append(partial(_list, cluster, resources[kind], members))
+            reads.append(partial(_list, cluster, resources[kind], members))
         else:
-            looks += [partial(_get, cluster, resources[kind], who) for who in members]
+            reads += [partial(_get, cluster, resources[kind], who) for who in members]
     found: dict[Identity, Live] = {}
-    for part in pool.map(lambda one: one(), looks):
-        found |= part
+    for objects_read in pool.map(lambda read: read(), reads):
+        found |= objects_read
     return found
 
 
@@ -55,7 +55,7 @@ def find_live(cluster: ClusterClients, entry: InventoryEntry) -> tuple[Resource,
     """Returns the live object of an entry and its kind in a served version; None if it does not exist.
 
     Raises:
-        ApiError: The API server failed, or does not allow to read the object.
+        ApiError: The API server failed, or does not allow reading the object.
     """
     try:
         return _find_served(cluster, entry)
@@ -75,7 +75,7 @@ def _find_served(cluster: ClusterClients, entry: InventoryEntry) -> tuple[Resour
 
 
 def find_if_served(client: Client, resource: Resource, key: Key) -> Object | None:
-    """Returns the live object; None also if its kind is not served yet, since its CRD may be applied with it.
+    """Returns the live object; None also if its kind is not served yet, since the same rollout may apply its CRD.
 
     A caller must not delete anything because of this None.
     """
@@ -93,7 +93,7 @@ def recheck_readiness(
     A Job that does not exist is complete: its TTL has deleted it. Any other missing object is not ready.
 
     Raises:
-        ApiError: The API server failed, or does not allow to read the object.
+        ApiError: The API server failed, or does not allow reading the object.
     """
     found = find_live(cluster, entry)
     if found is None:
@@ -120,12 +120,12 @@ def _list(cluster: ClusterClients, resource: Resource, members: Sequence[Identit
     namespace = namespaces.pop() if len(namespaces) == 1 else ""
     try:
         listed = cluster.client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
-        there = {identity(obj): obj for obj in listed}
+        by_identity = {identity(obj): obj for obj in listed}
     except ApiError as error:
         return dict.fromkeys(members, error)
     found: dict[Identity, Live] = {}
     for who in members:
-        found |= {who: there[who]} if who in there else _get(cluster, resource, who)
+        found |= {who: by_identity[who]} if who in by_identity else _get(cluster, resource, who)
     return found
 
 

@@ -22,7 +22,7 @@ _EXACT: Final = 2**53
 
 
 def render_values(template: str, context: Mapping[str, Any], *, name: str) -> dict[str, Any]:
-    """Returns the values that the template gives.
+    """Renders the template, and returns the values that its output contains.
 
     Integers are Go integers in the template. Missing keys and nulls print as nothing. If the output is a mapping with a
     text under `values`, that text is the values document.
@@ -51,7 +51,10 @@ def as_chart(template: str) -> bytes:
 
 
 def with_exact_integers(value: Any) -> Any:
-    """Returns the value with integers that a JSON float cannot hold as text, which prints the same."""
+    """Returns the value with large integers replaced by strings, which print the same.
+
+    They are the integers that a float may not represent exactly: a template would print another number.
+    """
     if isinstance(value, Mapping):
         return {key: with_exact_integers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -77,11 +80,14 @@ def _mapping(text: str, name: str) -> dict[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise ValuesError(f"{name}: the rendered text is a {type(document).__name__}, not a mapping")
+        raise ValuesError(f"{name}: the rendered text is not a mapping")
     return document
 
 
 def explain_error(message: str, name: str) -> str:
-    """Returns Helm's message with the name of the values template instead of files of the chart in memory."""
+    """Returns Helm's message on one line, with the name of the values template.
+
+    Paths in the chart in memory are replaced or left out, since users do not know them.
+    """
     lines = [line.strip() for line in message.replace(_TEMPLATE, name).splitlines()]
     return f"{name}: " + " ".join([line for line in lines if OUTPUT not in line] or lines)

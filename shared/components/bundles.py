@@ -40,7 +40,10 @@ class Bundle:
 
 
 class BundleStore:
-    """The stored bundles. All methods raise `StorageError` or `StorageUnavailable`."""
+    """The stored bundles. All methods raise `StorageError` or `StorageUnavailable`.
+
+    `source_id` is the result of `source_identity`.
+    """
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -54,25 +57,29 @@ class BundleStore:
             return None
         return _decode(data)
 
-    def find(self, source: str, version: str) -> Bundle | None:
-        """Returns the bundle of a version from a source (see `source_identity`); None if it is not stored."""
+    def find(self, source_id: str, version: str) -> Bundle | None:
+        """Returns the bundle of a version from a source; None if it is not stored."""
         if not _VERSION.fullmatch(version):
             return None
-        digest = self._objects.get(_source_key(source, version))
+        digest = self._objects.get(_source_key(source_id, version))
         return self.load(digest.decode("ascii", "replace")) if digest else None
 
-    def save(self, source: str, bundle: Bundle) -> Bundle:
-        """Stores a bundle as that of the source and its version. The content is written first."""
+    def save(self, source_id: str, bundle: Bundle) -> Bundle:
+        """Stores the bundle that a source has for a version, and returns it. Raises `ValueError` for a bad version."""
         if not _VERSION.fullmatch(bundle.version):
             raise ValueError(f"{bundle.version!r} is not a version")
         self._objects.ensure_bucket()
+        # The content comes first: a digest must never point to a bundle that is not stored.
         self._objects.put(_content_key(bundle.digest), bundle.encode(), if_absent=False)
-        self._objects.put(_source_key(source, bundle.version), bundle.digest.encode(), if_absent=False)
+        self._objects.put(_source_key(source_id, bundle.version), bundle.digest.encode(), if_absent=False)
         return bundle
 
 
 def source_identity(source: str, kind: str, name: str, *, private_to: str = "") -> str:
-    """Returns the key of a source for one provider. `private_to`: the namespace whose credentials open the source."""
+    """Returns a hash that identifies a source of one provider.
+
+    A source that is opened with credentials is `private_to` the namespace that has them.
+    """
     return hashlib.sha256(json.dumps([source, kind, name, private_to], sort_keys=True).encode()).hexdigest()
 
 
@@ -88,5 +95,5 @@ def _content_key(digest: str) -> str:
     return f"components/{digest}.json"
 
 
-def _source_key(source: str, version: str) -> str:
-    return f"component-sources/{source}/{version}"
+def _source_key(source_id: str, version: str) -> str:
+    return f"component-sources/{source_id}/{version}"

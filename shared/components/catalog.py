@@ -1,4 +1,4 @@
-"""The catalog of providers by name: a built-in list, and a mounted configuration that extends it.
+"""The catalog of providers by name: a built-in list, and a mounted configuration that extends and overrides it.
 
 The configuration is clusterctl's: a YAML file with `providers: [{name, type, url}]` and `images`. Its path is in
 $CLUSTERCTL_CONFIG, /config/clusterctl.yaml by default.
@@ -25,7 +25,9 @@ _DEVELOPMENT = {("InfrastructureProvider", "docker"): "infrastructure-components
 
 
 def lookup(kind: ProviderKind, name: str) -> str:
-    """Returns the URL of a provider's latest release, as in `spec.fetchConfig.url`.
+    """Returns the URL of a provider's components in the form of `spec.fetchConfig.url`.
+
+    A built-in provider has the URL of its latest release, a configured one the URL in the configuration.
 
     Raises:
         UnknownProvider: Neither the configuration nor the built-in list has the provider.

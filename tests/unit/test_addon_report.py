@@ -180,13 +180,13 @@ def events(decision: Decision, reason: str) -> list[tuple[str, str]]:
     return [(event.type, event.message) for event in decision.kubernetes_events if event.reason == reason]
 
 
-def test_objects_that_others_own_are_told() -> None:
+def test_objects_that_others_own_are_reported() -> None:
     decision = reported(a_release(), {Rollout: RolloutOutcome(kept=tuple(entry(name) for name in "abcdef"))})
     [(type_, message)] = events(decision, "ObjectsKept")
     assert (type_, message.endswith("ConfigMap ns/d, ConfigMap ns/e")) == ("Normal", True)
 
 
-def test_fields_that_others_held_are_told() -> None:
+def test_fields_that_others_own_are_reported() -> None:
     conflicts = [(entry(name), FieldConflict("kubectl", "data.k")) for name in "abcdef"]
     decision = reported(a_release(), {Rollout: RolloutOutcome(conflicts=conflicts)})
     [(type_, message)] = events(decision, "FieldConflicts")
@@ -194,7 +194,7 @@ def test_fields_that_others_held_are_told() -> None:
 
 
 @pytest.mark.parametrize(("count", "end"), [(1, "ns/0 (missing)"), (5, "ns/4 (missing)"), (6, "(missing); and 1 more")])
-def test_drift_is_told_once(count: int, end: str) -> None:
+def test_drift_is_reported_once(count: int, end: str) -> None:
     outcome = RolloutOutcome(drift=[Drift(entry(str(number))) for number in range(count)])
     [(type_, message)] = events(reported(a_release(), {Rollout: outcome}), "DriftFound")
     assert (type_, message.endswith(end), message.count("missing")) == ("Warning", True, min(count, 5))
@@ -202,7 +202,7 @@ def test_drift_is_told_once(count: int, end: str) -> None:
     assert events(reported(known, {Rollout: outcome}), "DriftFound") == []
 
 
-def test_nothing_special_is_told_of_a_usual_rollout() -> None:
+def test_a_rollout_without_findings_has_no_further_events() -> None:
     decision = reported(a_release(), {Rollout: RolloutOutcome(written=[entry("a")])})
     assert decision.kubernetes_events == ()
 

@@ -47,12 +47,12 @@ class FolderRepository:
             return validate_version(self.url, version)
         folder = self._path.parent.parent
         try:
-            there = [entry.name for entry in folder.iterdir() if versions.try_parse(entry.name)]
+            found = [entry.name for entry in folder.iterdir() if versions.try_parse(entry.name)]
         except OSError as error:
             raise SourceError(f"{folder} cannot be read: {error.strerror}", transient=False) from None
-        if not there:
+        if not found:
             raise ComponentsError(f"{folder} has no folder whose name is a version")
-        return versions.highest(there)
+        return versions.highest(found)
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
