@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from threading import Lock
 
 import pytest
@@ -16,6 +17,7 @@ from shared.event import PING, Event
 from shared.kube import Key, connect, dig
 from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_after, cut_before
 from tests.support.event_receiver import EventReceiver
+from tests.support.kill_points import one_of_each_kind
 from tests.support.releases import STACK
 from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks
 
@@ -72,13 +74,14 @@ class Fuse:
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._lock = Lock()
-        self.writes = 0
+        self.writes: list[Request] = []
 
     def __call__(self, request: Request) -> Fault | None:
         with self._lock:
-            dead = self._limit is not None and self.writes >= self._limit
-            self.writes += request.writes and not dead
-            last = self._limit is not None and self.writes == self._limit and request.writes and not dead
+            dead = self._limit is not None and len(self.writes) >= self._limit
+            if request.writes and not dead:
+                self.writes.append(request)
+            last = len(self.writes) == self._limit and request.writes and not dead
         if last:
             return cut_after
         return cut_before if dead else None
@@ -104,9 +107,13 @@ def _stable(stacks: Stacks) -> list[object]:
 
 
 @pytest.mark.parametrize("journey", ["arriving", "given up", "leaving"])
-def test_lifecycle_completes_after_a_kill_at_every_write(stacks: Stacks, proxy: Proxy, journey: str) -> None:
+def test_lifecycle_completes_after_a_kill_at_any_write(
+    stacks: Stacks, proxy: Proxy, journey: str, seed: int, exhaustive: bool
+) -> None:
     """In each journey the final objects are the same after any kill, without leftovers: the first release is provided
     (arriving), becomes obsolete while the functions are down (given up), or is deleted with its stack (leaving).
+
+    An exhaustive run kills at every write, another one at a write of each kind.
     """
     stacks.apply(TOY_TEMPLATE, "toys", spec={"template": {"spec": {"images": ["a"]}}})
     toys = {"apiVersion": TOY_TEMPLATE.api_version, "kind": TOY_TEMPLATE.kind, "name": "toys"}
@@ -127,7 +134,7 @@ def test_lifecycle_completes_after_a_kill_at_every_write(stacks: Stacks, proxy: 
         stacks.clients = direct
         proceed()
 
-    def once(limit: int | None) -> tuple[int, list[object]]:
+    def once(limit: int | None) -> tuple[list[Request], list[object]]:
         stacks.stack(noProvider=False, providerRef=toys)
         if journey == "leaving":
             finish()
@@ -146,9 +153,9 @@ def test_lifecycle_completes_after_a_kill_at_every_write(stacks: Stacks, proxy: 
         return fuse.writes, end
 
     writes, expected = once(None)
-    assert writes > 5
-    for limit in range(writes):
-        assert once(limit)[1] == expected, f"killed after write {limit} of {writes}"
+    assert len(writes) > 5
+    for limit in range(len(writes)) if exhaustive else one_of_each_kind(writes, Random(seed)):
+        assert once(limit)[1] == expected, f"killed after write {limit} of {len(writes)}"
 
 
 def _swept(stacks: Stacks, monkeypatch: pytest.MonkeyPatch, **data: object) -> set[tuple[str, str, bool]]:

@@ -172,11 +172,16 @@ def chosen_points(
         every = [KillPoint(n, *variant) for n in range(1, len(writes) + 1) for variant in variants]
         return every[part::parts]
     chance = random.Random(config.option.seed)
+    points = [KillPoint(number, *chance.choice(variants)) for number in one_of_each_kind(writes, chance)]
+    return points[part::parts]
+
+
+def one_of_each_kind(writes: Sequence[Request], chance: random.Random) -> list[int]:
+    """Returns the number (from 1) of a write of each kind, in their order."""
     numbers: dict[str, list[int]] = {}
     for number, write in enumerate(writes, 1):
         numbers.setdefault(kind_of_write(write), []).append(number)
-    points = [KillPoint(chance.choice(numbers[kind]), *chance.choice(variants)) for kind in sorted(numbers)]
-    return sorted(points, key=lambda point: point.number)[part::parts]
+    return sorted(chance.choice(numbers[kind]) for kind in sorted(numbers))
 
 
 def failures_at(
