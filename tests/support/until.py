@@ -18,7 +18,7 @@ def until(
     what: object = "it",
     *,
     within: float = HANGS,
-    pause: float = 0.05,
+    pause: float | None = None,
     between: Callable[[], object] = lambda: None,
     details: Callable[[], object] = lambda: "",
 ) -> _T:
@@ -28,15 +28,17 @@ def until(
         reached: The condition.
         what: What is waited for, for the message of a failure.
         within: Seconds until the test fails.
-        pause: Seconds between calls.
+        pause: Seconds between calls. Default: a twentieth of the time waited, since four tests that ask all the time
+            would keep a core busy.
         between: Called between calls of `reached`.
         details: Returns more text for the message of a failure.
     """
-    deadline = time.monotonic() + within
+    began = time.monotonic()
     while not (found := reached()):
-        assert time.monotonic() < deadline, f"not within {within:g} s: {what}\n{details()}".rstrip()
+        waited = time.monotonic() - began
+        assert waited < within, f"not within {within:g} s: {what}\n{details()}".rstrip()
         between()
-        time.sleep(pause)
+        time.sleep(min(max(0.02, waited / 20), 0.25) if pause is None else pause)
     return found
 
 
