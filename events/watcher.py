@@ -46,6 +46,13 @@ _DEFINITION_PAUSE = 30.0
 """Most seconds until a definition is read again that could not be read."""
 _BLIND_PAUSE = 2.0
 """Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
+_SERVED, _KINDS = "served", "kinds"
+_OF_DEFINITIONS = (
+    (_SERVED, Watch(CRD, reference=True)),
+    (_KINDS, Watch(CRD, reference=True, fields=("metadata.generation", "metadata.labels"))),
+)
+"""What definitions are watched for. The status of one may tell that its kind is served now; which kinds functions watch
+without naming them depends on specs and labels only."""
 _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 
@@ -129,7 +136,7 @@ class Watcher:
         self._begin_round = begin_round or (lambda _specs: PlainRound(on_change, self.is_referenced))
         self._rounds = Rounds(resync, self._begin)
         self._patterns = [each.defined_kinds for each in triggers.values() if each.defined_kinds is not None]
-        definitions = InformerSpec(CRD, "", True, (("", Watch(CRD, reference=True)),))
+        definitions = InformerSpec(CRD, "", True, _OF_DEFINITIONS)
         of_definitions = Rounds(resync, lambda _resync: PlainRound(self._on_defined, lambda _function, _event: True))
         self._definitions = _Informer(
             client, definitions, self._on_defined, self._stop, of_definitions, "", self._references
@@ -199,12 +206,12 @@ class Watcher:
             if self._definitions.thread.ident is None and not self._stop.is_set():
                 self._definitions.thread.start()
 
-    def _on_defined(self, event: Event, _functions: Collection[str]) -> None:
+    def _on_defined(self, event: Event, purposes: Collection[str]) -> None:
         if event.change != "delete":
             for informer in self._informers:
                 if event.name == f"{informer.resource.plural}.{informer.resource.group}":
                     informer.wake()
-        if any(pattern.may_define(event.name) for pattern in self._patterns):
+        if _KINDS in purposes and any(pattern.may_define(event.name) for pattern in self._patterns):
             self._watch_defined(event.name)
 
     def _watch_defined(self, name: str) -> None:
@@ -351,8 +358,8 @@ class _Informer:
                 pause = self._not_served(error)
             except Exception as error:
                 pause = self._failed(error)
-            if not self._stop.is_set():
-                self._awake.wait(pause)
+            if not self._stop.is_set() and self._awake.wait(pause) and not self._interrupted:
+                self._stop.wait(_DEFINED_PAUSE)  # a new definition changes several times until its kind is served
 
     def _failed(self, error: Exception) -> float:
         """Logs a failed list or watch. Returns the seconds until the next attempt."""
@@ -375,7 +382,7 @@ class _Informer:
         """Returns the seconds until a kind that is not served is listed again."""
         if self._served:
             log.info("%s is not served (yet): %s", self.spec, error)
-            self._defined, self._absences = False, 0
+            self._defined, self._absences = self._awake.is_set(), 0
         self._served = False
         # Known objects are not reported as deleted: the kind may be served in another version and still have them.
         self._rounds.current().round.end(self.spec)

@@ -44,6 +44,13 @@ def test_kind_is_requested_at_once_when_defined_and_then_with_growing_pauses() -
     assert pauses[-1] == pytest.approx(300.0, rel=0.21)
 
 
+def test_kind_that_is_defined_during_its_first_request_is_requested_again_soon() -> None:
+    of_widgets = informer(defined_kinds_are_watched=True)
+    of_widgets.wake()
+    pauses = [of_widgets._not_served(ABSENT) for _ in range(3)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.4], rel=0.21)
+
+
 def test_kind_is_requested_with_growing_pauses_if_definitions_cannot_be_watched() -> None:
     of_widgets = informer(defined_kinds_are_watched=False)
     pauses = [of_widgets._not_served(ABSENT) for _ in range(12)]
