@@ -40,6 +40,9 @@ _UNDEFINED_PAUSE = 300.0
 without a definition."""
 _DEFINED_PAUSE = 0.1
 """Seconds until a kind is requested again that was just defined: it is served a moment later."""
+_SETTLING_PAUSE = 0.5
+"""Seconds from a change of a definition to the request for its kind. The status of a new definition changes several
+times until the kind is served."""
 _DEFINITIONS_PATIENCE = 5.0
 """Seconds for which the first round waits until definitions are listed."""
 _DEFINITION_PAUSE = 30.0
@@ -359,7 +362,7 @@ class _Informer:
             except Exception as error:
                 pause = self._failed(error)
             if not self._stop.is_set() and self._awake.wait(pause) and not self._interrupted:
-                self._stop.wait(_DEFINED_PAUSE)  # a new definition changes several times until its kind is served
+                self._stop.wait(_SETTLING_PAUSE)
 
     def _failed(self, error: Exception) -> float:
         """Logs a failed list or watch. Returns the seconds until the next attempt."""

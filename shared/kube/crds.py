@@ -11,8 +11,10 @@ from .resources import Key, Object, Resource, deleting, dig
 
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
-_FIRST_PAUSE = 0.03
-"""Seconds between the first polls; the pause doubles from poll to poll."""
+_SERVED_PAUSE = 0.03
+"""Seconds after which an established version is served."""
+_FIRST_PAUSE = 0.1
+"""Seconds until the first poll; the pause doubles from poll to poll. Each poll reads whole CRDs."""
 _LIST_FROM = 2
 """The number of CRDs from which one list request is cheaper than a get request for each."""
 
@@ -95,8 +97,10 @@ def await_all_established(client: Client, crds: Iterable[Object], *, within: flo
     waiting = [crd for crd in crds if not _is_established(crd)]
     deadline, pause = time.monotonic() + within, _FIRST_PAUSE
     problems: dict[str, str] = {}
-    time.sleep(_FIRST_PAUSE)  # even if all are established: a changed version is served only a moment later
+    time.sleep(_SERVED_PAUSE)  # even if all are established: a changed version is served only a moment later
     while waiting:
+        time.sleep(pause)
+        pause = min(pause * 2, 0.5)
         found = _read(client, waiting)
         for name, crd in found.items():
             if reason := _failure(crd):
@@ -105,9 +109,6 @@ def await_all_established(client: Client, crds: Iterable[Object], *, within: flo
         if waiting and time.monotonic() > deadline:
             names = [crd["metadata"]["name"] for crd in waiting]
             return problems | {name: f"CRD {name} was not established within {within:g} s" for name in names}
-        if waiting:
-            time.sleep(pause)
-            pause = min(pause * 2, 0.5)
     return problems
 
 
