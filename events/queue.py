@@ -1,9 +1,12 @@
 """The work queue of the dispatcher: one item, and at most one delivery in flight, per function and key.
 
-Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, or
-if they are about different objects: from the newer event alone the function might conclude that there is nothing to do,
-although the replaced one requires work. An event that is delivered again becomes a resync, too. If it only waited, a
-newer event about the object needs no resync: `Triggers.is_reconciled` is false while there is something to wait for.
+Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, if they
+are about different objects, or if only the newer one contains its object: from that alone the function might conclude
+that there is nothing to do, although the replaced one requires work. A reference may be about what its object refers
+to, such as a provider's Secret.
+
+An event that is delivered again becomes a resync, too. If it only waited, a newer event about the object needs no
+resync: `Triggers.is_reconciled` is false while there is something to wait for.
 """
 
 from __future__ import annotations
@@ -113,7 +116,8 @@ def backoff(failures: int, jitter: Callable[[float, float], float] = random.unif
 
 def merge(waiting: Event, newer: Event) -> Event:
     """Returns the event that replaces both."""
-    resync = waiting.resync or newer.resync or _origin(waiting) != _origin(newer)
+    hidden = _origin(waiting) != _origin(newer) or (waiting.object is None and newer.object is not None)
+    resync = waiting.resync or newer.resync or hidden
     return replace(newer, resync=True) if resync and not newer.resync else newer
 
 

@@ -72,6 +72,7 @@ def test_newer_event_replaces_the_waiting_one(queue: WorkQueue) -> None:
 
 
 RESYNC = replace(event(1), resync=True)
+REFERENCE = change_event(event(1).as_object, "update", source="test", reference=True)
 MERGES = [
     ("same object", event(1), event(2), False),
     ("a resync is waiting", RESYNC, event(2), True),
@@ -79,6 +80,9 @@ MERGES = [
     ("another kind: one may be reconciled, the other not", event(1, kind="Secret"), event(2), True),
     ("another object of the kind", event(1, name="two"), event(2), True),
     ("another change of the object", event(1, change="add"), event(1, change="delete"), False),
+    ("a reference waits: it may be about what the object refers to", REFERENCE, event(2), True),
+    ("a reference arrives", event(1), REFERENCE, False),
+    ("references only", REFERENCE, REFERENCE, False),
 ]
 
 
