@@ -1,4 +1,7 @@
-"""Decides about one KINDCluster: starts its API server, publishes CA, kubeconfig and endpoint, and deletes them."""
+"""Decides about one KINDCluster: creates its instance, and publishes CA, kubeconfig and endpoint.
+
+When the KINDCluster is deleted, the instance and the Secrets of the KINDCluster are deleted too.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +46,12 @@ STARTING_RETRY = 0.5
 FAILED_RETRY = 10.0
 OTHER_CA_RETRY = 60.0
 OWNER_RETRY = 10.0
-"""Usually the event of the owner reference comes first. After this time the status reports the wait."""
+"""Usually the event of the new owner reference ends the wait earlier. After this time the status reports the wait."""
 
 
 @dataclass(frozen=True)
 class CreateInstance:
-    """Effect: begins to create the instance, which continues in the background; `ca` is the user's own CA."""
+    """Effect: starts the creation of the instance in the background; `ca` is the user's own CA."""
 
     kind_cluster: Object
     ca: tuple[bytes, bytes] | None = field(default=None, repr=False)
@@ -179,8 +182,8 @@ def _has_other_ca(secret: Object, certificate: bytes) -> bool:
 def _other_ca(kind_cluster: Object, secret: str, effects: list[Effect], now: datetime) -> Decision:
     """Decides to report that clients which trust the CA in the Secret cannot connect."""
     message = (
-        f"Secret {secret} has another CA than the API server, so kubeconfigs made with it do not work: delete the "
-        "KINDCluster, and create it again to start with this CA"
+        f"Secret {secret} has another CA than the API server, so kubeconfigs made with the Secret do not work: delete "
+        "the KINDCluster and create it again to use the CA in the Secret"
     )
     before = get_condition(_current(kind_cluster), READY) or {}
     status: Object = {
@@ -209,8 +212,8 @@ def _pending(
 def _unowned(kind_cluster: Object, instance: Instance, now: datetime) -> Decision:
     """Decides to wait until the Cluster owns the KINDCluster, as infrastructure providers of Cluster API do.
 
-    Before `OWNER_RETRY` nothing is written, since a write could conflict with that of the owner reference. While the
-    instance is ready, the status is kept.
+    In the first `OWNER_RETRY` seconds of the KINDCluster nothing is written, since a write could conflict with that of
+    the owner reference. While the instance is ready, the status is kept.
     """
     since = created_at(kind_cluster) or now
     if instance.phase == "ready" or (now - since).total_seconds() < OWNER_RETRY:
@@ -299,11 +302,11 @@ def _conditions(
     *,
     entry: tuple[str, str, str] | None = None,
 ) -> list[Object]:
-    """Returns `status.conditions`: Ready and Paused, and the history with a new entry, without the oldest entries.
+    """Returns `status.conditions`: Ready, Paused, and the history, to which `entry` is added if there is one.
 
-    `entry` has the type, message and reason of the event, as upstream writes them. The conditions have no
-    `observedGeneration`: publishing the endpoint makes a new generation, and `kubectl wait` ignores conditions
-    about an older generation.
+    The oldest entries are dropped. `entry` has type, message and reason, as upstream writes them. The conditions have
+    no `observedGeneration`: publishing the endpoint makes a new generation, and `kubectl wait` ignores conditions about
+    an older generation.
     """
     state = set_condition(_current(kind_cluster), READY, ready, reason, truncate(message), now=now)
     state = set_condition(state, PAUSED, "False", "NotPaused", now=now)
@@ -329,8 +332,8 @@ def _history(kind_cluster: Object) -> list[Object]:
 def _as_condition(entry: Object) -> Object:
     """Adds the fields of a condition to an entry of the history.
 
-    The condition's status is True, since the event of each entry did happen; the current state is the condition Ready.
-    All entries have the same status, so readers may take any entry of a type.
+    The status of all entries is True, since each stands for an event that did happen. So it does not matter which of
+    several entries of one type a reader finds. The condition Ready has the current state.
     """
     type_ = CREATED if entry.get("message") == CREATED_MESSAGE else NOT_CREATED
     time = {"lastTransitionTime": entry["timestamp"]} if entry.get("timestamp") else {}

@@ -41,7 +41,7 @@ def read_values(clients: Clients, addon: Object) -> StoredValues:
     if not owned_by(secret, addon):
         return StoredValues(
             problem=f"Secret {key} is needed for the values that the release generates, but is not owned by "
-            f"ClusterAddon {key_of(addon).name}: delete or rename that Secret"
+            f"ClusterAddon {key_of(addon).name}: delete that Secret, or recreate it under another name"
         )
     try:
         record = FirstValues.load(unpack(dig(secret, ("data", _DATA)) or ""))

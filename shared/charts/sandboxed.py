@@ -41,11 +41,14 @@ def call(function: str, *arguments: Any, name: str) -> Any:
             raises=(ArchiveError, OutputError, RenderError, ValuesError),
         )
     except LimitExceeded as error:
-        raise RenderError(f"{name}: rendering {error}, and was ended") from error
+        raise RenderError(f"{name}: processing {error}, and was ended") from error
 
 
 def traits(chart: bytes, name: str) -> Traits:
-    """Returns the traits of a chart; `name` is the archive, for messages. Raises `ArchiveError`, else as `call`."""
+    """Returns the traits of a chart; `name` is the archive, for messages.
+
+    Raises `ArchiveError`, or `RenderError` if the call exceeded a limit.
+    """
     digest = hashlib.sha256(chart).hexdigest()
     with _LOCK:
         if digest in _CACHE:
@@ -60,11 +63,17 @@ def traits(chart: bytes, name: str) -> Traits:
 
 
 def with_fixed_time(chart: bytes, name: str) -> bytes:
-    """Returns the chart archive with a fixed time in place of `now`. Raises `ArchiveError`, else as `call`."""
+    """Returns the chart archive with a fixed time in place of `now`.
+
+    Raises `ArchiveError`, or `RenderError` if the call exceeded a limit.
+    """
     return base64.b64decode(call("with_fixed_time", chart, name, name=name))
 
 
 def parse(texts: Iterable[Manifest], *, default_namespace: str, name: str = "the rendered chart") -> list[Object]:
-    """Parses texts as `manifests.parse` does. Raises `OutputError`, else as `call` with `name` for all texts."""
+    """Parses texts as `manifests.parse` does; `name` stands for all texts, in messages about limits.
+
+    Raises `OutputError`, or `RenderError` if the call exceeded a limit.
+    """
     objects: list[Object] = call("parse", [tuple(text) for text in texts], default_namespace, name=name)
     return objects

@@ -222,7 +222,9 @@ def test_plan_reports_obstacles(providers: Providers, command: Command) -> None:
     assert "Secret capd-system/missing (spec.configSecret) does not exist" in docker_says["obstacle"]
     providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, manager={"verbosity": 5})
     [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
-    assert foretold["notes"] == ["the provider is paused: nothing changes until the annotation is removed"]
+    assert foretold["notes"] == [
+        "the provider is paused: nothing changes until the annotation cluster.x-k8s.io/paused is removed"
+    ]
     assert foretold["obstacle"] == ""
     assert places(foretold["changes"], "update") == {("Deployment", "capi-controller-manager")}
 

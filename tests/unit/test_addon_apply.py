@@ -107,7 +107,7 @@ def test_addon_of_an_earlier_cluster_is_deleted() -> None:
             60.0,
         ),
         (
-            charts.RenderError("c.tgz: rendering took longer than 60 s, and was ended"),
+            charts.RenderError("c.tgz: processing took longer than 60 s, and was ended"),
             None,
             "HelmChartTemplated",
             "TemplateNewClusterStackFailed",

@@ -136,16 +136,16 @@ def test_other_threads_run_while_an_expression_loops(monkeypatch: pytest.MonkeyP
 
 def test_endless_chart_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandboxed, "LIMITS", Limits(cpu=1, wall=300.0, memory=256))
-    with pytest.raises(RenderError, match=r"c\.tgz: rendering used more than 1 s of CPU time"):
+    with pytest.raises(RenderError, match=r"c\.tgz: processing used more than 1 s of CPU time"):
         charts.render(endless(), {}, name="c.tgz")
-    with pytest.raises(RenderError, match=r"v\.yaml: rendering used more than 1 s"):
+    with pytest.raises(RenderError, match=r"v\.yaml: processing used more than 1 s"):
         charts.render_values(LOOP + '{{ range until 1000 }}{{ include "f" . }}{{ end }}', {}, name="v.yaml")
     assert charts.render(chart("c", {"t.yaml": "a: 1"}), {}, name="c.tgz")[0].text == "a: 1"
 
 
 def test_chart_that_exceeds_memory_is_killed() -> None:
     data = chart("c", {"t.yaml": GROW + '{{ include "g" . }}'})
-    with pytest.raises(RenderError, match=r"c\.tgz: rendering needed more than 256 MiB of memory"):
+    with pytest.raises(RenderError, match=r"c\.tgz: processing needed more than 256 MiB of memory"):
         charts.render(data, {}, name="c.tgz")
 
 

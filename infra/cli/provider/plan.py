@@ -40,7 +40,7 @@ class ProviderPlan:
     """Why the version cannot be installed; empty if it can."""
     changes: tuple[Change, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Descriptions of the versions and fields that CRDs would lose, and of the objects to migrate before."""
+    """Descriptions of the versions and fields that CRDs would lose, and of the objects that are migrated first."""
     widened: tuple[str, ...] = ()
     """Descriptions of the RBAC rights that the provider would have in addition."""
 
@@ -56,7 +56,7 @@ class ProviderPlan:
 
     @property
     def exit_code(self) -> int:
-        """0: nothing would change; 3: something would change; 4: it would fail, or the changes are unknown."""
+        """0: nothing would change; 3: something would change; 4: `obstructed`."""
         if self.obstructed:
             return 4
         return 3 if any(change.changes for change in self.changes) else 0
@@ -82,7 +82,7 @@ class ProviderPlan:
 
 
 def plan_provider(management: Client, provider: Object, version: str) -> ProviderPlan:
-    """Returns what an installation of `version` would change; if `version` is empty, that of `next_version`."""
+    """Returns what an installation of `version` would change. If `version` is empty, `next_version` chooses it."""
     plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
         target = NextVersion(version) if version else _next_version(management, provider)
@@ -130,7 +130,7 @@ def _notes(provider: Object, target: NextVersion) -> Iterable[str]:
     if target.note:
         yield target.note
     if cluster.is_paused(provider):
-        yield "the provider is paused: nothing changes until the annotation is removed"
+        yield f"the provider is paused: nothing changes until the annotation {cluster.PAUSED_ANNOTATION} is removed"
     if target.version[:1].isdigit():
         yield f"release tags usually begin with v, as in v{target.version}; the version is looked up exactly as written"
 

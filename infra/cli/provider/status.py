@@ -66,7 +66,7 @@ def status_of(provider: Mapping[str, Any]) -> ProviderSummary:
     if condition and condition.get("observedGeneration", 0) < dig(provider, "metadata.generation", 0):
         ready, reason, message = "Unknown", "Changed", "the present spec is not reconciled yet"
     if cluster.is_paused(provider):
-        reason, message = "Paused", "nothing changes until the annotation is removed"
+        reason, message = "Paused", f"nothing changes until the annotation {cluster.PAUSED_ANNOTATION} is removed"
     if deleting(provider):
         why = get_condition(dig(provider, "status.conditions"), "Deleting") or {}
         ready, reason, message = "False", why.get("reason") or "Deleting", why.get("message") or ""
