@@ -40,7 +40,7 @@ class InformerSpec:
 def spec_for_crd(triggers: Iterable[Triggers], crd: Object) -> InformerSpec | None:
     """Returns the informer spec for the kind that a CRD defines.
 
-    Its watches are those of the functions that watch the kind without naming it. Returns None if there is no such
+    It serves the functions that watch the kind through their `Triggers.defined_kinds`. Returns None if there is no such
     function.
     """
     watches = [

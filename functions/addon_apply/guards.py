@@ -1,4 +1,4 @@
-"""Decisions about ClusterAddons whose addons cannot be rolled out now, or no longer.
+"""Decisions about ClusterAddons whose addons cannot be rolled out now, or are never to be rolled out again.
 
 Each decision sets the condition that says why, except the one that removes the finalizer.
 """
@@ -61,14 +61,14 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
 
 def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) -> Decision:
     """Decides to wait until the workload cluster is reachable."""
-    # A new cluster is unreachable at first: that alone is not worth a Kubernetes event.
-    is_new = builder.is_true("ClusterReady") or problem.severity == "Error"
+    # A new cluster is unreachable at first, which is no reason for a Kubernetes event.
+    adds_event = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(
         "ClusterReady",
         "ControlPlaneNotReady",
         problem.message,
         problem.severity,
-        event_type="Warning" if is_new else "",
+        event_type="Warning" if adds_event else "",
     )
     return wait(builder, CLUSTER_RETRY, problem.message)
 

@@ -1,7 +1,7 @@
 """Rolls out a release: writes the planned inventory, applies and prunes objects, then records the release as applied.
 
-For a release with stages, the stages have applied most objects before this rollout. Once everything is applied, the
-same rollout detects drift.
+For a release with stages, the stages have applied most objects before this rollout. If everything was applied before,
+this rollout is a drift check.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Builds the status of one ClusterAddon. All its conditions describe one release, which the Cluster's class names.
+"""Builds the status of one ClusterAddon. It describes one release: that of the Cluster's class.
 
-When the Cluster gets another class, the conditions of the former release are removed. A condition that reports an
-obstacle is removed once a decision no longer finds the obstacle.
+When the Cluster gets another class, the conditions that describe the former release are removed. A condition that
+reports an obstacle is removed once a decision no longer finds the obstacle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OBSTACLES = (
     "EvaluatedCEL",
     "HelmChartDeleted",
 )
-"""Conditions that report obstacles to a rollout: a decision removes those that it neither sets nor finds True."""
+"""Conditions that report obstacles to a rollout. A decision removes each that it does not set, unless it is True."""
 GENERATED_VALUES_KEPT = "GeneratedValuesKept"
 RELEASE_CONDITIONS = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
 """Conditions that describe the release: removed when the release changes. `ClusterReady` describes the Cluster."""
@@ -93,6 +93,9 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
 
 
 def _without_errors(resources: object) -> list[Object]:
-    """Returns the inventory without the errors of the former rollout. In entries that are `kept`, `error` says why."""
+    """Returns the inventory without the errors of the former rollout.
+
+    Entries with status `kept` do not change: their `error` says why the object is kept.
+    """
     entries: Iterable[inventory.InventoryEntry] = inventory.load(resources)
     return inventory.dump(entry if entry.status == KEPT else replace(entry, error="") for entry in entries)

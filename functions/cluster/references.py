@@ -1,7 +1,7 @@
 """Reconciles the objects that a Cluster refers to: adopts them and copies facts from their status.
 
-Facts such as `infrastructureProvisioned`, and the endpoint once it is valid, never change again. Failure domains follow
-the infrastructure object.
+A fact such as `infrastructureProvisioned` stays true once it is true, and the endpoint stays once it is set. Failure
+domains follow the infrastructure object.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
 
 
 def failure(found: LookupResult) -> tuple[str, str]:
-    """Returns reason and message of the failure that a referenced object reports as final; empty without one."""
+    """Returns reason and message of the terminal failure that a referenced object reports; empty if it reports none."""
     obj = found.object or {}
     reason, message = cluster_api.failure(obj)
     if not message:
@@ -81,7 +81,7 @@ def failure(found: LookupResult) -> tuple[str, str]:
 def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
     """Adopts the object and copies the facts of its status."""
     if found.state == "unreferenced":
-        # With a topology the reference is set later; without one no infrastructure is needed.
+        # With a topology, the reference is set later; without a topology, the Cluster needs no infrastructure.
         if role is INFRASTRUCTURE and not deleting(scope.cluster) and dig(scope.cluster, "spec.topology") is None:
             scope.initialization[role.fact] = True
         return

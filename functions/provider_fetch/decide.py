@@ -1,6 +1,7 @@
 """Decides the next step of one provider: a write of the resolved version to its spec, or the start of its installation.
 
-The installation starts only if the contract of the version is supported, and compatible with the other providers.
+The installation starts only if the contract of the version is supported. An upgrade must also fit the contracts of the
+other providers, and must not skip too many minor versions.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError
 
 
 def _write_version(builder: ProviderStatusBuilder, provider: Object, version: str) -> Decision:
-    """Decides to write the resolved version to the spec, and sends the event that checks the new spec.
+    """Decides to write the resolved version to the spec, and starts `provider_preflight`, which checks the new spec.
 
     A downgrade is reported instead.
     """

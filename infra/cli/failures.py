@@ -19,7 +19,8 @@ class Failure(Exception):
 def report_failures(*expected: type[Exception]) -> Iterator[None]:
     """Prints an expected failure of the block as one line on stderr, and exits with code 1; with 130 for Ctrl-C.
 
-    Expected are `Failure`, what connections and local control planes raise, and the exceptions of these types.
+    The exceptions listed below are always expected: those of the command line, of connections and of local control
+    planes. `expected` adds further types.
     """
     from infra.local.local_run import LocalRunError
     from infra.local_control_plane import ControlPlaneError

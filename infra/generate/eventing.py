@@ -108,7 +108,7 @@ def sink_binding(name: str, namespace: str) -> Object:
 
 
 def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Object]:
-    """Yields the Triggers of a function: one for each watched kind, and one for each event type that it subscribes to.
+    """Yields the Knative Triggers of a function: one for each watched kind, one for each event type it subscribes to.
 
     One Trigger covers all kinds of `DefinedKinds`. `name` is the name of the function's Service.
     """
@@ -137,7 +137,7 @@ def watch_filters(watch: Watch) -> list[Object]:
 
 
 def defined_filters(kinds: DefinedKinds) -> list[Object]:
-    """Returns the filters of a Trigger for kinds that a function does not name, as `DefinedKinds.includes` decides."""
+    """Returns the filters of a Trigger for defined kinds: those for which `DefinedKinds.includes` returns True."""
     endings: list[Object] = [{"suffix": {"kind": ending}} for ending in kinds.endings]
     other_groups: Object = {"not": {"prefix": {"apiversion": f"{kinds.without_group}/"}}}
     return [{"any": endings}, other_groups, *_change_filters(kinds.like)]

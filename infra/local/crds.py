@@ -22,7 +22,7 @@ def load(folder: Path = FOLDER) -> list[Object]:
 
 
 def install(client: Client, crds: Iterable[Object]) -> None:
-    """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError`."""
+    """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError` or `TimeoutError`."""
     install_definitions(client, list(crds), manager=MANAGER)
 
 

@@ -23,7 +23,7 @@ class ControlPlane:
     Args:
         directory: The directory of the instance. Its data are kept for the next start. By default it is a temporary
             directory, which is deleted at the end of the block.
-        controllers: Whether to run kube-controller-manager and the other controllers too.
+        controllers: Whether to run kube-controller-manager, kube-scheduler and kwok too.
         progress: Called with each line of progress, for example while the executables are downloaded.
         timeout: Seconds until the API server must be ready.
     """
@@ -95,7 +95,7 @@ class ControlPlane:
         """Issues a certificate for a user with these groups, and returns the path of the user's kubeconfig.
 
         The user has only the rights that RBAC grants. Raises ControlPlaneError if the control plane was never ready,
-        ValueError for a name that is not a valid file name or is `admin`.
+        ValueError for the name `admin`, and for a name that is not a file name or begins with a dot.
         """
         return instance.add_user(self.directory, name, groups)
 
@@ -107,7 +107,8 @@ class ControlPlane:
 
         Raises:
             ControlPlaneError: A source does not exist, or contains no definition.
-            ApiError: The API server rejects a definition, or does not serve its kind in time.
+            ApiError: The API server rejects a definition.
+            TimeoutError: A definition is not established in time.
             YAMLError: A file is not valid YAML.
         """
         from shared.kube import connect

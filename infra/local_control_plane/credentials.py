@@ -1,4 +1,7 @@
-"""Creates the certificates and kubeconfigs in an instance's directory; restarts keep those that still fit."""
+"""Creates the certificates and kubeconfigs in an instance's directory.
+
+`prepare` keeps existing certificates. `write_kubeconfig` keeps a kubeconfig that has the URL of the API server.
+"""
 
 import base64
 from collections.abc import Iterable, Mapping
@@ -28,7 +31,7 @@ def prepare(layout: Layout, users: Mapping[str, str]) -> None:
     missing = [name for name in (*_KEY_PAIRS, *users) if not layout.certificate(name).exists()]
     if not missing:
         return
-    from shared import certificates  # slow to import, and only the first start needs it
+    from shared import certificates  # slow to import, and most starts do not need it
 
     if "ca" in missing:
         save_ca(layout, certificates.CertificateAuthority.generate(f"{layout.root.name[:50]}-ca"))

@@ -32,7 +32,7 @@ class Capabilities:
 
 
 def chart_traits(assets: AddonAssets) -> charts.Traits:
-    """Returns the common traits of all charts of the release.
+    """Returns the traits of the release's archive: each is set if any chart in the archive may have it.
 
     For an unreadable archive no trait is set: its rendering will report the error.
 

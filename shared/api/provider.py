@@ -88,7 +88,7 @@ def selector_of(provider: Mapping[str, Any]) -> str:
 
 
 def spec_version(provider: Mapping[str, Any]) -> str:
-    """Returns `spec.version`; empty if the newest release is to be used."""
+    """Returns `spec.version`; empty if the source's default version is to be used."""
     return str(dig(provider, "spec.version", ""))
 
 
@@ -103,7 +103,10 @@ def config_map_name(provider: Mapping[str, Any], version: str) -> str:
 
 
 def download_labels(provider: Mapping[str, Any], version: str = "") -> dict[str, str]:
-    """Returns the labels of the ConfigMap with a downloaded version; without a version, those that all of them have."""
+    """Returns the labels of the ConfigMap with a downloaded version.
+
+    If `version` is empty, these are the labels that the ConfigMaps of all versions have in common.
+    """
     labels = {
         f"{LABEL_PREFIX}/type": kind_of(provider).type_name,
         f"{LABEL_PREFIX}/name": key_of(provider).name,

@@ -1,4 +1,6 @@
-"""Matches the glob patterns of substitutions such as `${NAME#pattern}`, in linear time, without backtracking.
+"""Matches the glob patterns of substitutions such as `${NAME#pattern}`, without backtracking.
+
+The time is at most proportional to the product of the lengths of pattern and text.
 
 A pattern may contain `*`, `?`, `[a-z]`, `[^a-z]`, and any character after a backslash. An invalid pattern matches
 nothing.
@@ -40,7 +42,7 @@ def prefix_lengths(pattern: str, text: str) -> list[int]:
 
 
 def _add_states_after_stars(states: set[int], matchers: list[_Matcher | None]) -> set[int]:
-    """Returns the states, with those after each `*`, which may match nothing."""
+    """Adds the states that `*` leads to when it matches no character, and returns all states."""
     for state in list(states):
         while state < len(matchers) and matchers[state] is None:
             state += 1

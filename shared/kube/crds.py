@@ -39,7 +39,7 @@ def definitions(documents: Iterable[object]) -> list[Object]:
 
 
 def install_definitions(client: Client, crds: Sequence[Object], *, manager: str) -> None:
-    """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError`."""
+    """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError` or `TimeoutError`."""
     for crd in crds:
         client.apply(CRD, crd, manager=manager)
     for crd in crds:

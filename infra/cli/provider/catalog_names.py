@@ -17,7 +17,10 @@ _MIN_SIMILARITY = 0.75
 
 
 def notes_on_unknown(requests: Iterable[ProviderRequest]) -> Iterator[str]:
-    """Yields a note for each provider that the catalog, with the configuration on this machine, has no source for."""
+    """Yields a note for each provider for which this machine's catalog gives no source.
+
+    This catalog is the built-in list with the configuration on this machine.
+    """
     for request in requests:
         try:
             catalog.lookup(request.kind, request.name)

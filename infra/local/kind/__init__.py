@@ -21,7 +21,7 @@ log = logging.getLogger("capi-functions.local")
 
 
 class KindRuntime:
-    """Creates and deletes the clusters of KINDClusters, by one job for each in `<directory>/<uid>`.
+    """Creates and deletes the clusters of KINDClusters. Each cluster has a job, in the folder `<directory>/<uid>`.
 
     Clusters and jobs continue when the process of the functions ends.
     """
@@ -42,7 +42,7 @@ class KindRuntime:
             return Instance("deleting") if order.action == "delete" else Instance("starting", step=job.step)
         result = job.result
         if result is None or order.action == "delete":
-            return Instance("absent")  # interrupted: the next `create` or `delete` continues it
+            return Instance("absent")  # interrupted, or its deletion failed: the next `create` or `delete` continues it
         if result.phase == "failed":
             if order.fields != spec.fields:
                 return Instance("absent")  # the spec has changed since this attempt: the next one need not wait
