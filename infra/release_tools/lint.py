@@ -261,7 +261,7 @@ def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[LintFinding]:
     parts = dict(rendered.stages)
     for field in rendered.fields:
         yield LintFinding(
-            "warning", archive, f"{field} varies between renderings; it is kept until the release changes"
+            "warning", archive, f"{field} varies between renderings; it is kept until the version of the addons changes"
         )
     for hook in HOOKS:
         together = assets.stages.desired(hook) if assets.stages else ()

@@ -1,8 +1,8 @@
 """Keeps the first values of fields that a release generates at each rendering: passwords, certificates, dates.
 
 Such a release is rendered twice; the fields that differ are the generated ones. Each of them keeps the value that was
-generated first until the release changes, so that neither a retry nor a drift check rotates it. All other fields follow
-the inputs.
+generated first until the version of the addons changes, so that neither a retry nor a drift check rotates it. All other
+fields follow the inputs.
 """
 
 from __future__ import annotations

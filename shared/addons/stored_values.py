@@ -100,7 +100,7 @@ def describe_fields(fields: Sequence[GeneratedField]) -> str:
     more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
     return (
         f"{fields_differ(fields)} each time that the release is rendered ({listed}{more}); the first "
-        "values stay until the release changes"
+        "values stay until the version of the addons changes"
     )
 
 

@@ -1,4 +1,4 @@
-"""Generated values are found by rendering a release twice, and kept until the release changes."""
+"""Generated values are found by rendering a release twice, and kept until the version of the addons changes."""
 
 from __future__ import annotations
 

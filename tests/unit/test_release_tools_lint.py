@@ -224,7 +224,7 @@ def test_generated_fields_are_warnings(tmp_path: Path) -> None:
     archive_name = f"{STACK}-cluster-addon-v1.tgz"
     assert [str(finding) for finding in lint(folder)] == [
         f"warning {archive_name}: ConfigMap settings: data.{key} varies between renderings; "
-        "it is kept until the release changes"
+        "it is kept until the version of the addons changes"
         for key in ("password", "at")
     ]
 
