@@ -19,6 +19,8 @@ from ..kube.resources import BUILT_IN_GROUPS
 from .inventory import OWNED, OWNED_LABEL, is_owned
 from .policy import PREFIX, Policy
 
+CASCADING = (CRD.kind, "Namespace")
+"""The kinds whose deletion deletes other objects."""
 KEEP = "helm.sh/resource-policy"
 _PAGE = 500
 _NOT_ALLOWED = 405

@@ -53,6 +53,8 @@ class InventoryEntry:
     waiting: str = ""
     """Why the object is not ready yet; empty once it is."""
     stored: str = ""
+    revision: str = ""
+    """The resourceVersion of the last apply, if the object may be pruned without a read while it still has that."""
 
     @property
     def identity(self) -> Identity:

@@ -14,7 +14,7 @@ from ..kube import ApiError, Conflict, Key, NotServed, Object, Resource, Unavail
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD
 from ..kube.resources import BUILT_IN_GROUPS
-from .cascade import cascade_blocker, is_marked_keep
+from .cascade import CASCADING, cascade_blocker, is_marked_keep
 from .inventory import KEPT as KEPT
 from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, InventoryEntry
 from .live import LIST_FROM, find_live
@@ -63,8 +63,9 @@ def prune(
     for _ in range(_ATTEMPTS):
         try:
             return _prune(cluster, entry, policy, inventoried)
-        except Conflict as error:  # the object changed between read and delete, and may not be ours any more
+        except Conflict as error:  # the object has changed since, and may not be ours any more
             refusal: ApiError = error
+            entry = replace(entry, revision="")
         except Unavailable:
             raise
         except ApiError as error:
@@ -76,6 +77,8 @@ def prune(
 def _prune(
     cluster: ClusterClients, entry: InventoryEntry, policy: Policy, inventoried: Collection[Identity]
 ) -> InventoryEntry | None:
+    if _delete_unchanged(cluster, entry):
+        return None
     found = find_live(cluster, entry)
     if found is None:
         return None
@@ -88,6 +91,24 @@ def _prune(
     metadata = live["metadata"]
     cluster.client.delete(resource, key_of(live), uid=metadata["uid"], version=metadata["resourceVersion"])
     return None
+
+
+def _delete_unchanged(cluster: ClusterClients, entry: InventoryEntry) -> bool:
+    """Deletes the object without a read if its entry allows that. Returns whether it is gone.
+
+    When it was applied it was ours, and not to be kept. The version is a precondition, so that this still holds. Raises
+    `Conflict` if the object has changed since.
+    """
+    if not entry.revision or entry.kind in CASCADING:
+        return False
+    resource = cluster.discovery.in_any_version(entry.api_version, entry.kind)
+    if resource is None:
+        return False
+    try:
+        cluster.client.delete(resource, Key(entry.namespace, entry.name), uid=entry.uid, version=entry.revision)
+    except NotServed:
+        return False
+    return True
 
 
 def await_deletion(

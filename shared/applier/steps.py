@@ -9,6 +9,7 @@ from ..clients import ClusterClients
 from ..kube import MANAGER, Key, Object, Resource, dig
 from ..kube.crds import CRD
 from .apply import apply, reject_other_owners
+from .cascade import is_marked_keep
 from .fields import contains, differences, stored, with_live, without
 from .inventory import SYNCED, InventoryEntry, Step, content_hash
 from .live import find_if_served, same_content
@@ -78,7 +79,7 @@ class StepExecutor:
         applied = apply(self.cluster, self._resource(obj), obj, self.policy, new=step.new)
         live = applied.live
         return StepResult(
-            self._synced(step, live),
+            replace(self._synced(step, live), revision=self._revision(live)),
             written=before is None or _version(before) != _version(live),
             conflicts=applied.conflicts,
             crd=live if (step.entry.group, step.entry.kind) == (CRD.group, CRD.kind) else None,
@@ -100,6 +101,15 @@ class StepExecutor:
             if ignored.covers(obj):
                 obj = without(obj, ignored.path)
         return "" if contains(live, obj) else content_hash(stored(live, obj))
+
+    def _revision(self, live: Object) -> str:
+        """Returns the version in which the object may be pruned without a read; empty if it must be read.
+
+        An object with a status must be, since controllers change that: a deletion of this version would be rejected.
+        """
+        if "status" in live or is_marked_keep(live) or not self.policy.owner.has(live):
+            return ""
+        return _version(live) or ""
 
     def _resource(self, obj: Object) -> Resource:
         return self.resources[obj["apiVersion"], obj["kind"]]

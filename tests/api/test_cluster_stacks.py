@@ -345,9 +345,10 @@ def test_rollout_resumes_after_a_kill_between_inventory_and_apply(stacks: Stacks
     assert {r["status"] for r in stacks.release("v1")["status"]["resources"]} == {"not-synced"}
     assert stacks.names(CLASS) == []
     stacks.look_at(stacks.release("v1"))
-    entries = [{**entry, "uid": ""} for entry in stacks.release("v1")["status"]["resources"]]
+    each_time: Object = {"uid": "", "revision": ""}
+    entries = [{**entry, **each_time} for entry in stacks.release("v1")["status"]["resources"]]
     assert (stacks.names(CLASS), stacks.names(TEMPLATE)) == finished[:2]
-    assert entries == [{**entry, "uid": ""} for entry in finished[2]]
+    assert entries == [{**entry, **each_time} for entry in finished[2]]
 
 
 def test_deletion_after_a_kill_between_inventory_and_apply(stacks: Stacks) -> None:

@@ -99,7 +99,9 @@ def _stable(stacks: Stacks) -> list[object]:
     for resource in (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS, TEMPLATE, TOY):
         for obj in stacks.client.list(resource, stacks.namespace):
             conditions = {c["type"]: (c["status"], c.get("reason")) for c in dig(obj, "status.conditions", [])}
-            entries = [entry | {"uid": "", "namespace": ""} for entry in dig(obj, "status.resources", [])]
+            entries = [
+                entry | {"uid": "", "revision": "", "namespace": ""} for entry in dig(obj, "status.resources", [])
+            ]
             owners = [owner["name"] for owner in obj["metadata"].get("ownerReferences", [])]
             name, spec = obj["metadata"]["name"], {**obj.get("spec", {}), "providerRef": None}
             found.append((obj["kind"], name, owners, spec, conditions, entries, dig(obj, "status.ready")))

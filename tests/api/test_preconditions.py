@@ -20,7 +20,8 @@ from tests.support.releases import STACK, write_release
 from tests.support.world import World
 
 NOT_OURS = {"metadata": {"labels": {OWNED_LABEL: None}}}
-BUSY = {"metadata": {"annotations": {"busy": "yes"}}}
+TO_BE_KEPT = {"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}
+BUSY, BUSIER = ({"metadata": {"annotations": {"busy": how}}} for how in ("yes", "very"))
 
 
 @pytest.fixture
@@ -43,8 +44,8 @@ def before_each_deletion(proxy: Proxy, happens: Callable[[int], None]) -> None:
     proxy.fault = fault
 
 
-def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: int, recreate: bool = False) -> None:
-    """Upgrades to a release that drops or recreates an object, and patches it before the first `times` deletions."""
+def upgraded(world: World, workload: Proxy, *patches: dict[str, object], recreate: bool = False) -> None:
+    """Upgrades to a release that drops or recreates an object, and patches it before each of the first deletions."""
     world.secret(workload.kubeconfig)
     policy = {"recreate": "true"} if recreate else None
     world.cluster(
@@ -53,8 +54,8 @@ def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: 
     world.settle()
 
     def happens(before: int) -> None:
-        if before < times:
-            world.client.patch(CONFIG_MAP, Key(world.namespace, "frozen"), patch)
+        if before < len(patches):
+            world.client.patch(CONFIG_MAP, Key(world.namespace, "frozen"), patches[before])
 
     before_each_deletion(workload, happens)
     after = [world.map("a"), *([world.immutable_map("frozen", "2")] if recreate else [])]
@@ -62,25 +63,62 @@ def upgraded(world: World, workload: Proxy, patch: dict[str, object], *, times: 
     world.settle()
 
 
-def test_prune_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, NOT_OURS, times=1)
+def requests_about(name: str, workload: Proxy) -> list[str]:
+    return [request.method for request in workload.seen if request.path.endswith(f"/{name}")]
+
+
+def test_object_that_nobody_changed_is_pruned_without_a_read(world: World, workload: Proxy) -> None:
+    upgraded(world, workload)
+    assert world.names() == ["a"]
+    assert requests_about("frozen", workload) == ["PATCH", "DELETE"]
+
+
+def test_object_with_a_status_or_to_be_kept_is_read_before_it_is_pruned(world: World, workload: Proxy) -> None:
+    world.secret(workload.kubeconfig)
+    kept = world.map("kept")
+    kept["metadata"] |= TO_BE_KEPT["metadata"]
+    metadata = {"name": "service", "namespace": world.namespace}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+    world.cluster(write_release(world.releases, "v1", [world.map("a"), kept, service]))
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", [world.map("a")]))
+    world.settle()
+    assert world.names() == ["a", "kept"]
+    assert requests_about("kept", workload) == ["PATCH", "GET"]
+    assert requests_about("service", workload) == ["PATCH", "GET", "DELETE"]
+
+
+@pytest.mark.parametrize("patch", [NOT_OURS, TO_BE_KEPT], ids=["not ours", "to be kept"])
+def test_prune_keeps_an_object_that_changed_after_it_was_applied(
+    world: World, workload: Proxy, patch: dict[str, object]
+) -> None:
+    upgraded(world, workload, patch)
     assert world.names() == ["a", "frozen"]
+    assert requests_about("frozen", workload) == ["PATCH", "DELETE", "GET"]
+    assert dig(world.addon(), "status.ready") is True
+
+
+def test_prune_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
+    upgraded(world, workload, BUSY, NOT_OURS)
+    assert world.names() == ["a", "frozen"]
+    assert requests_about("frozen", workload) == ["PATCH", "DELETE", "GET", "DELETE", "GET"]
     assert dig(world.addon(), "status.ready") is True
 
 
 def test_prune_reads_a_changed_object_again(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, BUSY, times=1)
+    upgraded(world, workload, BUSY, BUSIER)
     assert world.names() == ["a"]
+    assert requests_about("frozen", workload) == ["PATCH", "DELETE", "GET", "DELETE", "GET", "DELETE"]
 
 
 def test_recreate_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, NOT_OURS, times=1, recreate=True)
+    upgraded(world, workload, NOT_OURS, recreate=True)
     assert world.read("frozen")["data"] == {"k": "1"}
     assert "it belongs to another owner, so it is kept" in world.condition("HelmChartApplied")["message"]
 
 
 def test_recreate_reads_a_changed_object_again(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, BUSY, times=1, recreate=True)
+    upgraded(world, workload, BUSY, recreate=True)
     assert world.read("frozen")["data"] == {"k": "2"}
 
 

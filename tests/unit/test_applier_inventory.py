@@ -240,10 +240,8 @@ def test_errors_of_many_entries_are_shortened_to_fit_into_a_status() -> None:
     """An API server accepts objects of 1.5 MiB; the first errors are written in full."""
     name = "capx-some-rather-usual-role-binding-{:05d}"
     group, error = "rbac.authorization.k8s.io", "x" * 600
-    entries = [
-        InventoryEntry(group, "v1", "ClusterRoleBinding", "", name.format(number), "0" * 36, "0" * 16, "synced", error)
-        for number in range(4_000)
-    ]
+    applied = InventoryEntry(group, "v1", "ClusterRoleBinding", "", "", "0" * 36, "0" * 16, "synced")
+    entries = [replace(applied, name=name.format(number), error=error, revision="1" * 10) for number in range(4_000)]
     dumped = dump(entries)
     assert [entry["error"] for entry in dumped[:20]] == [error] * 20
     assert len(json.dumps(dumped)) < 1.4 * 2**20

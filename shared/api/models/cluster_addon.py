@@ -60,6 +60,9 @@ class AppliedResource(Model):
     stored: str | None = None
     """The hash of the applied fields as the API server stores them; absent if it equals `hash`. While
     the live object has this hash, nobody else has changed it."""
+    revision: str | None = None
+    """The resourceVersion of the object as it was applied: while the object has it, it is pruned without a read.
+    Absent for an object with a status, which controllers change, and for one that is annotated to be kept."""
 
 
 class StageStatus(Model):
