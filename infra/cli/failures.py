@@ -20,7 +20,7 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
     """Prints an expected failure of the block as one line on stderr, and exits with code 1; with 130 for Ctrl-C.
 
     The exceptions listed below are always expected: those of the command line, of connections and of local control
-    planes. `expected` adds further types.
+    planes, and `TimeoutError`, which names what was waited for. `expected` adds further types.
     """
     from infra.local.local_run import LocalRunError
     from infra.local_control_plane import ControlPlaneError
@@ -36,6 +36,7 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
         BinaryNotFound,
         ApiError,
         KubeconfigError,
+        TimeoutError,
         *expected,
     )
     try:
