@@ -262,8 +262,10 @@ class ObjectStore:
             if self._pool is None:
                 try:
                     scheme, host, _ = origin(url)
-                    context = ssl.create_default_context(cafile=ca or None)
-                    context.sslsocket_class = TlsSocket
+                    context = None
+                    if ca or scheme == "https":  # not for nothing: the system's certificates take 30 ms to load
+                        context = ssl.create_default_context(cafile=ca or None)
+                        context.sslsocket_class = TlsSocket
                     proxy = proxy_for(scheme, host, SETTINGS)
                     self._pool = manager(proxy, anywhere=True, maxsize=CONNECTIONS, ssl_context=context)
                 except ValueError as error:
