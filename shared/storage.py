@@ -263,7 +263,7 @@ class ObjectStore:
                 try:
                     scheme, host, _ = origin(url)
                     context = None
-                    if ca or scheme == "https":  # not for nothing: the system's certificates take 30 ms to load
+                    if scheme == "https":  # certificates take 30 ms to load
                         context = ssl.create_default_context(cafile=ca or None)
                         context.sslsocket_class = TlsSocket
                     proxy = proxy_for(scheme, host, SETTINGS)

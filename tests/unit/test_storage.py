@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -221,10 +222,17 @@ def test_missing_credentials_are_an_error(object_store: ObjectStore, monkeypatch
         ),
     ],
 )
-def test_incomplete_settings_are_an_error(object_store: ObjectStore, access: StorageAccess, message: str) -> None:
+def test_incomplete_settings_are_an_error(access: StorageAccess, message: str) -> None:
     with pytest.raises(StorageError, match=message) as caught:
-        ObjectStore("b", object_store.endpoint, access).get("k")
+        ObjectStore("b", "https://127.0.0.1:9", access).get("k")
     assert not isinstance(caught.value, StorageUnavailable)
+
+
+def test_ca_is_not_loaded_for_an_endpoint_without_tls(object_store: ObjectStore) -> None:
+    unused = replace(StorageAccess.from_settings(), ca="/nonexistent.pem")
+    store = ObjectStore(object_store.bucket, object_store.endpoint, unused)
+    store.put("k", b"v", if_absent=False)
+    assert store.get("k") == b"v"
 
 
 def test_changed_settings_take_effect_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
