@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,19 @@ from infra.local.kind.engine import Engine
 from infra.local.kind.job import Job
 from shared.kube import connect
 from tests.support import kind_engine
-from tests.support.until import until
+from tests.support.ports import exclusive
+from tests.support.until import HANGS, until
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = pytest.mark.timeout(1800)  # another test run may use podman's networks
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    """Podman with the image."""
-    with tempfile.TemporaryDirectory(prefix="kind-") as folder, pytest.MonkeyPatch.context() as patch:
+    """Podman with the image. All podmans of a machine have their networks on the same bridges."""
+    with ExitStack() as stack:
+        stack.enter_context(exclusive("podman"))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kind-"))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
         try:
             kind_engine.podman(Path(folder), patch.setenv)
             kind_engine.build_image(Path(folder))
@@ -59,12 +64,12 @@ class World:
     def job(self, spec: InstanceSpec) -> Job:
         return Job(self.directory / spec.uid)
 
-    def create(self, spec: InstanceSpec, within: float = 90) -> Instance:
+    def create(self, spec: InstanceSpec, within: float = HANGS) -> Instance:
         """Creates the instance and returns what came of it."""
         self.runtime.create(spec, None)
         return self.outcome(spec, within)
 
-    def outcome(self, spec: InstanceSpec, within: float = 90) -> Instance:
+    def outcome(self, spec: InstanceSpec, within: float = HANGS) -> Instance:
         """Returns what came of an instance whose creation was started."""
         until(
             lambda: self.runtime.inspect(spec).phase != "starting",
@@ -74,7 +79,7 @@ class World:
         return self.runtime.inspect(spec)
 
     def delete(self, spec: InstanceSpec) -> None:
-        until(lambda: self.deleted(spec), within=60)
+        until(lambda: self.deleted(spec))
 
     def deleted(self, spec: InstanceSpec) -> bool:
         try:
@@ -122,7 +127,7 @@ def test_cluster_is_continued_restarted_and_deleted(
     spec, brief = world.spec("one"), world.spec("brief")
     for each in (spec, brief):
         world.runtime.create(each, None)
-    until(lambda: engine.nodes("one") and engine.nodes("brief"), within=60)
+    until(lambda: engine.nodes("one") and engine.nodes("brief"))
     # One is interrupted while kind prepares the node, and continued; the other one is deleted.
     world.job(spec).interrupt()
     assert world.runtime.inspect(spec).phase == "absent"

@@ -41,6 +41,7 @@ from tests.support.objects import manifest
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
 
+pytestmark = pytest.mark.timeout(1800)  # another test run may use the port of the managers
 MEMORY = Key("default", "memory")
 HOOKS = ("AfterControlPlaneInitialized", "BeforeClusterUpgrade", "AfterClusterUpgrade", "BeforeClusterDelete")
 OLD, NEW = "v1.36.0", "v1.37.0"

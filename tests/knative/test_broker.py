@@ -37,7 +37,7 @@ from tests.support.knative_adapter import adapter, watched_since, watches
 from tests.support.objects import create_local_cluster, manifest, secret
 from tests.support.pods import Pod
 from tests.support.pods import functions as pod_manifests
-from tests.support.ports import fixed_port, free_port
+from tests.support.ports import exclusive, free_port
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
@@ -193,7 +193,7 @@ def test_functions_reconcile_behind_the_broker(
 ) -> None:
     client, folder = management
     with ExitStack() as stack:
-        stack.enter_context(fixed_port(DISPATCHER))
+        stack.enter_context(exclusive(f"port {DISPATCHER}"))
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", DISPATCHER)) == 0:
                 pytest.skip(f"port {DISPATCHER} is taken, and Knative's dispatcher takes no other")

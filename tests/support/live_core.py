@@ -26,7 +26,7 @@ from shared.kube.discovery import Discovery
 from tests.support.hooks_server import HooksServer
 from tests.support.http_server import HttpServer, Response
 from tests.support.objects import manifest
-from tests.support.ports import fixed_port
+from tests.support.ports import exclusive
 from tests.support.real_providers import CURRENT, DOWNLOADS, TEMPLATES, components
 from tests.support.until import until
 
@@ -127,7 +127,7 @@ def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCor
     releases.mkdir()
     published = components(CURRENT)
     with ExitStack() as cleanup:
-        cleanup.enter_context(fixed_port(_DEBUG_PORT))
+        cleanup.enter_context(exclusive(f"port {_DEBUG_PORT}"))
         site = cleanup.enter_context(
             HttpServer(lambda request: Response(body=(published / request.path[1:]).read_bytes()))
         )

@@ -1,6 +1,6 @@
-"""Ports for servers that need to be given one: several runs of the tests on one machine never get the same.
+"""What several runs of the tests on one machine share: ports, and things that a machine has only one of.
 
-An abstract socket with the port's number in its name reserves it; the kernel frees that with the process that holds it.
+An abstract socket with its name reserves it; the kernel frees that with the process that holds it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def free_port() -> int:
     """Returns a port that nobody listens on; it stays reserved for this process."""
     while True:
         port = _CHANCE.choice(_BELOW_EPHEMERAL)
-        reservation = _reserve(port)
+        reservation = _reserve(f"port-{port}")
         if reservation is None:
             continue
         _reserved.append(reservation)
@@ -32,16 +32,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def fixed_port(port: int) -> Iterator[None]:
-    """Reserves a port, once no other run of the tests has it, for the duration of the block."""
-    with closing(until(lambda: _reserve(port), f"port {port} of another run", within=1200, pause=0.2)):
+def exclusive(what: str) -> Iterator[None]:
+    """Reserves `what` for the duration of the block, once no other run of the tests has it."""
+    with closing(until(lambda: _reserve(what), f"the end of another run's use of {what}", within=1200, pause=0.2)):
         yield
 
 
-def _reserve(port: int) -> socket.socket | None:
+def _reserve(what: str) -> socket.socket | None:
     reservation = socket.socket(socket.AF_UNIX)
     try:
-        reservation.bind(f"\0capi-functions-tests-port-{port}")
+        reservation.bind(f"\0capi-functions-tests-{what}")
     except OSError:
         reservation.close()
         return None
