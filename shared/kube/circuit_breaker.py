@@ -69,7 +69,7 @@ class CircuitBreaker:
                 self._record_success()
 
     def _slot(self, refusal: str) -> AbstractContextManager[None]:
-        crowded = NotSent(f"{refusal} now, since too many other API servers do not answer", retry_after=1.0)
+        crowded = NotSent(f"{refusal} now, since it or other API servers do not answer", retry_after=1.0)
         return acquired(self._slots, _SLOT_WAIT, crowded)
 
     def record_overrun(self) -> None:

@@ -481,7 +481,8 @@ def test_server_that_stops_answering_is_an_error(world: World, kubeconfig: Path,
     proxy.fail(cut_before, vanishing)
     result = invoke(world, kubeconfig, tmp_path)
     assert result.exit_code == 1
-    assert "does not answer" in result.output
+    # The first reported object may be one whose request was not even sent.
+    assert "does not answer" in result.output or "gets no requests now, since it or other" in result.output
     assert world.names() == []
     tried = {write.path for write in writes}
     assert len(tried) < 40, "the remaining objects are not tried after the server stopped answering"

@@ -62,6 +62,12 @@ Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docke
             "PortTaken",
             ":80",
         ),
+        (
+            FAILED + "failed to ensure podman network: exit status 125: "
+            "Error: network name kind already used: network already exists",
+            "NetworkCreated",
+            "it is tried again",
+        ),
         (RUN + "Error: statfs /nowhere: no such file or directory", "InvalidConfiguration", "statfs /nowhere"),
         (RUN + "Error: OCI runtime error: something new", "NodeFailed", "OCI runtime error: something new"),
         (

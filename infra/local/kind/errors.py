@@ -35,6 +35,9 @@ class _Class:
     retry_after: float = 60.0
 
 
+NETWORK_CREATED = "NetworkCreated"
+"""The class of a race that kind loses where it does not find its network, and another kind creates that meanwhile."""
+
 _CLASSES = (
     _Class(
         "OutOfSpace",
@@ -50,6 +53,12 @@ _CLASSES = (
         "NameTaken",
         r"node\(s\) already exist for a cluster with the name|container name .* is already in use",
         "another cluster has this name and is left alone: choose another spec.clusterName, or delete that cluster",
+    ),
+    _Class(
+        NETWORK_CREATED,
+        r"network already exists|network with name \S+ already exists",
+        "another cluster was created at the same moment, and its network with it: it is tried again",
+        10.0,
     ),
     _Class(
         "ImageNotFound",

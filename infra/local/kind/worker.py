@@ -29,7 +29,7 @@ from shared.kube import ApiError, connect
 
 from .config import kind_config, problem
 from .engine import VARIABLE, Engine, NodeContainer, owner
-from .errors import Failure, classify
+from .errors import NETWORK_CREATED, Failure, classify
 from .job import Job, Order, Result
 
 _PR_SET_PDEATHSIG = 1
@@ -89,7 +89,7 @@ class Worker:
         config = self._config()
         files.write(self.job.log, "")
         try:
-            self._kind("create", "cluster", "--retain", "--wait=0s", "--config=-", config=config)
+            self._create_cluster(config)
         except JobFailed as error:
             # Whether the containers are ours is looked at again: another program may have been faster with the name.
             if error.failure.reason != "NameTaken" and owner(self._nodes(), self.order.uid) == "us":
@@ -98,6 +98,17 @@ class Worker:
                 self._kind("delete", "cluster")
             raise
         self._publish()
+
+    def _create_cluster(self, config: str) -> None:
+        """Runs `kind create cluster`, and once more if another job has just created the network that all share."""
+        command = ("create", "cluster", "--retain", "--wait=0s", "--config=-")
+        try:
+            self._kind(*command, config=config)
+        except JobFailed as error:
+            if error.failure.reason != NETWORK_CREATED:
+                raise
+            self._log(error.failure.message)
+            self._kind(*command, config=config)
 
     def delete(self) -> None:
         """Deletes the cluster if it is ours. Raises `JobFailed` or `RuntimeUnavailable`."""
