@@ -34,7 +34,7 @@ test-all: $(INSTALLED) check binaries ## all checks and all tests, functions kil
 check: $(INSTALLED) ## lint, types, layers, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m infra.generate --check
 	$(BIN)/python -m infra.demo.build --check
