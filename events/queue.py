@@ -72,8 +72,8 @@ class QueueItem:
 
     def replace_with(self, newer: Event) -> None:
         """Makes `newer` the event to deliver, merged with the present one."""
-        owed = replace(self.event, resync=False) if self.only_waits else self.event
-        self.event, self.only_waits = merge(owed, newer), False
+        replaced = self.only_waits and _origin(self.event) == _origin(newer)
+        self.event, self.only_waits = newer if replaced else merge(self.event, newer), False
 
 
 @dataclass(frozen=True)

@@ -337,8 +337,8 @@ class _Informer:
 
     def interrupt(self) -> None:
         """Ends the open watch, or the wait before the next."""
-        self._awake.set()
         self._interrupted = True
+        self._awake.set()
         if self._end is not None:
             with suppress(Exception):  # the watch may just have ended by itself
                 self._end()
@@ -360,6 +360,7 @@ class _Informer:
             except NotServed as error:
                 pause = self._not_served(error)
             except Exception as error:
+                self._awake.clear()  # definitions that changed during the watch do not end this wait
                 pause = self._failed(error)
             if not self._stop.is_set() and self._awake.wait(pause) and not self._interrupted:
                 self._stop.wait(_SETTLING_PAUSE)
@@ -385,7 +386,8 @@ class _Informer:
         """Returns the seconds until a kind that is not served is listed again."""
         if self._served:
             log.info("%s is not served (yet): %s", self.spec, error)
-            self._defined, self._absences = self._awake.is_set(), 0
+            self._defined = self._awake.is_set() and not self._round  # it was defined during its first list
+            self._absences = 0
         self._served = False
         # Known objects are not reported as deleted: the kind may be served in another version and still have them.
         self._rounds.current().round.end(self.spec)

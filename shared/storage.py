@@ -262,21 +262,27 @@ class ObjectStore:
             if self._pool is None:
                 try:
                     scheme, host, _ = origin(url)
-                    context = None
-                    if scheme == "https":  # certificates take 30 ms to load
-                        context = ssl.create_default_context(cafile=ca or None)
-                        context.sslsocket_class = TlsSocket
+                    context = _tls(ca) if scheme == "https" else None  # certificates take 30 ms to load
                     proxy = proxy_for(scheme, host, SETTINGS)
                     self._pool = manager(proxy, anywhere=True, maxsize=CONNECTIONS, ssl_context=context)
                 except ValueError as error:
                     raise StorageError(f"{error}: {_CHECK_ENDPOINT}") from None
                 except OSError as error:
-                    what = f"AWS_CA_BUNDLE {ca!r}" if ca else "the proxy"
-                    raise StorageError(f"{what} cannot be used: {cause(error)}") from None
+                    raise StorageError(f"the proxy cannot be used: {cause(error)}") from None
             return self._pool
 
     def _place(self) -> str:
         return self.endpoint or "AWS S3"
+
+
+def _tls(ca: str) -> ssl.SSLContext:
+    """Returns a TLS context that trusts the CA in a file; empty: those of the system. Raises `StorageError`."""
+    try:
+        context = ssl.create_default_context(cafile=ca or None)
+    except OSError as error:
+        raise StorageError(f"AWS_CA_BUNDLE {ca!r} cannot be used: {cause(error)}") from None
+    context.sslsocket_class = TlsSocket
+    return context
 
 
 @lru_cache(maxsize=8)

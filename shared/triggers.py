@@ -209,7 +209,7 @@ class Triggers:
     """The groups of settings that it reads."""
     is_reconciled: Callable[[Object, Event, datetime], bool] | None = None
     """`is_reconciled(primary, event, now)` returns whether the primary object and the object in the event alone show
-    that there is nothing to do at that time. Like `decide` it is pure. The runtime calls it before it reads anything,
+    that there is nothing to do at that time. It reads no cluster. The runtime calls it before it reads anything,
     except for a resync; sweep and forwarder call `is_settled`, with `add` events of what they list.
     It must be false if the spec is newer than the status, and for an update while the function waits for something: a
     newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the sweep to the

@@ -29,7 +29,7 @@ def install(client: Client, crds: Iterable[Object]) -> None:
 def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:
     """Installs CRDs like `install`, but keeps live ones that others have installed, or that may be newer.
 
-    Returns why CRDs were skipped, by the name of the CRD. Raises `ApiError`.
+    Returns why CRDs were skipped, by the name of the CRD. Raises `ApiError` or `TimeoutError`.
     """
     skipped: dict[str, str] = {}
     ours = []

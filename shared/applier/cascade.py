@@ -45,11 +45,11 @@ def cascade_blocker(
     Raises:
         ApiError: The API server failed, or the objects cannot be listed.
     """
+    if live["kind"] not in CASCADING:
+        return ""
     if live["kind"] == CRD.kind:
         return _crd_blocker(cluster, live, policy, inventoried)
-    if live["kind"] == "Namespace":
-        return _namespace_blocker(cluster, live["metadata"]["name"])
-    return ""
+    return _namespace_blocker(cluster, live["metadata"]["name"])
 
 
 def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventoried: Collection[Identity]) -> str:

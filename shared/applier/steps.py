@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..clients import ClusterClients
 from ..kube import MANAGER, Key, Object, Resource, dig
 from ..kube.crds import CRD
+from ..kube.resources import BUILT_IN_GROUPS
 from .apply import apply, reject_other_owners
 from .cascade import is_marked_keep
 from .fields import contains, differences, stored, with_live, without
@@ -79,7 +80,7 @@ class StepExecutor:
         applied = apply(self.cluster, self._resource(obj), obj, self.policy, new=step.new)
         live = applied.live
         return StepResult(
-            replace(self._synced(step, live), revision=self._revision(live)),
+            replace(self._synced(step, live), revision=self._revision(step.entry, live)),
             written=before is None or _version(before) != _version(live),
             conflicts=applied.conflicts,
             crd=live if (step.entry.group, step.entry.kind) == (CRD.group, CRD.kind) else None,
@@ -102,12 +103,14 @@ class StepExecutor:
                 obj = without(obj, ignored.path)
         return "" if contains(live, obj) else content_hash(stored(live, obj))
 
-    def _revision(self, live: Object) -> str:
+    def _revision(self, entry: InventoryEntry, live: Object) -> str:
         """Returns the version in which the object may be pruned without a read; empty if it must be read.
 
-        An object with a status must be, since controllers change that: a deletion of this version would be rejected.
+        A custom resource and an object with a status must be, since controllers change them: a deletion of this version
+        would be rejected.
         """
-        if "status" in live or is_marked_keep(live) or not self.policy.owner.has(live):
+        changes = "status" in live or entry.group not in BUILT_IN_GROUPS
+        if changes or is_marked_keep(live) or not self.policy.owner.has(live):
             return ""
         return _version(live) or ""
 

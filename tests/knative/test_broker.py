@@ -193,7 +193,7 @@ def test_functions_reconcile_behind_the_broker(
 ) -> None:
     client, folder = management
     with ExitStack() as stack:
-        stack.enter_context(exclusive(f"port {DISPATCHER}"))
+        stack.enter_context(exclusive(f"port-{DISPATCHER}"))
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", DISPATCHER)) == 0:
                 pytest.skip(f"port {DISPATCHER} is taken, and Knative's dispatcher takes no other")

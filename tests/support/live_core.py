@@ -127,7 +127,7 @@ def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCor
     releases.mkdir()
     published = components(CURRENT)
     with ExitStack() as cleanup:
-        cleanup.enter_context(exclusive(f"port {_DEBUG_PORT}"))
+        cleanup.enter_context(exclusive(f"port-{_DEBUG_PORT}"))
         site = cleanup.enter_context(
             HttpServer(lambda request: Response(body=(published / request.path[1:]).read_bytes()))
         )

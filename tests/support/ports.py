@@ -33,7 +33,7 @@ def free_port() -> int:
 
 @contextmanager
 def exclusive(what: str) -> Iterator[None]:
-    """Reserves `what` for the duration of the block, once no other run of the tests has it."""
+    """Reserves `what`, such as "port-8080", for the duration of the block, once no other run of the tests has it."""
     with closing(until(lambda: _reserve(what), f"the end of another run's use of {what}", within=1200, pause=0.2)):
         yield
 

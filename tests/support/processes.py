@@ -44,7 +44,7 @@ def pytest_configure() -> None:
         # A shell starts jobs in the background with Ctrl-C ignored, and tests send it to what they start.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ[_MARK] = uuid.uuid4().hex
-    # API servers live for seconds: they collect garbage only when they have much, which saves a fifth of their work.
+    # Most API servers live for seconds: they collect garbage only when they have much, a fifth of their work less.
     os.environ.setdefault("GOGC", "off")
     os.environ.setdefault("GOMEMLIMIT", "700MiB")
     command = [sys.executable, "-I", "-S", "-c", _GUARD, os.environ[_MARK]]

@@ -133,6 +133,7 @@ WAIT, FAILURE = DeliveryResult("requeue", 30), DeliveryResult("failed", 30)
 AGAIN = [
     pytest.param(event(1), [WAIT], event(2), False, id="a wait"),
     pytest.param(event(1), [WAIT, WAIT], event(2), False, id="two waits"),
+    pytest.param(REFERENCE, [WAIT], event(2), False, id="a reference that waits"),
     pytest.param(RESYNC, [WAIT], event(2), True, id="a resync that waits"),
     pytest.param(event(1), [FAILURE], event(2), True, id="a failure"),
     pytest.param(event(1), [WAIT, FAILURE], event(2), True, id="a wait, then a failure"),
