@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from ..clients import ClusterClients
 from ..kube import MANAGER, Key, Object, Resource, dig
 from ..kube.crds import CRD
-from ..kube.resources import BUILT_IN_GROUPS
 from .apply import apply, reject_other_owners
 from .cascade import is_marked_keep
 from .fields import contains, differences, stored, with_live, without
@@ -16,6 +15,7 @@ from .inventory import SYNCED, InventoryEntry, Step, content_hash
 from .live import find_if_served, same_content
 from .outcome import Drift, StepResult
 from .policy import Policy
+from .prune import is_custom_resource
 from .readiness import incomplete_reason
 
 
@@ -109,7 +109,7 @@ class StepExecutor:
         A custom resource and an object with a status must be, since controllers change them: a deletion of this version
         would be rejected.
         """
-        changes = "status" in live or entry.group not in BUILT_IN_GROUPS
+        changes = "status" in live or is_custom_resource(entry)
         if changes or is_marked_keep(live) or not self.policy.owner.has(live):
             return ""
         return _version(live) or ""
