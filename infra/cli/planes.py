@@ -14,6 +14,8 @@ import typer
 
 from infra.local_control_plane import ControlPlaneError
 
+from .binaries import app as binaries
+from .binaries import selected
 from .failures import Failure, report_failures
 from .options import Format, Output
 from .output import Timeline, err, out
@@ -31,6 +33,7 @@ app = typer.Typer(
     help="Run control planes on this machine: kube-apiserver and etcd, without Docker, several side by side.",
     no_args_is_help=True,
 )
+app.add_typer(binaries)
 
 
 def root() -> Path:
@@ -50,6 +53,15 @@ def up(
     crds: Annotated[
         list[Path] | None, typer.Option(help="File or folder with CRDs to install; repeatable.", exists=True)
     ] = None,
+    kubernetes_version: Annotated[
+        str,
+        typer.Option(
+            metavar="SELECTOR",
+            callback=lambda text: text and selected(text).text,
+            help="Version of Kubernetes, as in `local binaries use` (default: the pinned one).",
+            show_default=False,
+        ),
+    ] = "",
     timeout: Annotated[float, typer.Option(help="Seconds until the API server must be ready.")] = 60.0,
 ) -> None:
     """Start a control plane. It runs until `down`, and keeps its data."""
@@ -63,7 +75,13 @@ def up(
         if local_control_plane.status(directory).phase == "ready":
             timeline.say(f"{name} is already running")
         else:
-            local_control_plane.start(directory, progress=timeline.say, timeout=timeout, controllers=controllers)
+            local_control_plane.start(
+                directory,
+                progress=timeline.say,
+                timeout=timeout,
+                controllers=controllers,
+                kubernetes_version=kubernetes_version,
+            )
         if crds:
             ControlPlane(directory).install_crds(*crds)
             timeline.say("CRDs are installed")

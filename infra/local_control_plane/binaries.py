@@ -6,27 +6,23 @@ The order: the directory $KUBEBUILDER_ASSETS; the cache; for some the official a
 """
 
 import argparse
-import hashlib
-import http.client
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.local_control_plane.archives import UnusableArchive, download, install, unpack, unusable
 from infra.local_control_plane.cache import REPORT_INTERVAL, Progress, cache_directory, locked, partial
 from infra.local_control_plane.modules import MODULES, Module, module_of
 
-_CONNECT = 4.0  # seconds to connect; if the host cannot be reached, the executable is built
-_LARGEST = 400 * 1024 * 1024  # bytes of one executable or of an archive
+_GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class BinaryNotFound(Exception):
@@ -87,8 +83,19 @@ HELM = Archive(
 ARCHIVES: Sequence[Archive] = (ENVTEST, HELM)
 
 
+def this_platform() -> str:
+    """Returns the platform of this machine as archives name it, such as "linux-amd64"."""
+    machine = platform.machine()
+    return f"{platform.system().lower()}-{_GO_NAMES.get(machine, machine)}"
+
+
 def locate(
-    names: Sequence[str], *, progress: Progress, get: bool = True, archives: Sequence[Archive] | None = None
+    names: Sequence[str],
+    *,
+    progress: Progress,
+    get: bool = True,
+    archives: Sequence[Archive] | None = None,
+    assets: bool = True,
 ) -> dict[str, Path]:
     """Returns the paths of executables by name, after downloading or building them if necessary, which takes minutes.
 
@@ -97,6 +104,7 @@ def locate(
         progress: Called with each line of progress.
         get: Whether to download or build missing executables.
         archives: The archives to download from; with an empty list everything is built from source.
+        assets: Whether to look in $KUBEBUILDER_ASSETS. Without it and without archives, versions are the pinned ones.
 
     Raises:
         BinaryNotFound: Executables are missing; the message names all of them, and what helps.
@@ -107,7 +115,7 @@ def locate(
     missing: list[str] = []
     for name in names:
         tried: list[str] = []
-        for attempt in _attempts(name, progress, get, archives):
+        for attempt in _attempts(name, progress, get, archives, assets):
             try:
                 found[name] = attempt()
                 break
@@ -137,11 +145,14 @@ def _archive_of(name: str, archives: Sequence[Archive]) -> Archive | None:
     return next((archive for archive in archives if name in archive.names), None)
 
 
-def _attempts(name: str, progress: Progress, get: bool, archives: Sequence[Archive]) -> Iterator[Callable[[], Path]]:
+def _attempts(
+    name: str, progress: Progress, get: bool, archives: Sequence[Archive], assets: bool
+) -> Iterator[Callable[[], Path]]:
     """Yields the ways to get an executable, in the order in which to try them."""
     module = module_of(name)
     archived = _archive_of(name, archives)
-    yield lambda: _from_assets(name)
+    if assets:
+        yield lambda: _from_assets(name)
     yield lambda: _from_cache(name, [module.cache, *([archived.cache] if archived else [])])
     if not get:
         return
@@ -169,57 +180,25 @@ def _from_cache(name: str, directories: Sequence[Path]) -> Path:
 
 def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
     target = archive.cache / name
-    system = f"{platform.system().lower()}-" + {"x86_64": "amd64", "aarch64": "arm64"}.get(
-        platform.machine(), platform.machine()
-    )
+    system = this_platform()
     if system not in archive.digests:
         raise _Unavailable(f"there is no archive for {system}")
     url = archive.url.format(version=archive.version, platform=system)
     try:
-        archive.cache.mkdir(parents=True, exist_ok=True)
-        with locked(archive.cache / ".lock", f"downloads {url}", progress):
-            if not _executable(target):
-                progress(f"downloading {url}")
-                with partial(archive.cache / "archive.tar.gz") as download:
-                    _download(url, download, archive.digests[system])
-                    _unpack(download, archive.names, archive.cache)
-    except (OSError, EOFError, http.client.HTTPException, tarfile.TarError, _Unavailable) as error:
+        with unusable():
+            archive.cache.mkdir(parents=True, exist_ok=True)
+            with locked(archive.cache / ".lock", f"downloads {url}", progress):
+                if not _executable(target):
+                    progress(f"downloading {url}")
+                    with partial(archive.cache / "archive.tar.gz") as file:
+                        download(url, file, archive.digests[system])
+                        unpack(file, archive.names, archive.cache)
+    except UnusableArchive as error:
         progress(f"{url} cannot be used: {error}")
         raise _Unavailable(f"{url}: {error}") from error
     if not _executable(target):
         raise _Unavailable(f"{url} does not hold {name}")
     return target
-
-
-def _download(url: str, target: Path, wanted: str) -> None:
-    algorithm = wanted.partition(":")[0]
-    digest = hashlib.new(algorithm)
-    with urllib.request.urlopen(url, timeout=_CONNECT) as response, target.open("wb") as file:  # noqa: S310
-        while chunk := response.read(1 << 20):
-            digest.update(chunk)
-            file.write(chunk)
-            if file.tell() > _LARGEST:
-                raise _Unavailable(f"larger than {_LARGEST} bytes")
-    found = f"{algorithm}:{digest.hexdigest()}"
-    if found != wanted:
-        raise _Unavailable(f"its digest is {found}, not {wanted}")
-
-
-def _unpack(archive: Path, names: Sequence[str], directory: Path) -> None:
-    """Unpacks the regular files with these base names, and ignores everything else in the archive."""
-    with tarfile.open(archive, "r:gz") as members:
-        for member in members:
-            name = Path(member.name).name
-            if not member.isreg() or name not in names:
-                continue
-            if member.size > _LARGEST:
-                raise _Unavailable(f"{member.name} is larger than {_LARGEST} bytes")
-            content = members.extractfile(member)
-            assert content is not None  # it is a regular file
-            with content, partial(directory / name) as part:
-                with part.open("wb") as file:
-                    shutil.copyfileobj(content, file)
-                _install(part, directory / name)
 
 
 def _from_source(name: str, module: Module, progress: Progress) -> Path:
@@ -232,7 +211,7 @@ def _from_source(name: str, module: Module, progress: Progress) -> Path:
             if not _executable(target):
                 with partial(target) as part:
                     _build(name, module, part, progress)
-                    _install(part, target)
+                    install(part, target)
     except OSError as error:
         raise _Unavailable(f"cannot be built: {error}") from error
     return target
@@ -276,14 +255,6 @@ def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
     progress(f"built {name} in {time.monotonic() - started:.0f} s")
 
 
-def _install(part: Path, target: Path) -> None:
-    """Makes the file executable and renames it to `target`, after its content is on disk."""
-    part.chmod(0o755)
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(part, target)
-
-
 def _executable(path: Path) -> bool:
     """Returns whether the path is an executable file."""
     return path.is_file() and os.access(path, os.X_OK)
@@ -305,7 +276,7 @@ def main() -> None:
             for name, path in found.items():
                 with partial(given.into / name) as part:
                     shutil.copyfile(path, part)
-                    _install(part, given.into / name)
+                    install(part, given.into / name)
     except (BinaryNotFound, ValueError, OSError) as error:
         sys.exit(str(error))
 

@@ -26,6 +26,7 @@ class ControlPlane:
         controllers: Whether to run kube-controller-manager, kube-scheduler and kwok too.
         progress: Called with each line of progress, for example while the executables are downloaded.
         timeout: Seconds until the API server must be ready.
+        kubernetes_version: A selector of versions, such as "1.36" (default: the pinned version).
     """
 
     def __init__(
@@ -35,12 +36,14 @@ class ControlPlane:
         controllers: bool = False,
         progress: Callable[[str], None] | None = None,
         timeout: float = 60.0,
+        kubernetes_version: str = "",
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="control-plane-") if directory is None else None
         self.directory = Path(self._temporary.name, "plane") if self._temporary else Path(directory or "").absolute()
         self._controllers = controllers
         self._progress = progress
         self._timeout = timeout
+        self._kubernetes_version = kubernetes_version
 
     def __enter__(self) -> "ControlPlane":
         """Starts the control plane. Raises ControlPlaneError or BinaryNotFound."""
@@ -65,6 +68,7 @@ class ControlPlane:
             progress=self._progress,
             timeout=self._timeout,
             controllers=self._controllers,
+            kubernetes_version=self._kubernetes_version,
         )
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -63,6 +63,7 @@ def start(
     wait: bool = True,
     binaries: Mapping[str, Path] | None = None,
     controllers: bool = False,
+    kubernetes_version: str = "",
 ) -> Status:
     """Starts the instance in `directory`, which is created if absent. Does nothing if the instance runs already.
 
@@ -75,10 +76,13 @@ def start(
         wait: Whether to wait until the instance is ready. If not, the returned phase is mostly "starting".
         binaries: Executables by name, such as "etcd" (default: `binaries.locate`).
         controllers: Whether to run the controllers of controllers.py too. Not remembered for the next start.
+        kubernetes_version: A selector of `selectors`, such as "1.36" (default: the version of `binaries.locate`). Not
+            remembered either.
 
     Raises:
         ControlPlaneError: The instance did not become ready (the message ends with its log), or has another CA.
-        BinaryNotFound: An executable is missing, see `binaries.locate`.
+        BinaryNotFound: An executable is missing, see `binaries.locate` and `store.use`.
+        ValueError: `kubernetes_version` is no selector.
     """
     layout = _layout(directory)
     say = progress or _ignore_progress
@@ -87,10 +91,7 @@ def start(
     if status(directory).phase not in ("starting", "ready"):
         wanted = ["etcd", "kube-apiserver", *(controller_programs.NAMES if controllers else ())]
         if binaries is None:
-            from infra.local_control_plane.binaries import locate
-
-            # The archive has no controllers, and controllers must not be newer than their API server.
-            binaries = locate(wanted, progress=say, archives=() if controllers else None)
+            binaries = _find(wanted, kubernetes_version, say)
         say(f"starting the control plane in {layout.root}")
         _spawn_supervisor(layout, {name: binaries[name] for name in wanted}, owner, timeout)
     if not wait:
@@ -189,6 +190,24 @@ def add_user(directory: Path, name: str, groups: Iterable[str] = ()) -> Path:
     credentials.issue_user(layout, name, groups)
     credentials.write_kubeconfig(layout, url, f"user-{name}", renew=True)
     return layout.kubeconfig_of(f"user-{name}")
+
+
+def _find(wanted: Sequence[str], kubernetes_version: str, progress: Callable[[str], None]) -> dict[str, Path]:
+    """Returns the executables. Raises BinaryNotFound or ValueError."""
+    from infra.local_control_plane import binaries, store
+    from infra.local_control_plane.selectors import parse_selector
+
+    if not kubernetes_version:
+        # The archive has no controllers, and controllers must not be newer than their API server.
+        controllers = set(wanted) - set(store.EXECUTABLES)
+        return binaries.locate(wanted, progress=progress, archives=() if controllers else None)
+    version, folder = store.use(parse_selector(kubernetes_version), progress=progress)
+    progress(f"Kubernetes {version}")
+    found = {name: folder / name for name in store.EXECUTABLES}
+    if others := [name for name in wanted if name not in found]:
+        store.refuse_older_than_controllers(version)
+        found |= binaries.locate(others, progress=progress, archives=(), assets=False)
+    return found
 
 
 def _private(path: str, flags: int) -> int:

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from infra.local_control_plane import ControlPlane, ControlPlaneError
+from infra.local_control_plane.cache import cache_directory
+from infra.local_control_plane.modules import module_of
 from shared.kube import ApiError, Client, Key, Resource, connect
 from tests.support import processes
 from tests.support.command_line import CLI, await_end
@@ -120,6 +122,9 @@ def _is_published() -> bool:
 def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the named control planes, which are ended after the test."""
     folder = tmp_path / "planes"
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "binaries").symlink_to(cache_directory() / "binaries")
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CAPI_FUNCTIONS_PLANES", str(folder))
     yield folder
     command("down", "--all")
@@ -150,7 +155,9 @@ def test_named_control_planes_run_side_by_side(local: Path) -> None:
         ["one", "stopped"],
         ["two", "ready"],
     ]
-    assert command("up", "one").returncode == 0
+    again = command("up", "one", "--kubernetes-version", "latest-on-disk")
+    assert again.returncode == 0, again
+    assert f"Kubernetes {module_of('kube-apiserver').version}" in again.stderr
     assert admin.find(CONFIG_MAP, Key("default", "kept")) is not None, "data survive a stop"
     admin.close()
     assert command("reset", "one", "--yes").returncode == 0

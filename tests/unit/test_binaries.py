@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.local_control_plane import binaries, modules
+from infra.local_control_plane import archives, binaries, modules
 from infra.local_control_plane.binaries import Archive, BinaryNotFound, locate
 from infra.local_control_plane.cache import cache_directory
 from tests.support.until import logged, until
@@ -257,7 +257,7 @@ def test_archive_member_above_the_limit_is_refused(
     cache: Path, served: tuple[Path, str], lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = release(served, {"etcd": bytes(1000_000)})
-    monkeypatch.setattr(binaries, "_LARGEST", 900_000)
+    monkeypatch.setattr(archives, "LARGEST", 900_000)
     with pytest.raises(BinaryNotFound, match="larger than"):
         locate(["etcd"], progress=lines, archives=[archive])
     assert cached_files(cache) == []
