@@ -6,7 +6,7 @@ runs: kwok reports a pod as Ready as soon as the pod has a node.
 
 from pathlib import Path
 
-from infra.local_control_plane.layout import Layout
+from infra.local_control_plane.layout import ADMIN, Layout
 
 NAMES = ("kube-controller-manager", "kube-scheduler", "kwok")
 USERS = {"kube-controller-manager": "system:kube-controller-manager", "kube-scheduler": "system:kube-scheduler"}
@@ -41,7 +41,7 @@ _COMMON = (
 
 def command(name: str, binary: Path, layout: Layout) -> list[str]:
     """Returns the command line of the controller `name`. No controller listens on a port."""
-    kubeconfig = layout.kubeconfig_of(name if name in USERS else "admin")
+    kubeconfig = layout.kubeconfig_of(name if name in USERS else ADMIN)
     start = [str(binary), f"--kubeconfig={kubeconfig}"]
     if name == "kwok":
         return [*start, f"--config={STAGES}", "--manage-all-nodes"]

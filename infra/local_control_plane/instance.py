@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from infra.local_control_plane import controllers as controller_programs
 from infra.local_control_plane import credentials, files
-from infra.local_control_plane.layout import LOCKED, Layout
+from infra.local_control_plane.layout import ADMIN, LOCKED, Layout
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
 
@@ -182,7 +182,7 @@ def add_user(directory: Path, name: str, groups: Iterable[str] = ()) -> Path:
 
     Raises ControlPlaneError if the instance was never ready, ValueError for a name that is not a valid file name.
     """
-    if not name or name.startswith(".") or os.sep in name or name == "admin":
+    if not name or name.startswith(".") or os.sep in name or name == ADMIN:
         raise ValueError(f"{name!r} must be a file name that does not begin with a dot, and not admin")
     layout, url = _layout(directory), status(directory).url
     if not url or not layout.kubeconfig.exists():

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+ADMIN = "admin"
+"""The user with all rights, and the file name of its kubeconfig."""
+
 LOCKED = 75
 """Exit status of a supervisor whose instance has one already (EX_TEMPFAIL)."""
 
@@ -26,7 +29,7 @@ class Layout:
     @property
     def kubeconfig(self) -> Path:
         """The admin's kubeconfig."""
-        return self.kubeconfig_of("admin")
+        return self.kubeconfig_of(ADMIN)
 
     def kubeconfig_of(self, user: str) -> Path:
         """Returns the path of a user's kubeconfig."""
@@ -54,6 +57,11 @@ class Layout:
     def key(self, name: str) -> Path:
         """Returns the path of a private key (PEM)."""
         return self.pki / f"{name}.key"
+
+    @property
+    def tokens(self) -> Path:
+        """The admin's bearer token, in the form in which the API server reads it (CSV)."""
+        return self.pki / "tokens.csv"
 
     def log(self, name: str) -> Path:
         """Returns the path of the log of a server or of the supervisor."""

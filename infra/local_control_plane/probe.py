@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 
+from infra.local_control_plane import credentials
 from infra.local_control_plane.layout import Layout
 
 # /readyz alone is not enough: the namespaces are created in the background.
@@ -11,13 +12,14 @@ READY = ("/readyz", "/api/v1/namespaces/default")
 
 
 class AdminConnection:
-    """A connection to the API server of `layout` at 127.0.0.1:`port`. Raises OSError for unusable certificates."""
+    """A connection to the API server of `layout` at 127.0.0.1:`port`. Raises OSError for an unusable CA."""
 
     def __init__(self, layout: Layout, port: int) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(layout.certificate("ca"))
-        context.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
         self._connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=2, context=context)
+        token = credentials.admin_token(layout)
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._served: set[str] = set()
 
     def problem(self, *paths: str) -> str:
@@ -39,7 +41,7 @@ class AdminConnection:
 
     def _request(self, method: str, path: str, expected: tuple[int, ...], body: str | None = None) -> str:
         try:
-            self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            self._connection.request(method, path, body, self._headers)
             response = self._connection.getresponse()
             answer = response.read()
         except (OSError, http.client.HTTPException) as error:

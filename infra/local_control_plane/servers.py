@@ -64,6 +64,7 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         f"--tls-cert-file={layout.certificate('apiserver')}",
         f"--tls-private-key-file={layout.key('apiserver')}",
         f"--client-ca-file={layout.certificate('ca')}",
+        f"--token-auth-file={layout.tokens}",
         f"--service-account-issuer={_ISSUER}",
         f"--service-account-key-file={layout.certificate('service-account')}",
         f"--service-account-signing-key-file={layout.key('service-account')}",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.local_control_plane import controllers, credentials, files, ports, processes, servers
-from infra.local_control_plane.layout import LOCKED, Layout
+from infra.local_control_plane.layout import ADMIN, LOCKED, Layout
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import Phase, State
 
@@ -118,7 +118,7 @@ class Supervisor:
             self._wait(0.01)
         apiserver = self.executables["kube-apiserver"]
         self._spawn("kube-apiserver", servers.apiserver(apiserver, self.layout, port, controllers=bool(chosen)))
-        for user in ("admin", *users):
+        for user in (ADMIN, *users):
             credentials.write_kubeconfig(self.layout, self.state.url, user)
         self._await_ready(chosen)
 

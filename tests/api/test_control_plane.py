@@ -31,6 +31,7 @@ from infra.local_control_plane import (
     status,
     stop,
 )
+from infra.local_control_plane.credentials import admin_token
 from infra.local_control_plane.layout import Layout
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
@@ -100,7 +101,10 @@ class Client:
         config = yaml.safe_load(path.read_text())
         cluster, credentials = config["clusters"][0]["cluster"], config["users"][0]["user"]
         context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-        if not anonymous:
+        self._headers = {"Content-Type": "application/json"}
+        if user is None and "token" in credentials and not anonymous:
+            self._headers["Authorization"] = f"Bearer {credentials['token']}"
+        elif not anonymous:
             pair = user or KeyPair(
                 base64.b64decode(credentials["client-certificate-data"]),
                 base64.b64decode(credentials["client-key-data"]),
@@ -114,9 +118,8 @@ class Client:
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
         with urllib3.PoolManager(ssl_context=self._context, retries=False, timeout=10) as pool:
-            headers = {"Content-Type": "application/json"}
             data = json.dumps(body) if body else None
-            answer = pool.request(method, self._server + path, body=data, headers=headers)
+            answer = pool.request(method, self._server + path, body=data, headers=self._headers)
             return answer.status, answer.json()
 
     def namespaces(self) -> set[str]:
@@ -213,9 +216,9 @@ def test_instances_are_independent_and_keep_their_data_over_a_restart(
     assert moved.url in kubeconfig(a).read_text()
     assert "only-in-a" in Client(kubeconfig(a)).namespaces()
     # Credentials from before the restart are still accepted.
-    credentials = yaml.safe_load(old)["users"][0]["user"]
-    pair = KeyPair(*(base64.b64decode(credentials[f"client-{x}-data"]) for x in ("certificate", "key")))
-    assert Client(kubeconfig(a), pair).namespaces()
+    before = directory / "before.kubeconfig"
+    before.write_text(old.decode().replace(first.url, moved.url))
+    assert Client(before).namespaces()
 
 
 def test_instance_ends_with_its_owner(directory: Path, run: Callable[..., Status]) -> None:
@@ -279,12 +282,12 @@ def test_stop_ends_the_api_server_before_etcd(directory: Path, run: Callable[...
     running = state(instance)
     layout = Layout(instance)
     context = ssl.create_default_context(cafile=layout.certificate("ca"))
-    context.load_cert_chain(layout.certificate("admin"), layout.key("admin"))
     with (
         socket.create_connection(("127.0.0.1", port)) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as watch,
     ):
-        watch.sendall(f"GET {NAMESPACES}?watch=1 HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        headers = f"Host: localhost\r\nAuthorization: Bearer {admin_token(layout)}\r\n"
+        watch.sendall(f"GET {NAMESPACES}?watch=1 HTTP/1.1\r\n{headers}\r\n".encode())
         assert watch.recv(100).startswith(b"HTTP/1.1 200")
         stopping = threading.Thread(target=stop, args=(instance,))
         stopping.start()
