@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all check binaries bench mutants generate requirements clean
+.PHONY: help demo test test-fast test-all check binaries bench mutants generate image requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,9 +52,15 @@ generate: $(INSTALLED) ## write CRDs, Knative manifests, docs tables and demo re
 	$(BIN)/python -m infra.generate
 	$(BIN)/python -m infra.demo.build
 
-requirements: $(INSTALLED) ## pin the newest versions that fit pyproject.toml
-	$(BIN)/uv pip compile --quiet --upgrade --extra dev --no-header --no-annotate --no-emit-index-url \
-		--python-version 3.11 --output-file infra/requirements.txt pyproject.toml
+image: $(INSTALLED) ## write the image of all functions to out/capi-functions.tar, without docker or podman
+	$(BIN)/python -m infra.image build
+
+COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --generate-hashes --python-version 3.11
+
+requirements: $(INSTALLED) ## pin the newest versions that fit pyproject.toml, and the newest packages of the image
+	$(COMPILE) --upgrade --extra dev --output-file infra/requirements.txt pyproject.toml
+	$(COMPILE) --extra local --constraint infra/requirements.txt --output-file infra/image/requirements.txt pyproject.toml
+	$(BIN)/python -m infra.image lock
 
 clean: ## remove the environment and local runs; caches of built binaries stay
 	-$(BIN)/capi-functions down

@@ -32,7 +32,7 @@ fi
 
 say "creating $venv"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(grep '^uv==' infra/requirements.txt)"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(sed -n 's|^\(uv==[^ ]*\).*|\1|p' infra/requirements.txt)"
 say "installing Python packages"
 VIRTUAL_ENV=$venv "$venv/bin/uv" pip install --compile-bytecode --requirement infra/requirements.txt --editable . --no-deps
 

@@ -3,8 +3,9 @@
 The targets have the signature `http`. A target with the signature `cloudevent` answers every event with a body, which a
 Knative broker takes for a failed delivery.
 
-POST delivers an event. GET returns the metrics at `/metrics`. At `/healthz`, for liveness probes, it returns 503 if a
-delivery is stuck. At all other paths it returns 200, for readiness probes.
+POST delivers an event. GET returns the metrics at `/metrics`, and the version of this project at `/version`. At
+`/healthz`, for liveness probes, it returns 503 if a delivery is stuck. At all other paths it returns 200, for readiness
+probes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 
 import flask
 
@@ -65,7 +67,7 @@ def dispatch(handlers: Mapping[str, Handler]) -> Callable[[flask.Request], flask
 
     def serve(request: flask.Request) -> flask.Response:
         name = request.path.strip("/").partition("/")[0]
-        if request.method == "GET" and name in ("", "healthz", "readyz", "metrics"):
+        if request.method == "GET" and name in ("", "healthz", "readyz", "metrics", "version"):
             return respond_to_get(request)
         if name not in handlers:
             known = ", ".join(sorted(handlers))
@@ -105,12 +107,14 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
 
 
 def respond_to_get(request: flask.Request) -> flask.Response:
-    """Returns the metrics, or whether the process is healthy."""
+    """Returns the metrics, the version, or whether the process is healthy."""
     name = request.path.rpartition("/")[2]
     if name == "healthz" and (seconds := _longest_delivery()) > _STUCK_AFTER:
         return flask.Response(f"a delivery has been in progress for {seconds:.0f} s\n", 503, mimetype="text/plain")
     if name == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+    if name == "version":
+        return flask.jsonify(version=version("capi-functions"))
     return flask.Response("ok\n", mimetype="text/plain")
 
 

@@ -16,6 +16,7 @@ import pytest
 import urllib3
 
 from functions import catalog
+from infra import version
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER
 from shared.event import change_event
@@ -251,6 +252,15 @@ def test_line_break_in_a_structured_name_is_rejected(server: FunctionsServer) ->
     for name in catalog.names():
         answer = post(f"{server.url}/{name}", {"content-type": "application/cloudevents+json"}, body)
         assert (answer.status, b"control characters" in answer.data) == (400, True), name
+
+
+def test_server_and_function_tell_their_version(server: FunctionsServer) -> None:
+    app = flask.Flask("test")
+    one = target("sweep", lambda *_: Answer(204))
+    app.add_url_rule("/version", view_func=lambda: one(flask.request))
+    expected = {"version": version.current()}
+    assert app.test_client().get("/version").json == expected
+    assert urllib3.request("GET", f"{server.url}/version").json() == expected
 
 
 def test_liveness_probe_fails_during_a_stuck_delivery(monkeypatch: pytest.MonkeyPatch) -> None:
