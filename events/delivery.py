@@ -23,7 +23,8 @@ class HttpDelivery:
     """Posts events in binary mode.
 
     Args:
-        url: Events are posted to `<url>/<function>`.
+        url: Events are posted to `<url>/<function>`, or, if it contains `{function}`, to the URL with the name of the
+            function in that place, in the form of a host name: `-` for `_`.
         single: Posts all events to `url` itself.
         timeout: Seconds to connect, and seconds to wait for the answer.
         pool_size: Connections at a time.
@@ -34,7 +35,7 @@ class HttpDelivery:
     ) -> None:
         import urllib3
 
-        self._url = url if single else url.rstrip("/") + "/"
+        self._url = url
         self._single = single
         self._pool = urllib3.PoolManager(
             maxsize=pool_size, timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]), retries=False
@@ -44,7 +45,7 @@ class HttpDelivery:
         """Posts the event and returns the answer; 503 if there is no response."""
         import urllib3
 
-        url = self._url if self._single else self._url + function
+        url = self._url if self._single else address(self._url, function)
         headers, body = event.to_http()
         try:
             response = self._pool.request("POST", url, body=body, headers=headers, redirect=False)
@@ -73,6 +74,13 @@ class InProcessDelivery:
         except Exception as error:
             log.exception("%s failed on %s %s", function, event.kind or event.type, event.key)
             return Answer(500, f"{type(error).__name__}: {error}")
+
+
+def address(url: str, function: str) -> str:
+    """Returns the URL of a function; see `HttpDelivery`."""
+    if "{function}" in url:
+        return url.replace("{function}", function.replace("_", "-"))
+    return f"{url.rstrip('/')}/{function}"
 
 
 def read_answer(status: int, headers: Mapping[str, str], body: bytes) -> Answer:

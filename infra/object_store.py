@@ -1,4 +1,4 @@
-"""The object store of a local run: moto's S3 server as a child process, in memory.
+"""The object store of a local run: moto's S3 server as a child process, in memory. In a cluster it serves for trying.
 
 The socket listens before moto is imported (0.6 s), so that early clients wait instead of being refused. The parent can
 pass the socket, so that no port is guessed.
@@ -49,9 +49,9 @@ def start(port: int = 0) -> ObjectStoreServer:
         return ObjectStoreServer(f"http://{HOST}:{listener.getsockname()[1]}", process)
 
 
-def listen(port: int = 0) -> socket.socket:
-    """Returns a listening socket on the loopback address. Raises `OSError` if the port is taken."""
-    return socket.create_server((HOST, port), backlog=128)
+def listen(port: int = 0, host: str = HOST) -> socket.socket:
+    """Returns a listening socket, by default on the loopback address. Raises `OSError` if the port is taken."""
+    return socket.create_server((host, port), backlog=128)
 
 
 def wait_ready(url: str, timeout: float = 60.0) -> None:
@@ -89,16 +89,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Runs `python -m infra.object_store --port 5000`, or `--fd` for an inherited listening socket."""
     parser = argparse.ArgumentParser(description="S3 object store for local runs, in memory")
     where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--port", type=int, help=f"port on {HOST}; 0 for a free one")
+    where.add_argument("--port", type=int, help="port to listen at; 0 for a free one")
     where.add_argument("--fd", type=int, help="number of an inherited, listening socket")
+    parser.add_argument("--host", default=HOST, help="address to listen at")
     parser.add_argument("--until-eof", action="store_true", help="end when standard input is closed")
     options = parser.parse_args(argv)
 
-    listener = listen(options.port) if options.fd is None else socket.socket(fileno=options.fd)
+    listener = listen(options.port, options.host) if options.fd is None else socket.socket(fileno=options.fd)
     if options.until_eof:
         threading.Thread(target=_exit_at_eof, daemon=True).start()
     if options.fd is None:  # a parent that passes the socket knows the address
-        print(f"S3 at http://{HOST}:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
+        print(f"S3 at http://{options.host}:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         serve(listener)
 

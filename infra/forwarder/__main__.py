@@ -30,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a forwarder until SIGTERM or SIGINT, and returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m infra.forwarder", description=__doc__)
     target = parser.add_mutually_exclusive_group()
-    target.add_argument("--functions", metavar="URL", help="call each function at URL/<name>")
+    target.add_argument(
+        "--functions", metavar="URL", help="call each function at URL/<name>, or with its name for {function} in URL"
+    )
     target.add_argument(
         "--sink", metavar="URL", default=os.environ.get("K_SINK"), help="post everything here ($K_SINK)"
     )
@@ -60,6 +62,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=SETTINGS.get("CAPI_FUNCTIONS_PROFILES", "all"),
         help="forward to the functions of these profiles ($CAPI_FUNCTIONS_PROFILES): " + ", ".join(profiles.NAMES),
     )
+    parser.add_argument(
+        "--without", metavar="NAME,...", default="", help="forward no events to these functions: they do not run"
+    )
     options = parser.parse_args(arguments)
     if not (options.functions or options.sink):
         parser.error("give --functions URL or --sink URL, or set K_SINK")
@@ -78,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     to_sink = options.functions is None
     forwarder = Forwarder(
         management,
-        catalog.triggers(profiles=wanted),
+        catalog.triggers(without=options.without.split(","), profiles=wanted),
         HttpDelivery(options.functions or options.sink, single=to_sink),
         to_sink=to_sink,
         workers=options.workers,

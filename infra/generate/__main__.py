@@ -13,11 +13,19 @@ from functions.cluster_hooks.access import ACCESS
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import crds, docs, forwarder, hooks, knative, profiles
+from . import chart, crds, docs, forwarder, hooks, knative, profiles, single
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = ("infra/crds", "infra/forwarder", "infra/hooks", "infra/knative", "infra/profiles")
+FOLDERS = (
+    "infra/chart",
+    "infra/crds",
+    "infra/forwarder",
+    "infra/hooks",
+    "infra/knative",
+    "infra/profiles",
+    "infra/single",
+)
 """Folders in which generated files that are no longer generated are deleted."""
 
 
@@ -27,9 +35,12 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
         | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
         | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
+        | {f"infra/chart/{name}": text for name, text in chart.files(declared).items()}
+        | {f"infra/single/{name}": text for name, text in single.files(declared).items()}
         | {f"infra/profiles/{name}": text for name, text in profiles.files(declared).items()}
         | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
         | {"docs/triggers.md": docs.triggers_page(declared)}
+        | {"docs/chart.md": docs.chart_page()}
         | {"docs/configuration.md": docs.configuration_page({**declared, ACCESS.name: ACCESS})}
     )
 

@@ -8,7 +8,7 @@ from infra import allocator
 from shared.settings import FOLDER, GROUPS, NAMESPACE, Group
 from shared.triggers import Triggers, Watch
 
-from . import workloads
+from . import values, workloads
 from .files import NOTICE
 
 _TRIGGERS_HEAD = f"""<!-- {NOTICE} -->
@@ -64,6 +64,15 @@ _POD_VARIABLES = (
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
     ("`K_SINK`", "The URL of the broker, set by a SinkBinding."),
 )
+_CHART_HEAD = f"""<!-- {NOTICE} -->
+
+# Values of the Helm chart
+
+The chart is in `infra/chart`. See [installation](installation.md#helm) for what to choose.
+
+| value | default | meaning |
+|---|---|---|
+"""
 _SIZING = """
 Threads mostly wait for other servers, so their number does not depend on the processors of a node. Each thread can
 hold a chart or a file of a release in memory: raise the memory limit with the number of threads. Each process has its
@@ -82,6 +91,11 @@ def configuration_page(declared: Mapping[str, Triggers]) -> str:
     groups = "".join(_group(group, declared) for group in GROUPS)
     process = f"\n## Variables of the pods\n\n| variable | |\n|---|---|\n{_table(_POD_VARIABLES)}{_SIZING}"
     return _CONFIGURATION_HEAD + groups + process
+
+
+def chart_page() -> str:
+    """Returns the text of docs/chart.md: all values of the Helm chart."""
+    return _CHART_HEAD + _table(values.table())
 
 
 def _group(group: Group, declared: Mapping[str, Triggers]) -> str:

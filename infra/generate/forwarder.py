@@ -45,18 +45,29 @@ def rules(declared: Mapping[str, Triggers]) -> list[Object]:
     return rbac.policy_rules([*rbac.watch_rules(declared.values()), Rule(CRD.group, (CRD.plural,), rbac.READ)])
 
 
-def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    use_leases = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
-    yield "", rbac.service_account(NAME, NAMESPACE)
+def access(declared: Mapping[str, Triggers], account: str = NAME) -> Iterable[Document]:
+    """Yields the rights of the forwarder, bound to a ServiceAccount."""
     yield _READ, rbac.cluster_role(ROLE, rules(declared))
-    yield "", rbac.cluster_role_binding(ROLE, NAME, NAMESPACE)
+    yield from lease_access(account)
+
+
+def lease_access(account: str = NAME) -> Iterable[Document]:
+    """Yields the rights of the forwarder that do not depend on the functions, bound to a ServiceAccount."""
+    use_leases = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
+    yield "", rbac.cluster_role_binding(ROLE, account, NAMESPACE)
     yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.policy_rules([use_leases]))
-    yield "", rbac.role_binding(NAME, NAME, NAMESPACE)
-    yield _REPLICATED, _deployment()
+    yield "", rbac.role_binding(NAME, account, NAMESPACE)
+
+
+def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
+    yield "", rbac.service_account(NAME, NAMESPACE)
+    yield from access(declared)
+    yield _REPLICATED, deployment()
     yield "", eventing.sink_binding(NAME, NAMESPACE)
 
 
-def _deployment() -> Object:
+def deployment(*arguments: str) -> Object:
+    """Returns the Deployment of a forwarder with these arguments; without any it posts to K_SINK."""
     deployment = workloads.deployment(
         Triggers(NAME, memory=_MEMORY, settings=(INSTALLATION, KUBECONFIGS)), NAME, NAMESPACE
     )
@@ -69,7 +80,7 @@ def _deployment() -> Object:
     container |= {
         "name": NAME,
         "command": ["python", "-m", "infra.forwarder"],
-        "args": [f"--lease={NAMESPACE}/{NAME}"],
+        "args": [f"--lease={NAMESPACE}/{NAME}", *arguments],
         "env": [variable for variable in container["env"] if variable["name"] not in ("THREADS", "WORKERS")],
     }
     return deployment

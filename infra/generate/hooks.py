@@ -34,7 +34,7 @@ overlay.
 def files() -> dict[str, str]:
     """Returns content by file name."""
     name = f"{NAME}.yaml"
-    return {name: yaml_text(_documents()), "kustomization.yaml": yaml_text([("", kustomization([name]))])}
+    return {name: yaml_text(documents()), "kustomization.yaml": yaml_text([("", kustomization([name]))])}
 
 
 def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]:
@@ -43,7 +43,8 @@ def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]
     return serving.command("cluster_hooks", f"--bind={bind}", *files)
 
 
-def _documents() -> Iterable[Document]:
+def documents() -> Iterable[Document]:
+    """Yields the objects of the hooks."""
     role = f"capi-functions-{NAME}"
     yield "", rbac.service_account(NAME, NAMESPACE)
     yield "", rbac.cluster_role(role, rbac.function_rules(ACCESS))

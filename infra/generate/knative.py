@@ -13,7 +13,7 @@ from shared.kube.resources import Object
 from shared.settings import NAMESPACE
 from shared.triggers import Rule, Triggers, Watch
 
-from . import eventing, network, rbac, workloads
+from . import eventing, network, parts, rbac, workloads
 from .files import Document, yaml_text
 
 SWEEPS: dict[str, tuple[str, Object]] = {
@@ -65,7 +65,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns content by file name, for the functions that run in a cluster."""
     declared = in_a_cluster(declared)
     documents: dict[str, Iterable[Document]] = {
-        "namespace.yaml": [("", _namespace())],
+        "namespace.yaml": [("", namespace())],
         "broker.yaml": [(_ASYNC, eventing.broker(NAMESPACE))],
         "sources.yaml": _sources(declared),
         "network.yaml": [(_NETWORK, network.of_functions(NAMESPACE))],
@@ -82,7 +82,8 @@ def in_a_cluster(declared: Mapping[str, Triggers]) -> dict[str, Triggers]:
     return {name: triggers for name, triggers in declared.items() if not triggers.local}
 
 
-def _namespace() -> Object:
+def namespace() -> Object:
+    """Returns the namespace of an installation."""
     # The first label is for installations of Knative that bind sinks in labelled namespaces only. The others enforce
     # the strictest Pod Security Standard, to which the pods of the functions and of Knative's adapters conform.
     labels = {"bindings.knative.dev/include": "true"} | {
@@ -97,9 +98,16 @@ def _sources(declared: Mapping[str, Triggers]) -> Iterable[Document]:
     yield "", rbac.cluster_role_binding(SOURCES, SOURCES, NAMESPACE)
     for source in api_server_sources(declared):
         yield _COMMENTS[source["spec"]["mode"]], source
-    if any(subscription.type == PING for triggers in declared.values() for subscription in triggers.subscriptions):
-        for name, (schedule, data) in SWEEPS.items():
-            yield _SWEEP, eventing.ping_source(name, NAMESPACE, schedule, data)
+    for source in ping_sources(declared):
+        yield _SWEEP, source
+
+
+def ping_sources(declared: Mapping[str, Triggers]) -> list[Object]:
+    """Returns the PingSources, if a function subscribes their events."""
+    subscribed = (subscription.type for triggers in declared.values() for subscription in triggers.subscriptions)
+    if PING not in subscribed:
+        return []
+    return [eventing.ping_source(name, NAMESPACE, schedule, data) for name, (schedule, data) in SWEEPS.items()]
 
 
 def source_rules(declared: Mapping[str, Triggers]) -> list[Object]:
@@ -134,28 +142,9 @@ def sources_of(watches: Sequence[Watch]) -> list[Object]:
 
 
 def _function(function: str, triggers: Triggers) -> Iterable[Document]:
-    """Yields the objects of a function, all with its labels, by which an overlay leaves it out."""
-    labels = workloads.labels(workloads.name_of(function))
-    for obj in _objects(function, triggers):
-        obj["metadata"]["labels"] = labels
-        yield "", obj
-
-
-def _objects(function: str, triggers: Triggers) -> Iterable[Object]:
-    name = workloads.name_of(function)
-    role = f"capi-functions-{name}"
-    yield rbac.service_account(name, NAMESPACE)
-    if allowed := rbac.function_rules(triggers):
-        yield rbac.cluster_role(role, allowed)
-        yield rbac.cluster_role_binding(role, name, NAMESPACE)
-    if kinds := triggers.defined_kinds:
-        yield rbac.aggregated_role(f"{role}-providers", kinds.role_label)
-        yield rbac.cluster_role_binding(f"{role}-providers", name, NAMESPACE)
-    yield workloads.deployment(triggers, name, NAMESPACE)
-    yield workloads.service(name, NAMESPACE)
-    yield from eventing.triggers_of(triggers, name, NAMESPACE)
-    if triggers.emits:
-        yield eventing.sink_binding(name, NAMESPACE)
+    for part in (parts.access, parts.server, parts.subscriptions):
+        for obj in part(function, triggers):
+            yield "", obj
 
 
 def kustomization(resources: list[str]) -> Object:

@@ -37,6 +37,26 @@ def of_functions(namespace: str) -> Object:
     return policy("functions", namespace, {part_of: project}, [(peers, workloads.PORT)])
 
 
+def of_forwarder(namespace: str, port: int) -> Object:
+    """Returns the policy of a forwarder that calls the functions: they may send events to it."""
+    part_of, project = workloads.PART_OF
+    functions: Object = {"podSelector": {"matchLabels": {part_of: project}}}
+    return policy(FORWARDER, namespace, workloads.labels(FORWARDER), [([functions], port)])
+
+
+def of_prometheus(namespace: str) -> Object:
+    """Returns the policy of functions that get their events inside their pod: Prometheus may send requests."""
+    part_of, project = workloads.PART_OF
+    return policy("functions", namespace, {part_of: project}, [([pods_of(*PROMETHEUS)], workloads.PORT)])
+
+
+def of_store(name: str, namespace: str, port: int) -> Object:
+    """Returns the policy of an object store for trying: functions may send requests."""
+    part_of, project = workloads.PART_OF
+    functions: Object = {"podSelector": {"matchLabels": {part_of: project}}}
+    return policy(name, namespace, {workloads.NAME: name}, [([functions], port)])
+
+
 def of_hooks(name: str, namespace: str, port: int) -> Object:
     """Returns the policy of the hooks: Cluster API's core controller and Prometheus may send requests."""
     return policy(name, namespace, workloads.labels(name), [([pods_of(*CORE), pods_of(*PROMETHEUS)], port)])

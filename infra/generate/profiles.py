@@ -1,4 +1,4 @@
-"""Generates `infra/profiles`: overlays of `infra/knative` and `infra/forwarder` with the functions of some profiles.
+"""Generates `infra/profiles`: overlays of `infra/knative`, `infra/forwarder` and `infra/single` for some profiles.
 
 Profiles cannot be put together in a kustomization, as the kinds that the event sources watch, and their rights, depend
 on all of them. So each combination has its overlay.
@@ -34,7 +34,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     return {
         f"{'-'.join(wanted)}/{base}/kustomization.yaml": yaml_text([(_SETTING, _overlay(base, declared, wanted))])
         for wanted in COMBINATIONS
-        for base in ("knative", "forwarder")
+        for base in ("knative", "forwarder", "single")
     }
 
 

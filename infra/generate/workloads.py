@@ -20,6 +20,9 @@ NAME = "app.kubernetes.io/name"
 PART_OF = ("app.kubernetes.io/part-of", "capi-functions")
 """The label of all pods that run functions."""
 
+SINGLE = "capi-functions"
+"""The name of the Deployment of all functions, its Service and its ServiceAccount."""
+
 SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
 """Annotations for a Prometheus that discovers pods by annotation."""
 
@@ -97,6 +100,12 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
             "template": {"metadata": {"labels": labels(name), "annotations": SCRAPED}, "spec": pod},
         },
     }
+
+
+def set_variables(container: Object, **values: str) -> None:
+    """Sets environment variables of a container."""
+    others = [variable for variable in container["env"] if variable["name"] not in values]
+    container["env"] = [*others, *({"name": name, "value": value} for name, value in values.items())]
 
 
 def _sources(groups: Iterable[Group]) -> list[Object]:

@@ -28,6 +28,7 @@ from shared.kube.connect import from_kubeconfig
 from shared.kube.resources import conventional_plural, split_api_version
 from tests.support.until import until
 
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PROJECT = Path(__file__).parents[2]
 MANIFESTS = PROJECT / "infra/knative"
 CLUSTER_V1BETA1 = Resource(CLUSTER.group, "v1beta1", CLUSTER.kind, CLUSTER.plural)
@@ -35,7 +36,7 @@ CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "custom
 
 
 def documents(path: Path) -> list[Object]:
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+    return [document for document in yaml.load_all(path.read_text(), Loader) if document]
 
 
 def manifests() -> list[Object]:
@@ -51,10 +52,10 @@ def resource_of(obj: Object) -> Resource:
     )
 
 
-def apply(client: Client, obj: Object) -> Object:
+def apply(client: Client, obj: Object, **options: str) -> Object:
     """Applies an object; the server refuses unknown fields."""
     path = resource_of(obj).path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-    query = {"fieldManager": "test", "fieldValidation": "Strict"}
+    query = {"fieldManager": "test", "fieldValidation": "Strict", **options}
     return client.request("PATCH", path, body=obj, query=query, content_type=APPLY_PATCH, subject=obj["kind"])
 
 
@@ -274,10 +275,10 @@ def kustomized(kubectl: Path, folder: str) -> list[Object]:
     command = [kubectl, "kustomize", str(PROJECT / "infra" / folder)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (built.returncode, built.stderr) == (0, "")
-    return list(yaml.safe_load_all(built.stdout))
+    return list(yaml.load_all(built.stdout, Loader))
 
 
-@pytest.mark.parametrize("folder", ["knative", "crds", "forwarder"])
+@pytest.mark.parametrize("folder", ["knative", "crds", "forwarder", "single"])
 def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     objects = kustomized(kubectl, folder)
     images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
@@ -291,9 +292,11 @@ def test_kustomization_builds(folder: str, kubectl: Path) -> None:
         "crds": len(ours),
         "knative": len(manifests()),
         "forwarder": len(manifests()) - len(replaced) + len(own),
+        "single": len(ours) + sum(len(documents(path)) for path in (PROJECT / "infra/single").glob("*.yaml")) - 1,
     }
     assert len(objects) == expected[folder]
     assert folder == "knative" or not [obj for obj in objects if obj["kind"] == "ApiServerSource"]
+    assert folder != "single" or not [obj for obj in objects if ".knative.dev/" in obj["apiVersion"]]
 
 
 @pytest.mark.parametrize(
@@ -338,6 +341,86 @@ def test_overlay_of_profiles_has_their_functions_only(profiles: tuple[str, ...],
         set() if forwarders else {(watch.resource.api_version, watch.resource.kind) for watch in watches}
     )
     assert named["ConfigMap", "capi-functions-installation"]["data"] == {"CAPI_FUNCTIONS_PROFILES": ",".join(profiles)}
+
+
+@pytest.mark.parametrize("profiles", [("addons",), ("addons", "providers")], ids="-".join)
+def test_overlay_without_knative_has_the_rights_of_its_functions_only(profiles: tuple[str, ...], kubectl: Path) -> None:
+    objects = kustomized(kubectl, f"profiles/{'-'.join(profiles)}/single")
+    functions = {name for name, each in catalog.triggers(profiles=profiles).items() if not each.local}
+    roles = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterRole"}
+    rights = {f"capi-functions-{name.replace('_', '-')}" for name in functions}
+    of_functions = {name.removesuffix("-providers") for name in roles} - {"capi-functions-forwarder"}
+    assert of_functions <= rights
+    assert "capi-functions-addon-apply" in of_functions
+    assert {obj["subjects"][0]["name"] for obj in objects if obj["kind"] == "ClusterRoleBinding"} == {"capi-functions"}
+    setting = next(obj for obj in objects if obj["metadata"]["name"] == "capi-functions-installation")
+    assert setting["data"] == {"CAPI_FUNCTIONS_PROFILES": ",".join(profiles)}
+
+
+def rendered_chart(helm: Path, *settings: str) -> dict[tuple[str, str], Object]:
+    """Returns the objects of a release of the chart in the namespace of the kustomizations."""
+    chosen = [part for setting in settings for part in ("--set", setting)]
+    command = [helm, "template", "it", PROJECT / "infra/chart", "--namespace=capi-functions", *chosen]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.load_all(done.stdout, Loader) if obj}
+
+
+def without_values(obj: Object) -> Object:
+    """Returns an object without what the values of the chart add to all objects or all pods."""
+    content = {field: value for field, value in obj.items() if field != "metadata"}
+    for container in dig(content, "spec.template.spec.containers", []) if obj["kind"] == "Deployment" else []:
+        container["env"] = {
+            each["name"]: each["value"] for each in container["env"] if not each["name"].startswith("LOG_")
+        }
+    dig(content, "spec.template.spec", {}).pop("topologySpreadConstraints", None)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("mode", "folder"),
+    [
+        ("single", "single"),
+        ("forwarder", "forwarder"),
+        ("sources", "knative"),
+        ("single", "profiles/addons-providers/single"),
+        ("forwarder", "profiles/standalone/forwarder"),
+        ("sources", "profiles/addons/knative"),
+    ],
+)
+def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kubectl: Path, helm: Path) -> None:
+    profile = folder.split("/")[1] if "/" in folder else "all"
+    single = str(mode == "single").lower()
+    chart = rendered_chart(
+        helm,
+        f"mode={mode}",
+        f"profile={profile}",
+        f"store={single}",
+        "crds.install=false",
+        "podDisruptionBudgets=false",
+    )
+    chart.pop(("ConfigMap", "capi-functions-installation"))
+    others = ("Namespace", "CustomResourceDefinition")
+    kustomization = {
+        (obj["kind"], obj["metadata"]["name"]): obj
+        for obj in kustomized(kubectl, folder)
+        if obj["kind"] not in others and obj["metadata"]["name"] != "capi-functions-installation"
+    }
+    assert chart.keys() == kustomization.keys()
+    for key, obj in kustomization.items():
+        assert without_values(chart[key]) == without_values(obj), key
+
+
+@pytest.mark.parametrize("mode", ["single", "direct", "forwarder", "sources"])
+def test_server_accepts_the_objects_of_the_chart(mode: str, client: Client, knative: list[Object], helm: Path) -> None:
+    install(client, knative)
+    apply(client, next(obj for obj in manifests() if obj["kind"] == "Namespace"))
+    objects = rendered_chart(helm, f"mode={mode}", "replicas=2", "webIdentity.roleARN=arn:aws:iam::1:role/it")
+    for obj in objects.values():
+        apply(client, obj, dryRun="All")
+        if obj["kind"] == "Deployment":  # the server's admission decides: the namespace is restricted
+            metadata = {"name": obj["metadata"]["name"], "namespace": "capi-functions"}
+            spec = dig(obj, "spec.template.spec")
+            apply(client, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dryRun="All")
 
 
 def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative: list[Object]) -> None:

@@ -16,6 +16,7 @@ from shared.kube import Key, Object
 from shared.providers.annotations import WEBHOOKS
 
 KNATIVE = Path(__file__).parents[2] / "infra/knative"
+SINGLE = KNATIVE.with_name("single") / "single.yaml"
 
 
 @functools.cache
@@ -40,13 +41,19 @@ def deployments(**replicas: int | None) -> list[Object]:
     return found
 
 
+def single(replicas: int) -> list[Object]:
+    """Returns the Deployment of `infra/single`, which runs all functions."""
+    deployment = next(document for document in bounded_yaml.load_all(SINGLE.read_text()) if document)
+    return [{**deployment, "spec": {**deployment["spec"], "replicas": replicas}}]
+
+
 @pytest.mark.parametrize(
     ("present", "words"),
     [
         (deployments(), []),
         (deployments(provider_fetch=3, cluster=0), []),
         (deployments(addon_apply=None), []),
-        ([], ["the cluster has no Deployments of functions", "`kubectl apply -k infra/knative`"]),
+        ([], ["the cluster has no Deployments of functions", "`kubectl apply -k infra/single`"]),
         (deployments(**dict.fromkeys(NEEDED)), ["the cluster has no Deployments of functions"]),
         (deployments(provider_report=None), ["the cluster has no Deployment of provider-report;"]),
         (
@@ -57,6 +64,8 @@ def deployments(**replicas: int | None) -> list[Object]:
             ],
         ),
         ([*deployments(provider_fetch=0), *deployments()], []),
+        (single(2), []),
+        (single(0), ["`kubectl -n capi-functions scale deployment capi-functions --replicas 1`"]),
     ],
 )
 def test_missing_and_stopped_functions_are_named(present: list[Object], words: list[str]) -> None:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 import urllib3
 
-from events.delivery import HttpDelivery, read_answer
+from events.delivery import HttpDelivery, address, read_answer
 from events.ingress import Ingress
 from events.replay import replay_to
 from shared.event import Event, change_event, issue, own_event
@@ -37,6 +37,19 @@ def delivering(url: str, *, single: bool = False) -> Iterator[HttpDelivery]:
         yield deliver
     finally:
         deliver.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("http://functions:8080", "http://functions:8080/addon_apply"),
+        ("http://functions/below/", "http://functions/below/addon_apply"),
+        ("http://{function}", "http://addon-apply"),
+        ("http://{function}.team:8080/", "http://addon-apply.team:8080/"),
+    ],
+)
+def test_url_of_a_function_is_a_path_or_a_host(url: str, wanted: str) -> None:
+    assert address(url, "addon_apply") == wanted
 
 
 @pytest.mark.parametrize(

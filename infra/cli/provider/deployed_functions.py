@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.generate.workloads import NAME, PART_OF, name_of
+from infra.generate.workloads import NAME, PART_OF, SINGLE, name_of
 from shared.api.resources import DEPLOYMENT
 from shared.applier.policy import PREFIX
 from shared.kube import ApiError, dig, key_of
@@ -53,14 +53,15 @@ def missing_functions(deployments: Iterable[Mapping[str, Any]]) -> str:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for deployment in deployments:
         found.setdefault(dig(deployment, ("metadata", "labels", NAME), ""), []).append(deployment)
-    absent = [name for name in map(name_of, NEEDED) if name not in found]
+    needed = [SINGLE] if SINGLE in found else [*map(name_of, NEEDED)]
+    absent = [name for name in needed if name not in found]
     if len(absent) == len(NEEDED):
-        return "the cluster has no Deployments of functions; `kubectl apply -k infra/knative` installs them"
+        return "the cluster has no Deployments of functions; `kubectl apply -k infra/single` installs all in one"
     if absent:
         return f"the cluster has no Deployment of {', '.join(absent)}; `kubectl apply -k infra/knative` installs all"
     stopped = [
         key
-        for name in map(name_of, NEEDED)
+        for name in needed
         if not any(dig(one, "spec.replicas", 1) for one in found[name])
         for key in map(key_of, found[name])
     ]

@@ -1,0 +1,93 @@
+{{- define "capi-functions.labels" -}}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "capi-functions.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- /* An object as the values want it, and the PodDisruptionBudget of a Deployment with several replicas. */ -}}
+{{- define "capi-functions.object" -}}
+{{- $object := .object }}
+{{- $values := .root.Values }}
+{{- $common := include "capi-functions.labels" .root | fromYaml }}
+{{- $_ := set $object.metadata "labels" (merge (dict) ($object.metadata.labels | default dict) $common) }}
+{{- if and (eq $object.kind "ServiceAccount") $values.serviceAccountAnnotations }}
+  {{- $_ := set $object.metadata "annotations" $values.serviceAccountAnnotations }}
+{{- end }}
+{{- if eq $object.kind "Deployment" }}
+  {{- include "capi-functions.deployment" . }}
+{{- end }}
+{{- toYaml $object }}
+{{- if and (eq $object.kind "Deployment") $values.podDisruptionBudgets (gt (int ($object.spec.replicas | default 1)) 1) }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $object.metadata.name }}
+  namespace: {{ $object.metadata.namespace }}
+  labels: {{- toYaml $object.metadata.labels | nindent 4 }}
+spec:
+  maxUnavailable: 1
+  selector: {{- toYaml $object.spec.selector | nindent 4 }}
+{{- end }}
+{{- end }}
+
+{{- /* Changes a Deployment in its place, and returns nothing. */ -}}
+{{- define "capi-functions.deployment" -}}
+{{- $values := .root.Values }}
+{{- $spec := .object.spec }}
+{{- $pod := $spec.template.spec }}
+{{- $name := .object.metadata.name }}
+{{- $own := get $values.deployments $name | default dict }}
+{{- $replicas := ternary $values.replicas nil (has $name .servers) }}
+{{- if hasKey $own "replicas" }}{{ $replicas = $own.replicas }}{{ end }}
+{{- if not (kindIs "invalid" $replicas) }}{{ $_ := set $spec "replicas" (int $replicas) }}{{ end }}
+{{- $env := dict "LOG_LEVEL" $values.logLevel "LOG_FORMAT" $values.logFormat }}
+{{- if has $name .servers }}{{ $env = merge $env .mode.env }}{{ end }}
+{{- if $values.webIdentity.roleARN }}
+  {{- $folder := "/var/run/secrets/capi-functions" }}
+  {{- $_ := set $env "AWS_ROLE_ARN" $values.webIdentity.roleARN }}
+  {{- $_ := set $env "AWS_WEB_IDENTITY_TOKEN_FILE" (printf "%s/token" $folder) }}
+  {{- $token := dict "serviceAccountToken" (dict "path" "token" "audience" $values.webIdentity.audience) }}
+  {{- $volume := dict "name" "identity" "projected" (dict "sources" (list $token)) }}
+  {{- $_ := set $pod "volumes" (append $pod.volumes $volume) }}
+  {{- $mount := dict "name" "identity" "mountPath" $folder "readOnly" true }}
+  {{- range $pod.containers }}{{ $_ := set . "volumeMounts" (append .volumeMounts $mount) }}{{ end }}
+{{- end }}
+{{- $env = mergeOverwrite $env $values.env }}
+{{- range $pod.containers }}
+  {{- $container := . }}
+  {{- $_ := set . "image" (include "capi-functions.image" $.root) }}
+  {{- with $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" . }}{{ end }}
+  {{- $variables := list }}
+  {{- range .env }}{{ if not (hasKey $env .name) }}{{ $variables = append $variables . }}{{ end }}{{ end }}
+  {{- range $variable, $value := $env }}
+    {{- $variables = append $variables (dict "name" $variable "value" $value) }}
+  {{- end }}
+  {{- $_ := set . "env" $variables }}
+{{- end }}
+{{- with $own.resources }}
+  {{- $first := first $pod.containers }}
+  {{- $_ := set $first "resources" (merge (dict) . $first.resources) }}
+{{- end }}
+{{- with $values.image.pullSecrets }}{{ $_ := set $pod "imagePullSecrets" . }}{{ end }}
+{{- with $values.priorityClassName }}{{ $_ := set $pod "priorityClassName" . }}{{ end }}
+{{- with $values.nodeSelector }}{{ $_ := set $pod "nodeSelector" . }}{{ end }}
+{{- with $values.tolerations }}{{ $_ := set $pod "tolerations" . }}{{ end }}
+{{- with $values.affinity }}{{ $_ := set $pod "affinity" . }}{{ end }}
+{{- $spread := list }}
+{{- range $values.spreadOver }}
+  {{- $constraint := dict "maxSkew" 1 "topologyKey" . "whenUnsatisfiable" "ScheduleAnyway" }}
+  {{- $spread = append $spread (set $constraint "labelSelector" $spec.selector) }}
+{{- end }}
+{{- with $spread }}{{ $_ := set $pod "topologySpreadConstraints" . }}{{ end }}
+{{- with $values.podAnnotations }}
+  {{- $annotations := $spec.template.metadata.annotations | default dict }}
+  {{- $_ := set $spec.template.metadata "annotations" (merge (dict) . $annotations) }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,207 @@
+"""Generates `infra/chart`, a Helm chart: the objects of the kustomizations as data, which its few templates configure.
+
+`objects.yaml` is a template itself: it names the namespace of the release, and some values. Which objects are part of a
+release follows from its mode and its profile; the tables for both are in the same file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from infra import version
+from shared import profiles
+from shared.api.models import CUSTOM_RESOURCES
+from shared.api.resources import CLUSTER
+from shared.kube.resources import Object
+from shared.settings import GROUPS, NAMESPACE
+from shared.triggers import Triggers
+
+from . import (
+    crds,
+    eventing,
+    forwarder,
+    hooks,
+    knative,
+    monitoring,
+    network,
+    parts,
+    rbac,
+    single,
+    store,
+    values,
+    workloads,
+)
+from .files import NOTICE, Document, yaml_text
+
+_EVENTS = 8081
+"""The port of the forwarder's Service, which functions with `mode: direct` send events to."""
+
+_KEPT = {"helm.sh/resource-policy": "keep"}
+"""Neither an uninstallation nor a smaller selection may delete a CRD: all of its objects would be gone."""
+
+_RELEASE = "{{ .Release.Namespace }}"
+_PEERS = {
+    network.BROKERS: "{{ .Values.networkPolicy.brokers }}",
+    network.PROMETHEUS[0]: "{{ .Values.networkPolicy.prometheus }}",
+}
+_SECRETS = {group.name: f"{{{{ .Values.secrets.{values.group_key(group)} }}}}" for group in GROUPS if group.secret}
+
+
+def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
+    """Returns the content of the generated files, by path in the chart."""
+    ours = [custom for custom in CUSTOM_RESOURCES if custom.resource.group != CLUSTER.group]
+    definitions = [crds.definition(custom) for custom in ours]
+    for definition in definitions:
+        definition["metadata"]["annotations"] = _KEPT
+    return {
+        "Chart.yaml": yaml_text([("", _chart())]),
+        "values.yaml": f"# {NOTICE}\n{values.values_yaml()}",
+        "values.schema.json": json.dumps(values.schema(), indent=2) + "\n",
+        "definitions.yaml": yaml_text([("", definition) for definition in definitions]),
+        "alerts.yaml": yaml_text([("", monitoring.alerts())]),
+        "dashboard.json": monitoring.dashboard(),
+        "objects.yaml": yaml_text([("", _data(declared))]),
+    }
+
+
+def _chart() -> Object:
+    return {
+        "apiVersion": "v2",
+        "name": "capi-functions",
+        "description": "Cluster API lifecycle management as stateless functions, with Knative Eventing or without",
+        "type": "application",
+        "version": version.current(),
+        "appVersion": version.current(),
+        "kubeVersion": ">=1.29.0-0",
+    }
+
+
+def _data(declared: Mapping[str, Triggers]) -> Object:
+    every = knative.in_a_cluster(declared)
+    return {
+        "modes": _modes(declared),
+        "profiles": {name: _profile(every, name.split("-")) for name in values.PROFILES},
+        "functions": {
+            workloads.name_of(name): {
+                part.__name__: _in_release(part(name, triggers))
+                for part in (parts.access, parts.server, parts.subscriptions)
+            }
+            for name, triggers in every.items()
+        },
+        "store": _in_release(_objects(store.documents())),
+        "hooks": _in_release(_objects(hooks.documents())),
+    }
+
+
+def _modes(declared: Mapping[str, Triggers]) -> Object:
+    """Returns for each mode the objects of the installation, and what it needs of each function.
+
+    `watcher` names the rights and sources of a profile, `account` the ServiceAccount that has all rights, `env` the
+    variables of the servers.
+    """
+    events = [eventing.broker(NAMESPACE), *knative.ping_sources(declared)]
+    leases = _objects(forwarder.lease_access())
+    account = rbac.service_account(network.FORWARDER, NAMESPACE)
+    policy = network.of_functions(NAMESPACE)
+    modes: dict[str, tuple[str, list[str], list[Object]]] = {
+        "single": (
+            "forwarder",
+            ["access"],
+            [
+                rbac.service_account(single.NAME, NAMESPACE),
+                *_objects(forwarder.lease_access(single.NAME)),
+                single.deployment(declared),
+                single.service(),
+                network.of_prometheus(NAMESPACE),
+            ],
+        ),
+        "direct": ("forwarder", ["access", "server"], [account, *leases, policy, *_calling_forwarder(declared)]),
+        "forwarder": (
+            "forwarder",
+            ["access", "server", "subscriptions"],
+            [
+                *events,
+                *(account, *leases, policy, forwarder.deployment()),
+                eventing.sink_binding(network.FORWARDER, NAMESPACE),
+            ],
+        ),
+        "sources": (
+            "sources",
+            ["access", "server", "subscriptions"],
+            [
+                *events,
+                rbac.service_account(knative.SOURCES, NAMESPACE),
+                rbac.cluster_role_binding(knative.SOURCES, knative.SOURCES, NAMESPACE),
+                policy,
+            ],
+        ),
+    }
+    return {
+        mode: {
+            "watcher": watcher,
+            "parts": needed,
+            "account": single.NAME if mode == "single" else "",
+            "env": {"K_SINK": f"http://{network.FORWARDER}"} if mode == "direct" else {},
+            "objects": _in_release(objects),
+        }
+        for mode, (watcher, needed, objects) in modes.items()
+    }
+
+
+def _calling_forwarder(declared: Mapping[str, Triggers]) -> Iterable[Object]:
+    """Yields the forwarder that calls each function at its Service, and receives what functions emit.
+
+    It has one replica: a second one, in standby, would refuse the events that the Service sends to it.
+    """
+    deployment = forwarder.deployment(
+        "--functions=http://{function}", "--host=0.0.0.0", f"--port={_EVENTS}", single.without(declared)
+    )
+    deployment["spec"]["replicas"] = 1
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    container["ports"] = [{"name": "events", "containerPort": _EVENTS}]
+    service = workloads.service(network.FORWARDER, NAMESPACE)
+    service["spec"]["ports"] = [{"name": "events", "port": 80, "targetPort": "events"}]
+    yield from (deployment, service, network.of_forwarder(NAMESPACE, _EVENTS))
+
+
+def _profile(every: Mapping[str, Triggers], wanted: list[str]) -> Object:
+    chosen = {name: triggers for name, triggers in every.items() if profiles.belongs(triggers.profiles, wanted)}
+    return {
+        "setting": ",".join(wanted),
+        "functions": [workloads.name_of(name) for name in chosen],
+        "forwarder": [rbac.cluster_role(forwarder.ROLE, forwarder.rules(chosen))],
+        "sources": _in_release(
+            [
+                rbac.cluster_role(knative.SOURCES, knative.source_rules(chosen)),
+                *knative.api_server_sources(chosen),
+            ]
+        ),
+    }
+
+
+def _objects(documents: Iterable[Document]) -> list[Object]:
+    return [obj for _, obj in documents]
+
+
+def _in_release(objects: Iterable[Object]) -> list[Object]:
+    """Returns the objects in the namespace of the release, with the values of the chart in their places."""
+    return [_replaced(deepcopy(obj), obj["kind"]) for obj in objects]
+
+
+def _replaced(node: Any, kind: str, key: str = "") -> Any:
+    if isinstance(node, dict):
+        if key == "secret" and node.get("name") in _SECRETS:
+            node["name"] = _SECRETS[node["name"]]
+        return {name: _replaced(child, kind, name) for name, child in node.items()}
+    if isinstance(node, list):
+        return [_replaced(child, kind) for child in node]
+    if not isinstance(node, str):
+        return node
+    if kind == "NetworkPolicy" and key.endswith("metadata.name"):
+        return _PEERS.get(node, node)
+    if key == "namespace" and node == NAMESPACE:
+        return _RELEASE
+    return node.replace(f"{NAMESPACE}/", f"{_RELEASE}/").replace(f".{NAMESPACE}.svc", f".{_RELEASE}.svc")

@@ -1,0 +1,51 @@
+"""The objects of one function, in parts that installations put together; all have its labels, to be left out by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from shared.kube.resources import Object
+from shared.settings import NAMESPACE
+from shared.triggers import Triggers
+
+from . import eventing, rbac, workloads
+
+
+def access(function: str, triggers: Triggers, *, account: str = "") -> list[Object]:
+    """Returns the rights of a function, bound to a ServiceAccount `account`, by default to that of its server."""
+    name = workloads.name_of(function)
+    role, holder = f"capi-functions-{name}", account or name
+    objects: list[Object] = []
+    if allowed := rbac.function_rules(triggers):
+        objects += [rbac.cluster_role(role, allowed), rbac.cluster_role_binding(role, holder, NAMESPACE)]
+    if kinds := triggers.defined_kinds:
+        of_providers = f"{role}-providers"
+        objects.append(rbac.aggregated_role(of_providers, kinds.role_label))
+        objects.append(rbac.cluster_role_binding(of_providers, holder, NAMESPACE))
+    return [*_labelled(name, objects)]
+
+
+def server(function: str, triggers: Triggers) -> list[Object]:
+    """Returns ServiceAccount, Deployment and Service of a function that is served on its own."""
+    name = workloads.name_of(function)
+    objects = (
+        rbac.service_account(name, NAMESPACE),
+        workloads.deployment(triggers, name, NAMESPACE),
+        workloads.service(name, NAMESPACE),
+    )
+    return [*_labelled(name, objects)]
+
+
+def subscriptions(function: str, triggers: Triggers) -> list[Object]:
+    """Returns what connects the server of a function with the Broker."""
+    name = workloads.name_of(function)
+    objects = [*eventing.triggers_of(triggers, name, NAMESPACE)]
+    if triggers.emits:
+        objects.append(eventing.sink_binding(name, NAMESPACE))
+    return [*_labelled(name, objects)]
+
+
+def _labelled(name: str, objects: Iterable[Object]) -> Iterator[Object]:
+    for obj in objects:
+        obj["metadata"]["labels"] = workloads.labels(name)
+        yield obj

@@ -1,0 +1,187 @@
+"""The values of the Helm chart. From them come values.yaml, its schema, and the table in docs/chart.md."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.settings import GROUPS, Group
+
+from . import profiles
+
+TEXT = {"type": "string"}
+FLAG = {"type": "boolean"}
+MAP = {"type": "object"}
+LIST = {"type": "array"}
+COUNT = {"type": ["integer", "null"], "minimum": 0}
+
+MODES = {
+    "single": "without Knative: the forwarder and all functions in one Deployment",
+    "direct": "without Knative: a Deployment for each function, and one for the forwarder",
+    "forwarder": "with Knative: the forwarder posts to the Broker, and Triggers call the functions",
+    "sources": "with Knative: ApiServerSources instead of the forwarder",
+}
+"""How events get to the functions."""
+
+PROFILES = ("all", *("-".join(combination) for combination in profiles.COMBINATIONS))
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the chart: its path with dots, its default, the JSON schema of its type, and what it means."""
+
+    path: str
+    default: Any
+    schema: Mapping[str, Any]
+    meaning: str
+
+
+def group_key(group: Group) -> str:
+    """Returns the key of a group of settings in the values: its name without the prefix."""
+    return group.name.removeprefix("capi-functions-")
+
+
+def values() -> Iterator[Value]:
+    """Yields all values in the order of values.yaml."""
+    choices = "; ".join(f"`{mode}`, {meaning}" for mode, meaning in MODES.items())
+    yield Value("mode", "single", {"enum": [*MODES]}, f"How events get to the functions. {choices}.")
+    yield Value(
+        "profile", "all", {"enum": [*PROFILES]}, "Which functions run, see [profiles](installation.md#profiles)."
+    )
+    yield Value("crds.install", True, FLAG, "Install our CustomResourceDefinitions, and upgrade them. They are kept.")
+    yield Value(
+        "store", True, FLAG, "Run an object store in memory, for trying. Not used if `settings.storage` names one."
+    )
+    yield Value("hooks", False, FLAG, "Run Cluster API's [runtime hooks](hooks.md); needs cert-manager.")
+    yield from _of_image()
+    yield from _of_settings()
+    yield from _of_pods()
+    yield from _of_operation()
+
+
+def _of_image() -> Iterator[Value]:
+    yield Value("image.repository", "capi-functions", TEXT, "The image, without tag.")
+    yield Value("image.tag", "", TEXT, "Its tag. Default: the version of the chart.")
+    yield Value("image.digest", "", {**TEXT, "pattern": "^(sha256:[0-9a-f]{64})?$"}, "Its digest, instead of the tag.")
+    policies = {"enum": ["", "Always", "IfNotPresent", "Never"]}
+    yield Value("image.pullPolicy", "", policies, "When it is pulled. Default: that of Kubernetes.")
+    yield Value("image.pullSecrets", [], LIST, "Secrets of the registry: `[{name: ...}]`.")
+
+
+def _of_settings() -> Iterator[Value]:
+    for group in GROUPS:
+        public = {key: TEXT for key, _ in group.keys if key not in group.secret}
+        if group.name == "capi-functions-installation":
+            continue  # `profile` sets it
+        named = ", ".join(f"`{key}`" for key in public)
+        yield Value(
+            f"settings.{group_key(group)}",
+            {},
+            {"type": "object", "properties": public, "additionalProperties": False},
+            f"{group.purpose} Keys: {named}; see [configuration](configuration.md#{group.name}).",
+        )
+    for group in GROUPS:
+        if group.secret:
+            yield Value(
+                f"secrets.{group_key(group)}",
+                group.name,
+                TEXT,
+                f"The name of a Secret, if there is one. Its keys take precedence over settings; only it can have "
+                f"{', '.join(f'`{key}`' for key, _ in group.keys if key in group.secret)}.",
+            )
+    yield Value("webIdentity.roleARN", "", TEXT, "A role for object storage, instead of keys (`AWS_ROLE_ARN`).")
+    yield Value("webIdentity.audience", "sts.amazonaws.com", TEXT, "For whom the ServiceAccount's token is.")
+    yield Value("serviceAccountAnnotations", {}, MAP, "Annotations of all ServiceAccounts, such as a cloud's role.")
+
+
+def _of_pods() -> Iterator[Value]:
+    one = {
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {"replicas": COUNT, "resources": MAP},
+            "additionalProperties": False,
+        },
+    }
+    yield Value("deployments", {}, one, "By name of a Deployment: `replicas`, and `resources` of its first container.")
+    yield Value(
+        "replicas", None, COUNT, "Of the Deployments of functions. Default: 2 with `mode: single`, otherwise 1."
+    )
+    yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "What is logged.")
+    yield Value("logFormat", "text", {"enum": ["text", "json"]}, "How it is logged.")
+    yield Value("env", {}, {"type": "object", "additionalProperties": TEXT}, "More environment variables of all pods.")
+    yield Value("podAnnotations", {}, MAP, "Annotations of all pods.")
+    yield Value("priorityClassName", "", TEXT, "Of all pods.")
+    yield Value("nodeSelector", {}, MAP, "Of all pods.")
+    yield Value("tolerations", [], LIST, "Of all pods.")
+    yield Value("affinity", {}, MAP, "Of all pods.")
+    yield Value(
+        "spreadOver",
+        ["kubernetes.io/hostname"],
+        {"type": "array", "items": TEXT},
+        "Labels of nodes over whose values the replicas of a Deployment are spread, where possible.",
+    )
+
+
+def _of_operation() -> Iterator[Value]:
+    yield Value(
+        "podDisruptionBudgets", True, FLAG, "One for each Deployment with several replicas: one may be missing."
+    )
+    yield Value("networkPolicy.enabled", True, FLAG, "Restrict who may send requests to the pods.")
+    yield Value(
+        "networkPolicy.brokers", "knative-eventing", TEXT, "The namespace from which Knative's brokers deliver."
+    )
+    yield Value("networkPolicy.prometheus", "monitoring", TEXT, "The namespace of Prometheus.")
+    yield Value("serviceMonitor.enabled", False, FLAG, "A ServiceMonitor of the Prometheus Operator.")
+    yield Value("serviceMonitor.labels", {}, MAP, "Its labels.")
+    yield Value("serviceMonitor.interval", "30s", TEXT, "How often Prometheus asks.")
+    yield Value("prometheusRule.enabled", False, FLAG, "Alerts, as a PrometheusRule of the Prometheus Operator.")
+    yield Value("prometheusRule.labels", {}, MAP, "Its labels.")
+    yield Value("dashboard.enabled", False, FLAG, "A dashboard, as a ConfigMap for Grafana's sidecar.")
+    yield Value("dashboard.labels", {"grafana_dashboard": "1"}, MAP, "The labels that the sidecar looks for.")
+
+
+def values_yaml() -> str:
+    """Returns the text of values.yaml, without its first line: all values with their defaults and meanings."""
+    lines: list[str] = []
+    opened = ""
+    for value in values():
+        outer, _, name = value.path.rpartition(".")
+        if outer and outer != opened:
+            lines.append(f"{outer}:")
+        opened = outer
+        indent = "  " if outer else ""
+        meaning = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", value.meaning)  # without the targets of links
+        prefix = f"{indent}# "
+        lines += textwrap.wrap(meaning, 100, initial_indent=prefix, subsequent_indent=prefix, break_on_hyphens=False)
+        lines.append(f"{indent}{name}: {json.dumps(value.default)}")
+    return "\n".join(lines) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON schema of the values."""
+    result: dict[str, Any] = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"global": {}},
+        "additionalProperties": False,
+    }
+    for value in values():
+        outer, _, name = value.path.rpartition(".")
+        place = result["properties"]
+        if outer:
+            inner = {"type": "object", "properties": {}, "additionalProperties": False}
+            place = place.setdefault(outer, inner)["properties"]
+        place[name] = {"description": value.meaning, "default": value.default, **value.schema}
+    return result
+
+
+def table() -> Iterator[tuple[str, str, str]]:
+    """Yields path, default and meaning of each value, for the docs."""
+    for value in values():
+        default = f"`{json.dumps(value.default)}`" if value.default not in ("", {}, [], None) else ""
+        yield f"`{value.path}`", default, value.meaning

@@ -1,0 +1,261 @@
+"""The Helm chart: which objects it renders by its values, which values it refuses, and what it tells Prometheus."""
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from functions import catalog
+from infra.generate import monitoring, values
+from shared import metrics, profiles
+from shared.kube.resources import Object, dig
+
+CHART = Path(__file__).parents[2] / "infra/chart"
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Rendered = Mapping[tuple[str, str], Object]
+
+
+def run(helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([helm, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+def rendered(helm: Path, *settings: str, namespace: str = "team") -> Rendered:
+    """Returns the objects of a release by kind and name, by default without CRDs."""
+    chosen = [part for setting in ("crds.install=false", *settings) for part in ("--set", setting)]
+    done = run(helm, "template", "release", str(CHART), f"--namespace={namespace}", *chosen)
+    assert done.returncode == 0, done.stderr
+    objects = [obj for obj in yaml.load_all(done.stdout, Loader) if obj]
+    result = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
+    assert len(result) == len(objects), "an object is rendered twice"
+    return result
+
+
+def names(objects: Rendered, kind: str) -> set[str]:
+    return {name for found, name in objects if found == kind}
+
+
+def variables(container: Object) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in container["env"]}
+
+
+def pod(objects: Rendered, deployment: str) -> Object:
+    return dict(dig(objects["Deployment", deployment], "spec.template.spec"))
+
+
+def test_chart_passes_lint(helm: Path) -> None:
+    done = run(helm, "lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("mode", [*values.MODES])
+@pytest.mark.parametrize("profile", ["all", "addons", "addons-providers", "standalone"])
+def test_mode_and_profile_choose_what_runs(mode: str, profile: str, helm: Path) -> None:
+    objects = rendered(helm, f"mode={mode}", f"profile={profile}", "store=false")
+    wanted = tuple(profile.split("-"))
+    chosen = {name: each for name, each in catalog.triggers(profiles=wanted).items() if not each.local}
+    functions = {name.replace("_", "-") for name in chosen}
+    deployments = {
+        "single": {"capi-functions"},
+        "direct": functions | {"forwarder"},
+        "forwarder": functions | {"forwarder"},
+        "sources": functions,
+    }
+    assert names(objects, "Deployment") == deployments[mode]
+    knative = {kind for kind, _ in objects if kind in ("Broker", "Trigger", "SinkBinding", "PingSource")}
+    assert bool(knative) == (mode in ("forwarder", "sources"))
+    assert bool(names(objects, "ApiServerSource")) == (mode == "sources")
+
+    accounts = names(objects, "ServiceAccount")
+    for deployment in names(objects, "Deployment"):
+        assert pod(objects, deployment)["serviceAccountName"] in accounts
+    bindings = [obj for (kind, _), obj in objects.items() if kind.endswith("RoleBinding")]
+    assert {subject["name"] for binding in bindings for subject in binding["subjects"]} <= accounts
+    roles = names(objects, "ClusterRole") | names(objects, "Role")
+    assert {binding["roleRef"]["name"] for binding in bindings} == roles
+    setting = objects["ConfigMap", "capi-functions-installation"]["data"]["CAPI_FUNCTIONS_PROFILES"]
+    assert profiles.parse(setting) == wanted
+
+
+@pytest.mark.parametrize("mode", [*values.MODES])
+def test_everything_is_in_the_namespace_of_the_release(mode: str, helm: Path) -> None:
+    objects = rendered(helm, f"mode={mode}", "hooks=true", namespace="elsewhere")
+    assert {obj["metadata"].get("namespace", "elsewhere") for obj in objects.values()} == {"elsewhere"}
+    text = json.dumps([*objects.values()])
+    assert '"namespace": "capi-functions"' not in text
+    assert "capi-functions/forwarder" not in text
+    assert "{{" not in text
+    if mode != "sources":
+        container = pod(objects, "capi-functions" if mode == "single" else "forwarder")["containers"][-1]
+        assert "--lease=elsewhere/forwarder" in container["args"]
+
+
+def test_single_pod_calls_its_own_functions_and_they_its_forwarder(helm: Path) -> None:
+    functions, forwarder = pod(rendered(helm), "capi-functions")["containers"]
+    port = functions["ports"][0]["containerPort"]
+    assert {f"--functions=http://127.0.0.1:{port}", "--without=kind_cluster"} <= {*forwarder["args"]}
+    (ingress,) = [each.removeprefix("--port=") for each in forwarder["args"] if each.startswith("--port=")]
+    assert variables(functions)["K_SINK"] == f"http://127.0.0.1:{ingress}"
+
+
+def test_direct_forwarder_calls_services_and_functions_reach_it_through_its_own(helm: Path) -> None:
+    objects = rendered(helm, "mode=direct", "profile=addons")
+    (forwarder,) = pod(objects, "forwarder")["containers"]
+    assert "--functions=http://{function}" in forwarder["args"]
+    assert names(objects, "Service") >= {"addon-apply", "sweep", "forwarder"}
+    (sweep,) = pod(objects, "sweep")["containers"]
+    assert variables(sweep)["K_SINK"] == "http://forwarder"
+    assert "K_SINK" not in variables(forwarder)
+    admitted = dig(objects["NetworkPolicy", "forwarder"], "spec.ingress")[0]
+    assert admitted["ports"][0]["port"] == forwarder["ports"][0]["containerPort"]
+
+
+def test_values_reach_the_pods(helm: Path) -> None:
+    objects = rendered(
+        helm,
+        *("replicas=3", "image.repository=registry.example/it", "image.pullPolicy=Never"),
+        *("priorityClassName=high", "nodeSelector.disk=fast", "logFormat=json", "env.A=b", "podAnnotations.team=x"),
+        *("deployments.capi-functions.resources.limits.memory=4Gi", "serviceAccountAnnotations.role=r"),
+        *("secrets.storage=mine", "settings.storage.S3_ENDPOINT_URL=https://s3.example.com"),
+        *("webIdentity.roleARN=arn:aws:iam::1:role/it", "spreadOver={zone}"),
+    )
+    deployment = objects["Deployment", "capi-functions"]
+    spec = pod(objects, "capi-functions")
+    assert deployment["spec"]["replicas"] == 3
+    assert objects["PodDisruptionBudget", "capi-functions"]["spec"]["selector"] == deployment["spec"]["selector"]
+    assert (spec["priorityClassName"], spec["nodeSelector"]) == ("high", {"disk": "fast"})
+    assert dig(deployment, "spec.template.metadata.annotations")["team"] == "x"
+    assert spec["topologySpreadConstraints"][0]["topologyKey"] == "zone"
+    functions, forwarder = spec["containers"]
+    for container in (functions, forwarder):
+        assert re.fullmatch(r"registry\.example/it:\d+\.\d+\.\d+", container["image"])
+        assert container["imagePullPolicy"] == "Never"
+        assert variables(container).items() >= {"LOG_FORMAT": "json", "A": "b", "HOME": "/tmp"}.items()
+    assert functions["resources"] == {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "4Gi"}}
+    assert forwarder["resources"]["limits"] == {"memory": "256Mi"}
+
+    token = variables(functions)["AWS_WEB_IDENTITY_TOKEN_FILE"]
+    (mount,) = [each for each in functions["volumeMounts"] if token.startswith(each["mountPath"] + "/")]
+    (volume,) = [each for each in spec["volumes"] if each["name"] == mount["name"]]
+    assert volume["projected"]["sources"][0]["serviceAccountToken"]["path"] == Path(token).name
+
+    (settings,) = [each["projected"]["sources"] for each in spec["volumes"] if each["name"] == "settings"]
+    secrets = [source["secret"]["name"] for source in settings if "secret" in source]
+    assert "mine" in secrets
+    assert "capi-functions-storage" not in secrets
+    storage = objects["ConfigMap", "capi-functions-storage"]["data"]
+    assert storage == {"S3_ENDPOINT_URL": "https://s3.example.com"}
+    assert "capi-functions-store" not in names(objects, "Deployment"), "another object store is named"
+    assert objects["ServiceAccount", "capi-functions"]["metadata"]["annotations"] == {"role": "r"}
+
+
+def test_number_of_replicas_is_that_of_functions_unless_a_deployment_has_its_own(helm: Path) -> None:
+    objects = rendered(helm, "mode=forwarder", "replicas=2", "deployments.sweep.replicas=1", "store=true")
+    replicas = {name: dig(obj, "spec.replicas", 1) for (kind, name), obj in objects.items() if kind == "Deployment"}
+    assert (replicas["cluster"], replicas["sweep"], replicas["forwarder"]) == (2, 1, 2)
+    assert replicas["capi-functions-store"] == 1
+    several = {name for name, number in replicas.items() if number > 1}
+    assert names(objects, "PodDisruptionBudget") == several
+
+
+def test_store_for_trying_is_the_one_that_settings_name(helm: Path) -> None:
+    objects = rendered(helm)
+    service = objects["Service", "capi-functions-store"]["spec"]
+    labels = dig(objects["Deployment", "capi-functions-store"], "spec.template.metadata.labels")
+    assert service["selector"].items() <= labels.items()
+    assert service["ports"][0]["port"] == 80
+    assert objects["ConfigMap", "capi-functions-storage"]["data"]["S3_ENDPOINT_URL"] == "http://capi-functions-store"
+    assert "app.kubernetes.io/part-of" not in labels, "neither scraped nor reached as a function"
+
+
+def test_definitions_are_kept_when_the_release_is_deleted(helm: Path) -> None:
+    objects = rendered(helm, "crds.install=true")
+    kept = {
+        name: obj["metadata"]["annotations"]
+        for (kind, name), obj in objects.items()
+        if kind == "CustomResourceDefinition"
+    }
+    assert "clusteraddons.clusterstack.x-k8s.io" in kept
+    assert "clusters.cluster.x-k8s.io" not in kept, "it belongs to Cluster API"
+    assert all(each["helm.sh/resource-policy"] == "keep" for each in kept.values())
+    assert not names(rendered(helm), "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "mode=knative",
+        "profile=everything",
+        "replica=2",
+        "replicas=many",
+        "settings.storage.AWS_SECRET_ACCESS_KEY=secret",
+        "settings.unknown.A=b",
+        "image.digest=latest",
+        "deployments.cluster.image=x",
+        "networkPolicy.enable=true",
+    ],
+)
+def test_wrong_value_is_refused(setting: str, helm: Path) -> None:
+    done = run(helm, "template", "release", str(CHART), "--set", setting)
+    assert done.returncode != 0
+    assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_default_values_are_those_of_the_table() -> None:
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    for value in values.values():
+        assert dig(defaults, value.path) == value.default, value.path
+
+
+# -- monitoring --------------------------------------------------------------------------------------------------
+
+
+def expressions() -> list[str]:
+    rules = [rule["expr"] for group in monitoring.alerts()["groups"] for rule in group["rules"]]
+    panels = json.loads(monitoring.dashboard())["panels"]
+    return rules + [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+def test_alerts_and_dashboard_ask_for_metrics_and_labels_that_functions_have() -> None:
+    for labels in (("sweep", "done"), ("sweep", "failed")):
+        metrics.DELIVERIES.labels(*labels)
+    metrics.SECONDS.labels("sweep")
+    metrics.REQUESTS.labels("management", "GET")
+    metrics.WAITED.labels("sweep", "Ready")
+    metrics.HOOKS.labels("h", "continue")
+    series: dict[str, set[str]] = {}
+    for line in metrics.exposition().decode().splitlines():
+        if match := re.match(r"(capi_functions_\w+)(?:\{(.*)\})? ", line):
+            series.setdefault(match[1], set()).update(re.findall(r"(\w+)=", match[2] or ""))
+    asked = expressions()
+    assert len(asked) > 10
+    for expression in asked:
+        metric_names = re.findall(r"capi_functions_\w+", expression)
+        assert metric_names, expression
+        available = set.intersection(*(series[name] for name in metric_names))
+        grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(",")}
+        filtered = set(re.findall(r"[{,](\w+)=", expression))
+        assert grouped | filtered <= available, expression
+        assert expression.count("(") == expression.count(")")
+
+
+def test_prometheus_objects_are_rendered_on_request(helm: Path) -> None:
+    kinds = {"ServiceMonitor", "PrometheusRule"}
+    assert not kinds & {kind for kind, _ in rendered(helm)}
+    wanted: list[Any] = [f"{name}.enabled=true" for name in ("serviceMonitor", "prometheusRule", "dashboard")]
+    objects = rendered(helm, *wanted, "serviceMonitor.labels.release=prometheus")
+    monitor = objects["ServiceMonitor", "capi-functions"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    services = [obj for (kind, _), obj in objects.items() if kind == "Service"]
+    selected = [
+        s for s in services if monitor["spec"]["selector"]["matchLabels"].items() <= s["metadata"]["labels"].items()
+    ]
+    assert [port["name"] for service in selected for port in service["spec"]["ports"]] == ["http"]
+    assert objects["PrometheusRule", "capi-functions"]["spec"] == monitoring.alerts()
+    board = objects["ConfigMap", "capi-functions-dashboard"]["data"]["capi-functions.json"]
+    assert json.loads(board)["title"] == "capi-functions"
