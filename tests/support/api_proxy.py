@@ -186,6 +186,7 @@ class Proxy:
         self.closing = Event()
         self._upstream = upstream.host.rstrip("/")
         self._pool = upstream.pool(32)
+        self._token = upstream.bearer()
         self._lock = Lock()
         self._server = _Server(("127.0.0.1", port), self._handler())
         self._thread = Thread(target=self._server.serve_forever, args=(0.02,))
@@ -239,7 +240,10 @@ class Proxy:
     def send(self, request: Request, *, stream: bool) -> Any:
         import urllib3
 
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
+        headers = _passed_on(request.headers)
+        if self._token:  # in place of what the client sent
+            headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+            headers["Authorization"] = f"Bearer {self._token}"
         try:
             return self._pool.request(
                 request.method,
