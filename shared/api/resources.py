@@ -28,6 +28,7 @@ CLUSTER_STACK = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStack", "c
 CLUSTER_STACK_RELEASE = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStackRelease", "clusterstackreleases")
 CLUSTERCTL_PROVIDER = Resource("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers")
 KIND_CLUSTER = Resource("infrastructure.cluster-k8s.io", "v1alpha1", "KINDCluster", "kindclusters")
+KIND_CLUSTER_TEMPLATE = Resource(KIND_CLUSTER.group, "v1alpha1", "KINDClusterTemplate", "kindclustertemplates")
 
 SECRET = Resource("", "v1", "Secret", "secrets")
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")

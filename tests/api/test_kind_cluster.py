@@ -17,7 +17,7 @@ from infra import local_control_plane
 from infra.local.instances import Instances
 from infra.local.kind_runtime import LocalRuntime
 from shared.api.conditions import get_condition, is_true
-from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.api.resources import CLUSTER, KIND_CLUSTER, KIND_CLUSTER_TEMPLATE, SECRET
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import Event, change_event
@@ -172,6 +172,18 @@ def test_what_an_instance_is_found_by_is_fixed_from_the_start(world: World, fiel
     world.create(with_cluster=False)
     with pytest.raises(ApiError, match=f"spec.{field} cannot change: delete the KINDCluster"):
         world.client.patch(KIND_CLUSTER, world.key, {"spec": {field: "kind"}})
+
+
+def test_template_needs_no_cluster_name_and_does_not_change(world: World) -> None:
+    def template(**spec: object) -> Object:
+        body = {"template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}
+        return objects.manifest(KIND_CLUSTER_TEMPLATE, "local", world.namespace, spec=body)
+
+    given = template(runtime="local", nodes=[{"role": "worker"}])
+    assert world.client.create(KIND_CLUSTER_TEMPLATE, given)["spec"] == given["spec"]
+    for changed in (template(runtime="kind", nodes=[{"role": "worker"}]), template(runtime="nothing")):
+        with pytest.raises(ApiError, match=r"spec.template.spec cannot change|Unsupported value"):
+            world.client.apply(KIND_CLUSTER_TEMPLATE, changed, manager="user", force=True)
 
 
 def test_runtime_that_is_not_allowed_creates_nothing_and_keeps_nothing(world: World) -> None:

@@ -11,7 +11,7 @@ from .cluster_stack import CLUSTER_STACK
 from .cluster_stack_release import CLUSTER_STACK_RELEASE
 from .clusterctl_provider import CLUSTERCTL_PROVIDER
 from .custom_resource import Column, CustomResource, Model
-from .kind_cluster import KIND_CLUSTER
+from .kind_cluster import KIND_CLUSTER, KIND_CLUSTER_TEMPLATE
 from .provider import PROVIDERS
 
 CUSTOM_RESOURCES = (
@@ -21,6 +21,7 @@ CUSTOM_RESOURCES = (
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
     KIND_CLUSTER,
+    KIND_CLUSTER_TEMPLATE,
     *PROVIDERS,
     CLUSTERCTL_PROVIDER,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "CLUSTER_STACK_RELEASE",
     "CUSTOM_RESOURCES",
     "KIND_CLUSTER",
+    "KIND_CLUSTER_TEMPLATE",
     "PROVIDERS",
     "Column",
     "CustomResource",

@@ -11,6 +11,10 @@ from shared.api import resources
 
 from .custom_resource import AGE, Column, CustomResource, Int32, Int64, Model, Timestamp
 
+_NAME = r"^[a-z0-9.-]+$"
+_MINOR = r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$"
+_CONTRACTS = {"cluster.x-k8s.io/v1beta1": "v1alpha1", "cluster.x-k8s.io/v1beta2": "v1alpha1"}
+
 
 class APIEndpoint(Model):
     """The address of an API server."""
@@ -70,9 +74,9 @@ class Networking(Model):
 class KINDClusterSpec(Model):
     """The desired state of a KINDCluster. The fields from `image` on are for the runtime `kind`."""
 
-    cluster_name: str = Field(min_length=1, max_length=64, pattern=r"^[a-z0-9.-]+$")
+    cluster_name: str = Field(min_length=1, max_length=64, pattern=_NAME)
     """The name of the cluster; its kubeconfig is in the Secret `<clusterName>-config`."""
-    kubernetes_version: str = Field("1.21", pattern=r"^1\.(1[4-9]|[2-9][0-9]|[1-9][0-9]{2})$")
+    kubernetes_version: str = Field("1.21", pattern=_MINOR)
     """The requested minor version, 1.14 or later. The runtime `local` has a single version and runs that one."""
     runtime: Literal["local", "kind"] | None = None
     """`local`: a control plane of processes on the machine that runs the functions; `kind`: nodes in containers of that
@@ -179,5 +183,59 @@ KIND_CLUSTER = CustomResource(
         Column("Reason", ".status.conditions[?(@.type=='Ready')].reason", wide=True),
         AGE,
     ),
-    labels={"cluster.x-k8s.io/v1beta1": "v1alpha1", "cluster.x-k8s.io/v1beta2": "v1alpha1"},
+    labels=_CONTRACTS,
+)
+
+
+class TemplateMetadata(Model):
+    """The metadata of the KINDClusters of a template."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class TemplatedSpec(KINDClusterSpec):
+    """The spec of the KINDClusters of a template. A class with several Clusters sets `clusterName` by a patch."""
+
+    cluster_name: str | None = Field(None, min_length=1, max_length=64, pattern=_NAME)  # type: ignore[assignment]
+    kubernetes_version: str | None = Field(None, pattern=_MINOR)  # type: ignore[assignment]
+
+
+class KINDClusterTemplateResource(Model):
+    """What the KINDClusters of a template are made of."""
+
+    metadata: TemplateMetadata | None = None
+    spec: TemplatedSpec
+
+
+class KINDClusterTemplateSpec(Model):
+    """The content of a template."""
+
+    template: KINDClusterTemplateResource
+
+
+_IMMUTABLE: JsonDict = {
+    "x-kubernetes-validations": [
+        {
+            "rule": "self.spec.template.spec == oldSelf.spec.template.spec",
+            "message": "spec.template.spec cannot change: create another template, and name it in the ClusterClass",
+        }
+    ]
+}
+
+
+class KINDClusterTemplate(Model):
+    """A template of KINDClusters for a ClusterClass."""
+
+    model_config = ConfigDict(json_schema_extra=_IMMUTABLE)
+
+    spec: KINDClusterTemplateSpec
+
+
+KIND_CLUSTER_TEMPLATE = CustomResource(
+    resource=resources.KIND_CLUSTER_TEMPLATE,
+    root=KINDClusterTemplate,
+    short_name="kct",
+    columns=(AGE,),
+    labels=_CONTRACTS,
 )
