@@ -7,6 +7,7 @@ CA, so that connections work while a renewed certificate reaches the pods.
 from __future__ import annotations
 
 import base64
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -27,11 +28,12 @@ RENEWED_BEFORE = timedelta(days=120)
 
 @dataclass(frozen=True)
 class CertificateRequest:
-    """The DNS names that a Certificate object requests, and the Secret for the certificate."""
+    """The DNS names and IP addresses that a Certificate object requests, and the Secret for the certificate."""
 
     certificate: Key
     secret: Key
     names: tuple[str, ...]
+    addresses: tuple[str, ...] = ()
 
 
 def certificate_requests(objects: Iterable[Mapping[str, Any]]) -> list[CertificateRequest]:
@@ -40,8 +42,20 @@ def certificate_requests(objects: Iterable[Mapping[str, Any]]) -> list[Certifica
     for obj in objects:
         if _group(obj) == CERT_MANAGER and obj["kind"] == "Certificate" and dig(obj, "spec.secretName"):
             key, names = key_of(obj), tuple(map(str, dig(obj, "spec.dnsNames", [])))
-            found.append(CertificateRequest(key, Key(key.namespace, str(dig(obj, "spec.secretName"))), names))
+            addresses = tuple(filter(is_address, map(str, dig(obj, "spec.ipAddresses", []))))
+            found.append(
+                CertificateRequest(key, Key(key.namespace, str(dig(obj, "spec.secretName"))), names, addresses)
+            )
     return found
+
+
+def is_address(text: str) -> bool:
+    """Returns whether a text is an IP address, not a DNS name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def issue(request: CertificateRequest, before: Mapping[str, Any] | None = None) -> Object:
@@ -50,7 +64,7 @@ def issue(request: CertificateRequest, before: Mapping[str, Any] | None = None) 
 
     name = (request.names or (request.certificate.name,))[0]
     ca = CertificateAuthority.generate(f"{request.certificate.name} CA", VALIDITY)
-    pair = ca.issue(name[:64], dns=request.names, server=True, valid_for=VALIDITY)
+    pair = ca.issue(name[:64], dns=request.names, ips=request.addresses, server=True, valid_for=VALIDITY)
     trusted = ca.cert_pem + _first(_data(before or {}, "ca.crt"))
     data = {"ca.crt": trusted, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
     return {
@@ -73,8 +87,10 @@ def renewal_time(secret: Mapping[str, Any], request: CertificateRequest) -> date
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, TypeError, x509.ExtensionNotFound):
         return None
-    served = set(names.get_values_for_type(x509.DNSName))
-    fits = key.public_key() == certificate.public_key() and served >= set(request.names)
+    served = set(names.get_values_for_type(x509.DNSName)) >= set(request.names)
+    wanted = {ipaddress.ip_address(address) for address in request.addresses}
+    fits = served and set(names.get_values_for_type(x509.IPAddress)) >= wanted
+    fits = fits and key.public_key() == certificate.public_key()
     if not fits or not _data(secret, "ca.crt"):
         return None
     return certificate.not_valid_after_utc - RENEWED_BEFORE

@@ -15,7 +15,7 @@ from shared.kube import Object, dig
 from shared.kube.crds import CRD
 from shared.kube.resources import split_api_version
 
-from .certificates import CERT_MANAGER
+from .certificates import CERT_MANAGER, is_address
 
 WEBHOOK_KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "APIService")
 """The kinds whose objects make the API server call a webhook or an extension server."""
@@ -29,11 +29,12 @@ def without_webhooks(objects: Iterable[Object]) -> list[Object]:
 def with_webhooks_at(objects: Iterable[Object], url: str) -> list[Object]:
     """Returns the objects with all webhooks called at a server of this machine instead of the provider's Service.
 
-    The certificates of the provider get the name of the server. APIServices are left out: they cannot have a URL.
+    The certificates of the provider get the name or address of the server. APIServices are left out, since they cannot
+    have a URL.
 
     Args:
         objects: The objects of one provider.
-        url: The scheme, host name and port of the server, such as `https://localhost:9443`.
+        url: The scheme, host and port of the server, such as `https://localhost:9443` or `https://[::1]:9443`.
     """
     return [_called_at(obj, url) for obj in objects if obj["kind"] != "APIService"]
 
@@ -50,8 +51,10 @@ def _called_at(obj: Object, url: str) -> Object:
             conversion = {**conversion, "webhook": _with_client_at(conversion.get("webhook") or {}, url)}
             return {**obj, "spec": {**obj["spec"], "conversion": conversion}}
         case "Certificate" if split_api_version(obj["apiVersion"])[0] == CERT_MANAGER:
-            names = [*dig(obj, "spec.dnsNames", []), urlsplit(url).hostname]
-            return {**obj, "spec": {**dig(obj, "spec", {}), "dnsNames": names}}
+            host = urlsplit(url).hostname or ""
+            field = "ipAddresses" if is_address(host) else "dnsNames"
+            served = [*dig(obj, ("spec", field), []), host]
+            return {**obj, "spec": {**dig(obj, "spec", {}), field: served}}
     return obj
 
 

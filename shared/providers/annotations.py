@@ -20,7 +20,7 @@ from shared.kube import dig
 CERTIFICATES = f"{PREFIX}certificates"
 KEEP_DOWNLOAD = f"{PREFIX}keep-download"
 WEBHOOKS = f"{PREFIX}webhooks"
-_URL = re.compile(r"https://[a-z0-9.-]+:[0-9]{1,5}")
+_URL = re.compile(r"https://(?:[a-z0-9.-]+|\[[0-9a-f:]+\]):[0-9]{1,5}")
 
 
 def own_annotations(provider: Mapping[str, Any]) -> dict[str, str]:

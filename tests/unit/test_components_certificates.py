@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
@@ -38,6 +39,19 @@ def test_certificate_objects_become_requests() -> None:
     issuer = {**CERTIFICATE, "kind": "Issuer"}
     other = {**CERTIFICATE, "apiVersion": "example.com/v1"}
     assert certificate_requests([issuer, CERTIFICATE, other]) == [REQUEST]
+    addressed = {**CERTIFICATE, "spec": {**CERTIFICATE["spec"], "ipAddresses": ["::1", "no address", "127.0.0.1"]}}
+    assert certificate_requests([addressed]) == [replace(REQUEST, addresses=("::1", "127.0.0.1"))]
+
+
+def test_certificate_is_for_the_addresses_too() -> None:
+    request = replace(REQUEST, addresses=("::1",))
+    secret = issue(request)
+    (certificate,) = certificates(secret, "tls.crt")
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["::1"]
+    assert renewal_time(secret, request) is not None
+    assert renewal_time(secret, replace(request, addresses=("0:0:0:0:0:0:0:1",))) is not None
+    assert renewal_time(secret, replace(request, addresses=("::1", "::2"))) is None
 
 
 def test_issued_certificate_has_the_requested_names_and_its_ca() -> None:

@@ -33,7 +33,8 @@ def test_annotation_requests_components_without_webhooks(value: str | None, left
 
 
 @pytest.mark.parametrize(
-    ("value", "url"), [(None, ""), ("none", ""), ("https://localhost:9443", "https://localhost:9443")]
+    ("value", "url"),
+    [(None, ""), ("none", ""), *((url, url) for url in ("https://localhost:9443", "https://[::1]:9443"))],
 )
 def test_annotation_has_the_url_of_webhooks(value: str | None, url: str) -> None:
     annotations = {WEBHOOKS: value} if value else {}
@@ -41,7 +42,8 @@ def test_annotation_has_the_url_of_webhooks(value: str | None, url: str) -> None
 
 
 @pytest.mark.parametrize(
-    "value", ["false", "http://localhost:9443", "https://localhost:9443/path", "https://:1", "https://h:x"]
+    "value",
+    ["false", "http://localhost:9443", "https://localhost:9443/path", "https://:1", "https://h:x", "https://::1:9443"],
 )
 def test_unknown_value_of_the_annotation_is_refused(value: str) -> None:
     for read in (omits_webhooks, webhooks_url):
@@ -85,10 +87,12 @@ def test_certificates_are_for_the_server_of_the_webhooks_too() -> None:
         of_kind("Deployment"),
     ]
 
-    def certificate(*names: str) -> Object:
-        spec = {"dnsNames": list(names), "secretName": "s"}
+    def certificate(*names: str, **more: object) -> Object:
+        spec = {"dnsNames": list(names), "secretName": "s", **more}
         return {**of_kind("Certificate", spec=spec), "apiVersion": "cert-manager.io/v1"}
 
     given = [*plain, of_kind("Certificate"), certificate("s.n.svc"), of_kind("APIService")]
     wanted = [*plain, of_kind("Certificate"), certificate("s.n.svc", "localhost")]
     assert with_webhooks_at(given, "https://localhost:9443") == wanted
+    wanted[-1] = certificate("s.n.svc", ipAddresses=["::1"])
+    assert with_webhooks_at(given, "https://[::1]:9443") == wanted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ def deployment(*containers: Object) -> Object:
     metadata = {"name": "capi-controller-manager", "namespace": "capi-system"}
     pod = {"containers": list(containers), "serviceAccountName": "capi-manager"}
     return {"kind": "Deployment", "metadata": metadata, "spec": {"template": {"spec": pod}}}
+
+
+def test_address_of_ipv6_is_in_brackets() -> None:
+    found = command_of(deployment(manager()), replace(ADDRESSES, host="::1"))
+    assert found.arguments[1:3] == ("--health-addr=[::1]:1", "--diagnostics-address=[::1]:2")
 
 
 def manager(*args: str, **content: Any) -> Object:

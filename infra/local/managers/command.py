@@ -150,10 +150,11 @@ def _kept(arguments: Sequence[str]) -> Iterable[str]:
 
 def _own(arguments: Sequence[str], addresses: Addresses) -> Iterable[str]:
     given = {_flag(argument) for argument in arguments}
+    host = f"[{addresses.host}]" if ":" in addresses.host else addresses.host
     for names, value in (
         (LEADER_ELECTION, "false"),
-        (HEALTH, f"{addresses.host}:{addresses.health}"),
-        (DIAGNOSTICS, f"{addresses.host}:{addresses.diagnostics}"),
+        (HEALTH, f"{host}:{addresses.health}"),
+        (DIAGNOSTICS, f"{host}:{addresses.diagnostics}"),
         (WEBHOOK_PORT, addresses.webhooks),
         (WEBHOOK_CERTIFICATES, addresses.certificates),
         (KUBECONFIG, addresses.kubeconfig),
