@@ -22,6 +22,8 @@ from infra.local_control_plane.archives import UnusableArchive, download, instal
 from infra.local_control_plane.cache import REPORT_INTERVAL, Progress, cache_directory, locked, partial
 from infra.local_control_plane.modules import MODULES, Module, module_of
 
+EXECUTABLES = ("etcd", "kube-apiserver")
+"""What a control plane needs."""
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -62,7 +64,7 @@ ENVTEST = Archive(
     version="v1.36.2",
     url="https://github.com/kubernetes-sigs/controller-tools/releases/download/"
     "envtest-{version}/envtest-{version}-{platform}.tar.gz",
-    names=("etcd", "kube-apiserver"),
+    names=EXECUTABLES,
     digests={
         "linux-amd64": "sha512:ea743186c8a799f5cf8faf16969f86189d003cb7d130e0ac4b58789f1e5748dc"
         "f30ebe91c837a10d5ac415383da3e10b9e64d65785c938c23e739781cfb76f08",

@@ -27,6 +27,7 @@ class ControlPlane:
         progress: Called with each line of progress, for example while the executables are downloaded.
         timeout: Seconds until the API server must be ready.
         kubernetes_version: A selector of versions, such as "1.36" (default: the pinned version).
+        ip_family: "ipv4" or "ipv6" (default: that of the instance, for a new one "ipv4").
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class ControlPlane:
         progress: Callable[[str], None] | None = None,
         timeout: float = 60.0,
         kubernetes_version: str = "",
+        ip_family: str = "",
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="control-plane-") if directory is None else None
         self.directory = Path(self._temporary.name, "plane") if self._temporary else Path(directory or "").absolute()
@@ -44,6 +46,7 @@ class ControlPlane:
         self._progress = progress
         self._timeout = timeout
         self._kubernetes_version = kubernetes_version
+        self._ip_family = ip_family
 
     def __enter__(self) -> "ControlPlane":
         """Starts the control plane. Raises ControlPlaneError or BinaryNotFound."""
@@ -69,6 +72,7 @@ class ControlPlane:
             timeout=self._timeout,
             controllers=self._controllers,
             kubernetes_version=self._kubernetes_version,
+            ip_family=self._ip_family,
         )
 
     def stop(self) -> None:

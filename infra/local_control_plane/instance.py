@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from infra.local_control_plane import controllers as controller_programs
-from infra.local_control_plane import credentials, files
+from infra.local_control_plane import credentials, files, ports, servers
 from infra.local_control_plane.layout import ADMIN, LOCKED, Layout
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
@@ -64,6 +64,7 @@ def start(
     binaries: Mapping[str, Path] | None = None,
     controllers: bool = False,
     kubernetes_version: str = "",
+    ip_family: str = "",
 ) -> Status:
     """Starts the instance in `directory`, which is created if absent. Does nothing if the instance runs already.
 
@@ -78,22 +79,28 @@ def start(
         controllers: Whether to run the controllers of controllers.py too. Not remembered for the next start.
         kubernetes_version: A selector of `selectors`, such as "1.36" (default: the version of `binaries.locate`). Not
             remembered either.
+        ip_family: "ipv4" or "ipv6": the family of the API server's address and of Services (default: that of the
+            instance, for a new one "ipv4").
 
     Raises:
-        ControlPlaneError: The instance did not become ready (the message ends with its log), or has another CA.
+        ControlPlaneError: The instance did not become ready (the message ends with its log), has another CA or family,
+            or the machine has no address of the family.
         BinaryNotFound: An executable is missing, see `binaries.locate` and `store.use`.
         ValueError: `kubernetes_version` is no selector.
     """
     layout = _layout(directory)
     say = progress or _ignore_progress
+    host = address(status(directory).host, ip_family)
     if ca is not None:
         _place_ca(layout, ca)
     if status(directory).phase not in ("starting", "ready"):
+        if not ports.has_address(host):
+            raise ControlPlaneError(f"{layout.root} is not started: this machine has no address {host}")
         wanted = ["etcd", "kube-apiserver", *(controller_programs.NAMES if controllers else ())]
         if binaries is None:
             binaries = _find(wanted, kubernetes_version, say)
         say(f"starting the control plane in {layout.root}")
-        _spawn_supervisor(layout, {name: binaries[name] for name in wanted}, owner, timeout)
+        _spawn_supervisor(layout, {name: binaries[name] for name in wanted}, host, owner, timeout)
     if not wait:
         return status(directory)
     deadline = time.monotonic() + timeout + _MARGIN
@@ -103,6 +110,20 @@ def start(
         reason = now.error or f"it is {now.phase}; {_end_of(layout.log('supervisor'))}"
         raise ControlPlaneError(f"the control plane in {layout.root} did not become ready: {reason}")
     return now
+
+
+def address(former: str, ip_family: str) -> str:
+    """Returns the address for the API server of an instance that was at `former` ("" if it is new).
+
+    Raises ControlPlaneError for another family than that of `former`.
+    """
+    host = servers.HOSTS[ip_family] if ip_family else former or servers.HOSTS["ipv4"]
+    if former and host != former:
+        raise ControlPlaneError(
+            f"the control plane is at {former}, and its Services have addresses of that family; "
+            f"delete it before it can be at {host}"
+        )
+    return host
 
 
 def status(directory: Path) -> Status:
@@ -199,11 +220,11 @@ def _find(wanted: Sequence[str], kubernetes_version: str, progress: Callable[[st
 
     if not kubernetes_version:
         # The archive has no controllers, and controllers must not be newer than their API server.
-        controllers = set(wanted) - set(store.EXECUTABLES)
+        controllers = set(wanted) - set(binaries.EXECUTABLES)
         return binaries.locate(wanted, progress=progress, archives=() if controllers else None)
     version, folder = store.use(parse_selector(kubernetes_version), progress=progress)
     progress(f"Kubernetes {version}")
-    found = {name: folder / name for name in store.EXECUTABLES}
+    found = {name: folder / name for name in binaries.EXECUTABLES}
     if others := [name for name in wanted if name not in found]:
         store.refuse_older_than_controllers(version)
         found |= binaries.locate(others, progress=progress, archives=(), assets=False)
@@ -240,11 +261,13 @@ def _place_ca(layout: Layout, ca: "CertificateAuthority") -> None:
     credentials.save_ca(layout, ca)
 
 
-def _spawn_supervisor(layout: Layout, binaries: Mapping[str, Path], owner: int | None, timeout: float) -> None:
+def _spawn_supervisor(
+    layout: Layout, binaries: Mapping[str, Path], host: str, owner: int | None, timeout: float
+) -> None:
     """Returns once a supervisor, of this call or of another process, runs. Raises ControlPlaneError if none starts."""
     layout.create()
     arguments = [f"--{name}={path.absolute()}" for name, path in binaries.items()]
-    arguments.append(f"--timeout={timeout}")
+    arguments += [f"--timeout={timeout}", f"--host={host}"]
     if owner is not None:
         process = Process.of(owner)
         if process is None:

@@ -6,6 +6,7 @@ SO_REUSEPORT (kube-apiserver: --permit-port-sharing). A bound socket that does n
 """
 
 import contextlib
+import errno
 import socket
 
 
@@ -20,9 +21,25 @@ def hold(preferred: int = 0, host: str = "127.0.0.1") -> socket.socket:
     return _bind(host, 0)
 
 
+def has_address(host: str) -> bool:
+    """Returns whether this machine has the loopback address `host`: some have no IPv6."""
+    try:
+        with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+            probe.bind((host, 0))
+    except OSError as error:
+        if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            return False
+        raise
+    return True
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 def _bind(host: str, port: int) -> socket.socket:
     """Returns a socket that is bound to the port and does not listen. Raises OSError if the port is taken."""
-    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    held = socket.socket(_family(host), socket.SOCK_STREAM)
     try:
         # SO_REUSEADDR: connections of the former run may be in TIME_WAIT on a preferred port.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -12,12 +12,12 @@ READY = ("/readyz", "/api/v1/namespaces/default")
 
 
 class AdminConnection:
-    """A connection to the API server of `layout` at 127.0.0.1:`port`. Raises OSError for an unusable CA."""
+    """A connection to the API server of `layout` at a port of `host`. Raises OSError for an unusable CA."""
 
-    def __init__(self, layout: Layout, port: int) -> None:
+    def __init__(self, layout: Layout, host: str, port: int) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(layout.certificate("ca"))
-        self._connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=2, context=context)
+        self._connection = http.client.HTTPSConnection(host, port, timeout=2, context=context)
         token = credentials.admin_token(layout)
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._served: set[str] = set()

@@ -12,8 +12,12 @@ _PEER_URL = "unix://peer:0"
 
 # A loopback range: there is no kube-proxy, and the API server's requests to webhooks must not leave the machine.
 SERVICE_RANGE = "127.96.0.0/16"
+# IPv6 has no such range. Routers discard what is sent to this one (RFC 6666).
+SERVICE_RANGE_IPV6 = "100::/112"
 SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-SERVICE_ADDRESSES = ("127.0.0.1", "::1", "127.96.0.1")
+SERVICE_ADDRESSES = ("127.0.0.1", "::1", "127.96.0.1", "100::1")
+HOSTS = {"ipv4": "127.0.0.1", "ipv6": "::1"}
+"""The address of the API server by IP family."""
 # The issuer is not the URL of the server, so that tokens stay valid when the port changes.
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 
@@ -39,12 +43,13 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
     ]
 
 
-def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = False) -> list[str]:
-    """Returns the command line of an API server on 127.0.0.1:`port`, which the socket of ports.py reserves.
+def apiserver(binary: Path, layout: Layout, host: str, port: int, *, controllers: bool = False) -> list[str]:
+    """Returns the command line of an API server on a port of `host`, which the socket of ports.py reserves.
 
     Args:
         binary: The executable.
         layout: The paths of the instance.
+        host: The loopback address to listen on.
         port: The port to listen on.
         controllers: Whether controllers run beside it, see controllers.py.
     """
@@ -54,11 +59,11 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
     return [
         str(binary),
         f"--etcd-servers={_ETCD_URL}",
-        "--bind-address=127.0.0.1",
+        f"--bind-address={host}",
         f"--secure-port={port}",
         "--permit-port-sharing=true",
         # Without this flag the start fails on a machine without a default route.
-        "--advertise-address=127.0.0.1",
+        f"--advertise-address={host}",
         # Endpoints with a loopback address are invalid: the API server would retry forever to write them.
         "--endpoint-reconciler-type=none",
         f"--tls-cert-file={layout.certificate('apiserver')}",
@@ -68,7 +73,7 @@ def apiserver(binary: Path, layout: Layout, port: int, *, controllers: bool = Fa
         f"--service-account-issuer={_ISSUER}",
         f"--service-account-key-file={layout.certificate('service-account')}",
         f"--service-account-signing-key-file={layout.key('service-account')}",
-        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        f"--service-cluster-ip-range={SERVICE_RANGE_IPV6 if ':' in host else SERVICE_RANGE}",
         "--authorization-mode=RBAC",
         f"--disable-admission-plugins={unwanted}",
         "--allow-privileged=true",

@@ -14,15 +14,13 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from infra.local_control_plane.archives import UnusableArchive, download, sha512, unpack, unusable
-from infra.local_control_plane.binaries import ENVTEST, BinaryNotFound, locate, this_platform
+from infra.local_control_plane.binaries import ENVTEST, EXECUTABLES, BinaryNotFound, locate, this_platform
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 from infra.local_control_plane.modules import module_of
 from infra.local_control_plane.selectors import Selector, Version, parse_version
 
 INDEX: Final = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 """The released archives with their digests."""
-EXECUTABLES: Final = ("etcd", "kube-apiserver")
-"""What a version needs."""
 SUMS: Final = "SHA512SUMS"
 
 _OPTIONAL = ("kubectl",)  # in envtest's archives

@@ -47,12 +47,14 @@ class Supervisor:
         executables: Paths of etcd, kube-apiserver and, optionally, the controllers, by name.
         timeout: Seconds until the API server must be ready.
         owner: The process whose end ends the instance.
+        host: The loopback address of the API server.
     """
 
     layout: Layout
     executables: Mapping[str, Path]
     timeout: float
     owner: Process | None = None
+    host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         previous = State.read(self.layout.state)
@@ -74,7 +76,7 @@ class Supervisor:
             if self.owner:
                 self._watch(self.owner.pid)
             self._kill_leftovers()
-            self._port = ports.hold(self._preferred_port)
+            self._port = ports.hold(self._preferred_port, self.host)
             self._launch(self._port.getsockname()[1])
             self._save("ready")
             while True:
@@ -112,12 +114,13 @@ class Supervisor:
         answers = self.layout.run / servers.ETCD_SOCKET
         answers.unlink(missing_ok=True)
         self._spawn("etcd", servers.etcd(self.executables["etcd"], self.layout))
-        self.state.url = f"https://127.0.0.1:{port}"
+        self.state.url = f"https://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
         credentials.prepare(self.layout, users)
         while not answers.exists():
             self._wait(0.01)
         apiserver = self.executables["kube-apiserver"]
-        self._spawn("kube-apiserver", servers.apiserver(apiserver, self.layout, port, controllers=bool(chosen)))
+        command = servers.apiserver(apiserver, self.layout, self.host, port, controllers=bool(chosen))
+        self._spawn("kube-apiserver", command)
         for user in (ADMIN, *users):
             credentials.write_kubeconfig(self.layout, self.state.url, user)
         self._await_ready(chosen)
@@ -125,7 +128,7 @@ class Supervisor:
     def _await_ready(self, chosen: Sequence[str]) -> None:
         from infra.local_control_plane import probe
 
-        connection = probe.AdminConnection(self.layout, self.state.port)
+        connection = probe.AdminConnection(self.layout, self.host, self.state.port)
         deadline = time.monotonic() + self.timeout
         self._await(lambda: connection.problem(*probe.READY), "kube-apiserver", deadline)
         # Controllers start after the API server is ready: they exit if it does not answer.
@@ -257,6 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in controllers.NAMES:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until the API server must be ready")
+    parser.add_argument("--host", default=servers.HOSTS["ipv4"], help="the loopback address of the API server")
     parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends the instance")
     options = parser.parse_args(arguments)
     layout = Layout(options.directory.absolute())
@@ -272,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     release = _detach()
     given = {name: getattr(options, name.replace("-", "_")) for name in ("etcd", "kube-apiserver", *controllers.NAMES)}
     executables = {name: path for name, path in given.items() if path}
-    Supervisor(layout, executables, options.timeout, owner).run(release)
+    Supervisor(layout, executables, options.timeout, owner, options.host).run(release)
     return 0
 
 

@@ -183,6 +183,24 @@ def test_ready_instance_serves_its_admin_and_a_second_start_changes_nothing(
     assert status(instance).phase == "absent"
 
 
+def test_instance_of_ipv6_is_served_on_its_loopback_address(directory: Path, run: Callable[..., Status]) -> None:
+    if not ports.has_address("::1"):
+        pytest.skip("this machine has no IPv6 loopback address")
+    instance = directory / "a"
+    started = run(instance, ip_family="ipv6")
+    assert (started.url, started.host) == (f"https://[::1]:{started.port}", "::1")
+    client = Client(kubeconfig(instance))
+    assert {"default", "kube-system"} <= client.namespaces()
+    service = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+    code, created = client.request("POST", f"{NAMESPACES}/default/services", service)
+    assert (code, created["spec"]["ipFamilies"]) == (201, ["IPv6"]), created
+    with ports.hold(started.port, "::1") as held:
+        assert held.getsockname()[1] != started.port
+    with pytest.raises(ControlPlaneError, match="is at ::1, and its Services"):
+        run(instance, ip_family="ipv4")
+    remove(instance)
+
+
 def test_instances_are_independent_and_keep_their_data_over_a_restart(
     directory: Path, run: Callable[..., Status]
 ) -> None:
@@ -273,6 +291,29 @@ def test_kill_of_one_process_ends_all_and_the_instance_starts_again(
         until(lambda: status(instance).phase == "stopped")
         assert run(instance).url == first.url
     assert "kept" in Client(kubeconfig(instance)).namespaces()
+
+
+STEPS = (
+    *("state.json", "pki/ca.key", "pki/ca.crt", "pki/apiserver.key", "pki/service-account.crt"),
+    *("run/client:0", "logs/kube-apiserver.log", "admin.kubeconfig"),
+)
+
+
+def test_instance_starts_after_it_was_killed_at_every_step_of_its_start(
+    directory: Path, run: Callable[..., Status]
+) -> None:
+    """Each kill happens on what the kills before have left."""
+    instance = directory / "a"
+    for step in STEPS:
+        run(instance, wait=False)
+        until((instance / step).exists, step)
+        supervisor = state(instance).supervisor
+        assert supervisor
+        supervisor.signal(signal.SIGKILL)
+        until(lambda: not processes_of(directory), "the end of all processes")
+        assert status(instance).phase == "stopped"
+    assert run(instance).phase == "ready"
+    assert "default" in Client(kubeconfig(instance)).namespaces()
 
 
 def test_stop_ends_the_api_server_before_etcd(directory: Path, run: Callable[..., Status]) -> None:

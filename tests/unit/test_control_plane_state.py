@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra import local_control_plane
-from infra.local_control_plane import files, ports
+from infra.local_control_plane import ControlPlaneError, files, ports
+from infra.local_control_plane.instance import address
 from infra.local_control_plane.layout import LOCKED, Layout
 from infra.local_control_plane.processes import Process, spawn
 from infra.local_control_plane.state import Phase, State
@@ -181,6 +182,33 @@ def test_tail_returns_the_last_lines(tmp_path: Path) -> None:
     assert files.tail(log, 3) == "9997\n9998\n9999"
 
 
+TRACE = """\
+goroutine 1 [running]:
+go.uber.org/zap.(*Logger).Panic(0x1787688ac500?, {0x12e2108?, 0x2c?}, {0x178768c7a500, 0x1, 0x1})
+\tgo.uber.org/zap@v1.27.0/logger.go:285 +0x4b
+created by main.main in goroutine 1
+\t/main.go:1
+
+goroutine 7 [select]:
+main.wait()
+\t/main.go:7 +0x28
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        (f"1\npanic: no space left on device\n\n{TRACE}", "1\npanic: no space left on device\n"),
+        (f"1\n{TRACE}2\n", f"1\n{TRACE}2"),
+        (TRACE, ""),
+        ("goroutine 1 [running]: is quoted\n", "goroutine 1 [running]: is quoted"),
+    ],
+)
+def test_stack_traces_at_the_end_are_left_out(log: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(log)
+    assert files.tail(tmp_path / "log") == told
+
+
 def test_reserved_port_cannot_be_bound_by_others() -> None:
     with ports.hold() as held, socket.socket() as other:
         port = held.getsockname()[1]
@@ -239,3 +267,29 @@ def test_supervisor_and_status_import_no_slow_modules() -> None:
         "import sys, infra.local_control_plane.supervisor; sys.exit(bool({'cryptography', 'yaml'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("former", "ip_family", "host"),
+    [
+        ("", "", "127.0.0.1"),
+        ("", "ipv4", "127.0.0.1"),
+        ("", "ipv6", "::1"),
+        ("::1", "", "::1"),
+        ("::1", "ipv6", "::1"),
+        ("127.0.0.1", "", "127.0.0.1"),
+    ],
+)
+def test_instance_keeps_its_address(former: str, ip_family: str, host: str) -> None:
+    assert address(former, ip_family) == host
+
+
+@pytest.mark.parametrize(("former", "ip_family"), [("127.0.0.1", "ipv6"), ("::1", "ipv4")])
+def test_instance_cannot_change_its_family(former: str, ip_family: str) -> None:
+    with pytest.raises(ControlPlaneError, match=f"is at {former}, and its Services have addresses of that family"):
+        address(former, ip_family)
+
+
+def test_absent_address_is_noticed() -> None:
+    assert ports.has_address("127.0.0.1")
+    assert not ports.has_address("100::1")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from infra.local_control_plane import archives, store
-from infra.local_control_plane.binaries import BinaryNotFound, this_platform
+from infra.local_control_plane.binaries import EXECUTABLES, BinaryNotFound, this_platform
 from infra.local_control_plane.modules import module_of
 from infra.local_control_plane.selectors import Version, parse_selector, parse_version
 from tests.support.http_server import HttpServer, Request, Response
@@ -315,7 +315,7 @@ def test_list_has_installed_versions_first(tmp_path: Path, index: tuple[HttpServ
 
 def test_pinned_version_that_was_built_is_used_where_the_index_is_unreachable(cache: Path) -> None:
     """It is in the store as links to what was built, and stays usable when that goes."""
-    built = [module_of(name).cache / name for name in store.EXECUTABLES]
+    built = [module_of(name).cache / name for name in EXECUTABLES]
     for path in built:
         path.parent.mkdir(parents=True)
         path.write_bytes(SCRIPT)
