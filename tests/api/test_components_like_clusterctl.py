@@ -85,7 +85,7 @@ def test_rendered_objects_are_those_of_clusterctl(configuration: Path, provider:
         assert plain(mine) == plain(other), f"{mine['kind']} {mine['metadata']['name']}"
 
 
-ODD = Provider("odd", "InfrastructureProvider", "infrastructure-odd", "infrastructure-components.yaml", "", (), ())
+ODD = Provider("odd", "InfrastructureProvider", "infrastructure-odd", "infrastructure-components.yaml", "", ())
 ODD_COMPONENTS = """
 # ${TEXT} counts in comments, too
 apiVersion: cert-manager.io/v1

@@ -13,95 +13,32 @@ import shutil
 import subprocess
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import yaml
 
 from infra.local_control_plane.binaries import locate
 from infra.local_control_plane.cache import locked, partial
-from infra.local_control_plane.modules import MODULES, Module
+from infra.packaging import components as published
+from infra.packaging.components import DOWNLOADS, PROVIDERS, TEMPLATES, Provider
 from shared import bounded_yaml
 
+__all__ = ["DOWNLOADS", "PROVIDERS", "TEMPLATES", "Provider"]
+
 CURRENT, PREVIOUS = "v1.14.0", "v1.13.4"
-DOWNLOADS = Path("kubernetes-sigs/cluster-api/releases/download")
-TEMPLATES = ("clusterclass-in-memory.yaml", "cluster-template-in-memory.yaml")
-"""Files of a release for a Cluster in the memory of docker's manager, which needs no docker."""
 
-_CORE = "sigs.k8s.io/cluster-api"
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_STAGING = re.compile(r"gcr\.io/k8s-staging-cluster-api/(?!capd-)([a-z-]+)")
-
-
-class Provider(NamedTuple):
-    """`file` of a release; `module` and `folders` (the first that exists counts) have its kustomization.
-
-    `kinds` names the CustomResourceDefinitions that a reduced release keeps.
-    """
-
-    name: str
-    type: str
-    label: str
-    file: str
-    module: str
-    folders: tuple[str, ...]
-    kinds: tuple[str, ...]
-
-
-PROVIDERS = (
-    Provider(
-        name="cluster-api",
-        type="CoreProvider",
-        label="cluster-api",
-        file="core-components.yaml",
-        module=_CORE,
-        folders=("core/config", "config"),  # before 1.14 it was in the root of its module
-        kinds=("clusters.cluster.x-k8s.io", "machinedrainrules.cluster.x-k8s.io"),
-    ),
-    Provider(
-        name="kubeadm",
-        type="BootstrapProvider",
-        label="bootstrap-kubeadm",
-        file="bootstrap-components.yaml",
-        module=_CORE,
-        folders=("bootstrap/kubeadm/config",),
-        kinds=("kubeadmconfigs.bootstrap.cluster.x-k8s.io",),
-    ),
-    Provider(
-        name="kubeadm",
-        type="ControlPlaneProvider",
-        label="control-plane-kubeadm",
-        file="control-plane-components.yaml",
-        module=_CORE,
-        folders=("controlplane/kubeadm/config",),
-        kinds=("kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",),
-    ),
-    Provider(
-        name="docker",
-        type="InfrastructureProvider",
-        label="infrastructure-docker",
-        file="infrastructure-components-development.yaml",
-        module=f"{_CORE}/test",
-        folders=("infrastructure/docker/config",),
-        kinds=("dockerclusters.infrastructure.cluster.x-k8s.io",),
-    ),
-)
+_KINDS = {
+    "cluster-api": ("clusters.cluster.x-k8s.io", "machinedrainrules.cluster.x-k8s.io"),
+    "bootstrap-kubeadm": ("kubeadmconfigs.bootstrap.cluster.x-k8s.io",),
+    "control-plane-kubeadm": ("kubeadmcontrolplanes.controlplane.cluster.x-k8s.io",),
+    "infrastructure-docker": ("dockerclusters.infrastructure.cluster.x-k8s.io",),
+}
+"""The CustomResourceDefinitions that a reduced release keeps, by the label of the provider."""
 
 
 def components(version: str) -> Path:
-    """A folder laid out like the downloads of a GitHub host, with the one release `version`.
-
-    So `components(v) / DOWNLOADS / v` has `metadata.yaml`, the `file` of each of `PROVIDERS`, and `TEMPLATES`. It is
-    shared: do not write to it. Raises ValueError for a version that is not pinned.
-    """
-    module = _module(version)
-    target = module.cache / f"components-{_digest()}"
-    module.cache.mkdir(parents=True, exist_ok=True)
-    with locked(module.cache / ".components.lock", f"renders the components of Cluster API {version}", print):
-        if not target.is_dir():
-            with partial(target) as part:
-                _render(module, part / DOWNLOADS / version)
-                os.replace(part, target)
-    return target
+    """The folder of `infra.packaging.components`: do not write to it."""
+    return published.components(version, print)
 
 
 def reduced(version: str) -> Path:
@@ -118,7 +55,7 @@ def reduced(version: str) -> Path:
                 shutil.copytree(whole, part)
                 for provider in PROVIDERS:
                     file = part / DOWNLOADS / version / provider.file
-                    file.write_text(_reduced(file.read_text(), provider.kinds))
+                    file.write_text(_reduced(file.read_text(), _KINDS[provider.label]))
                 os.replace(part, target)
     return target
 
@@ -191,40 +128,10 @@ def _printed(arguments: Sequence[str], variables: Mapping[str, str], home: Path,
     ).stdout
 
 
-def _module(version: str) -> Module:
-    pinned = {module.version: module for module in MODULES if module.module == _CORE}
-    if version not in pinned:
-        raise ValueError(f"components of Cluster API {version} are not pinned in infra/binaries: {sorted(pinned)}")
-    return pinned[version]
-
-
 def _digest() -> str:
-    """Returns a digest of this code: other code renders into another folder."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
-
-
-def _render(module: Module, release: Path) -> None:
-    kubectl = locate(["kubectl"], progress=print)["kubectl"]
-    release.mkdir(parents=True)
-    for provider in PROVIDERS:
-        source = module.source(provider.module, print)
-        (kustomization,) = [source / folder for folder in provider.folders if (source / folder).is_dir()][:1]
-        print(f"rendering {provider.file} {module.version}")
-        command = [str(kubectl), "kustomize", str(kustomization / "default")]
-        rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        (release / provider.file).write_text(_published(rendered, module.version))
-    shutil.copyfile(module.source(_CORE, print) / "metadata.yaml", release / "metadata.yaml")
-    for name in TEMPLATES:
-        shutil.copyfile(
-            module.source(f"{_CORE}/test", print) / "infrastructure/docker/templates" / name, release / name
-        )
-
-
-def _published(components: str, version: str) -> str:
-    """Sets the images of a release. docker is never promoted from the staging registry."""
-    components = _STAGING.sub(r"registry.k8s.io/cluster-api/\1", components)
-    components = re.sub(r"(image: \S+/[a-z-]+):main$", rf"\1:{version}", components, flags=re.M)
-    return components.replace("imagePullPolicy: Always", "imagePullPolicy: IfNotPresent")
+    """Returns a digest of the code: other code renders into another folder."""
+    code = Path(__file__).read_bytes() + Path(published.__file__).read_bytes()
+    return hashlib.sha256(code).hexdigest()[:8]
 
 
 def _reduced(components: str, kinds: Collection[str]) -> str:
