@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from shared import profiles
 
 from .demo import RELEASES
 from .failures import report_failures
-from .options import DEFAULT_DIR, Dir, Profile
+from .options import DEFAULT_DIR, Dir, Family, From, Profile
 from .output import Timeline, WaitTimeout, err, out
 from .run import BESIDE_CORE
 from .runs import detach as start_detached
@@ -23,6 +24,8 @@ from .runs import end, refuse_second, until_signal, warn_of_other_cluster
 
 if TYPE_CHECKING:
     from infra.local.local_run import LocalRun
+
+    from .provider.requests import ProviderRequest
 
 
 def up(
@@ -40,6 +43,8 @@ def up(
         ),
     ] = "",
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
+    package: From = None,
+    ip_family: Family = None,
 ) -> None:
     """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
     from .provider import local_managers
@@ -48,14 +53,27 @@ def up(
         refuse_second(directory)
         wanted = local_managers.parse(providers)
         if detach:
-            start_detached(directory, releases, profile, providers)
+            given = {
+                "--releases": releases,
+                "--profile": profile,
+                "--providers": providers,
+                "--from": package,
+                "--ip-family": ip_family,
+            }
+            start_detached(directory, [f"{option}={value}" for option, value in given.items() if value])
             return
         from infra.local.local_run import LocalRun
 
         timeline = Timeline()
+        components = _use_package(package, wanted, timeline.say) if package else None
         chosen = profile or (BESIDE_CORE if wanted or LocalRun.has_managers(directory) else "all")
         local_run = LocalRun(
-            directory, releases=releases or RELEASES, progress=timeline.say, profiles=profiles.parse(chosen)
+            directory,
+            releases=releases or RELEASES,
+            progress=timeline.say,
+            profiles=profiles.parse(chosen),
+            components=components,
+            ip_family=ip_family or "",
         )
         try:
             urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say))
@@ -70,6 +88,22 @@ def up(
             timeline.say("stopping")
             local_run.stop()
             timeline.say("stopped", mark="✔")
+
+
+def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable[[str], None]) -> Path | None:
+    """Makes this process and its children use a package's executables. Returns the folder of its components, if any.
+
+    Raises `BinaryNotFound` if the package is damaged, or has no managers for these providers.
+    """
+    from infra.local_control_plane.binaries import EXECUTABLES
+    from infra.local_control_plane.package import opened
+
+    from .provider import local_managers
+
+    package = opened(file, progress=say)
+    package.executables([*EXECUTABLES, "helm", *local_managers.programs(providers)])
+    os.environ["KUBEBUILDER_ASSETS"] = str(package.bin)
+    return package.components if package.components.is_dir() else None
 
 
 def down(directory: Dir = DEFAULT_DIR) -> None:

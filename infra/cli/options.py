@@ -71,6 +71,31 @@ class Format(StrEnum):
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format: text for people, json for programs.")]
 
 
+class IpFamily(StrEnum):
+    """The family of the addresses of a local control plane."""
+
+    ipv4 = "ipv4"
+    ipv6 = "ipv6"
+
+
+Family = Annotated[
+    IpFamily | None,
+    typer.Option(
+        "--ip-family", help="Family of the API server's address and of Services (default: ipv4).", show_default=False
+    ),
+]
+From = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="FILE",
+        help="Use the executables and components of a package (`local package`), and no network for them.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+
+
 class Hook(StrEnum):
     """The hooks of a release with stages, named as in its clusteraddon.yaml."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +20,7 @@ from infra.local_control_plane import ControlPlaneError
 from .binaries import app as binaries
 from .binaries import selected
 from .failures import Failure, report_failures
-from .options import Format, Output
+from .options import Family, Format, From, Output
 from .output import Timeline, err, out
 
 if TYPE_CHECKING:
@@ -62,6 +65,8 @@ def up(
             show_default=False,
         ),
     ] = "",
+    package: From = None,
+    ip_family: Family = None,
     timeout: Annotated[float, typer.Option(help="Seconds until the API server must be ready.")] = 60.0,
 ) -> None:
     """Start a control plane. It runs until `down`, and keeps its data."""
@@ -71,7 +76,9 @@ def up(
 
     directory = _directory(name)
     timeline = Timeline(err)
-    with report_failures(ControlPlaneError, OSError, ApiError):
+    if package and kubernetes_version:
+        raise typer.BadParameter("a package has one version of Kubernetes", param_hint="--from")
+    with report_failures(ControlPlaneError, OSError, ApiError), _other_folder():
         if local_control_plane.status(directory).phase == "ready":
             timeline.say(f"{name} is already running")
         else:
@@ -81,12 +88,42 @@ def up(
                 timeout=timeout,
                 controllers=controllers,
                 kubernetes_version=kubernetes_version,
+                ip_family=ip_family.value if ip_family else "",
+                binaries=_unpacked(package, controllers, timeline) if package else None,
             )
         if crds:
             ControlPlane(directory).install_crds(*crds)
             timeline.say("CRDs are installed")
         timeline.say(f"{name} is ready at {local_control_plane.status(directory).url}", mark="✔", style="green")
         _print_environment(directory)
+
+
+@app.command("package")
+def build_package(
+    target: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("cluster-api.zip"),
+    controllers: Annotated[
+        bool, typer.Option("--controllers", help="Add kube-controller-manager, the scheduler and kwok.")
+    ] = False,
+    providers: Annotated[
+        bool, typer.Option(help="Add the managers and components of Cluster API, kubeadm and docker.")
+    ] = True,
+) -> None:
+    """Build a package for `local up --from` on machines of this platform without Go and network.
+
+    It has kube-apiserver, etcd, helm, and the managers and components of providers, in the versions that this program
+    pins, with digests and licences. Needs Go. Only what is missing is built; the same content gives the same bytes.
+    """
+    from subprocess import CalledProcessError
+
+    from infra.local_control_plane.modules import SourceNotFound
+    from infra.packaging.build import build, gather
+
+    timeline = Timeline(err)
+    with report_failures(CalledProcessError, OSError, SourceNotFound):
+        content = gather(timeline.say, controllers=controllers, managers=providers)
+        built = build(target, content, timeline.say)
+        size = f"{target.stat().st_size / 1e6:.0f} MB"
+        timeline.say(f"{target} {'is written' if built.changed else 'is up to date'}: {size}", mark="✔", style="green")
 
 
 @app.command()
@@ -161,6 +198,29 @@ def reset(
             typer.confirm(f"Delete all data of {name} in {directory}?", abort=True)
         local_control_plane.remove(directory)
         out.print(f"{name} is deleted")
+
+
+@contextmanager
+def _other_folder() -> Iterator[None]:
+    """Raises `Failure` with the way out where the folder of the control planes cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Failure(
+            f"{error.filename or root()}: {error.strerror}; $CAPI_FUNCTIONS_PLANES names another folder"
+        ) from error
+
+
+def _unpacked(package: Path, controllers: bool, timeline: Timeline) -> Mapping[str, Path]:
+    """Returns the executables of a package. Raises `BinaryNotFound`."""
+    from infra.local_control_plane.binaries import EXECUTABLES
+    from infra.local_control_plane.controllers import NAMES
+    from infra.local_control_plane.package import opened
+
+    wanted = [*EXECUTABLES, *(NAMES if controllers else ())]
+    return opened(package, progress=timeline.say).executables(wanted)
 
 
 def _directory(name: str) -> Path:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -61,17 +62,14 @@ def refuse_second(directory: Path) -> None:
         )
 
 
-def detach(directory: Path, releases: Path | None, profile: str, providers: str = "") -> None:
-    """Starts a run in the background, prints its log until it is up. Raises `Failure` if it ends before.
+def detach(directory: Path, options: Sequence[str]) -> None:
+    """Runs `up` in the background, prints its log until it is up. Raises `Failure` if it ends before.
 
     Ctrl-C before that ends it: `down` does not find a run that is not up.
     """
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     log = directory / "logs" / "up.log"
-    arguments = [sys.executable, "-m", "infra.cli.start", "up", "--dir", str(directory), "--profile", profile]
-    arguments += ["--providers", providers]
-    if releases is not None:
-        arguments += ["--releases", str(releases)]
+    arguments = [sys.executable, "-m", "infra.cli.start", "up", "--dir", str(directory), *options]
     with fresh_log(log) as output:
         process = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

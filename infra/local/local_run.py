@@ -21,11 +21,13 @@ from shared.charts import HelmMissing
 from shared.kube import Client, connect
 
 from . import crds, helm
+from .components_server import ComponentsServer
 from .managers import Managers
 from .namespaces import Namespaces
 from .services import Services
 
 STATE = "up.json"
+PLANE = "management"
 
 
 class LocalRunError(Exception):
@@ -52,6 +54,8 @@ class LocalRun:
         progress: Called with each line of progress.
         profiles: Which functions get events (`shared.profiles`).
         get_helm: Whether to download or build a missing helm program. Only charts that read from the cluster need it.
+        components: A folder with components of providers, laid out like the downloads of GitHub, to use instead.
+        ip_family: That of the management cluster and of managers, see `local_control_plane.start`.
     """
 
     def __init__(
@@ -62,6 +66,8 @@ class LocalRun:
         progress: Callable[[str], None] = lambda _line: None,
         profiles: Collection[str] = ("all",),
         get_helm: bool = True,
+        components: Path | None = None,
+        ip_family: str = "",
     ) -> None:
         self.directory = directory.absolute()
         self._releases = releases
@@ -70,6 +76,8 @@ class LocalRun:
         self.client: Client | None = None
         self._namespaces: Namespaces | None = None
         self._get_helm = get_helm
+        self._components = ComponentsServer(components) if components else None
+        self._ip_family = ip_family
         self._helm = helm.HelmProgram(self.directory / "bin" / "helm", progress)
         self._managers: Managers | None = None
 
@@ -77,6 +85,11 @@ class LocalRun:
     def has_managers(directory: Path) -> bool:
         """Returns whether managers of providers have run in a folder, and will run again."""
         return (directory / Managers.FOLDER).is_dir()
+
+    @property
+    def plane(self) -> Path:
+        """The folder of the control plane of the management cluster."""
+        return self.directory / PLANE
 
     @property
     def kubeconfig(self) -> Path:
@@ -100,11 +113,15 @@ class LocalRun:
         store = self.services.start_object_store()
         try:
             plane = local_control_plane.start(
-                self.directory / "management", owner=os.getpid(), progress=self._progress, timeout=90
+                self.plane,
+                owner=os.getpid(),
+                progress=self._progress,
+                timeout=90,
+                ip_family=self._ip_family,
             )
         except local_control_plane.ControlPlaneError as error:
             raise LocalRunError(str(error)) from error
-        files.write(self.kubeconfig, local_control_plane.kubeconfig(self.directory / "management").read_bytes())
+        files.write(self.kubeconfig, local_control_plane.kubeconfig(self.plane).read_bytes())
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
         settings = self.services.start_functions({**store, **self._settings(), **self.helm_program()})
@@ -116,8 +133,10 @@ class LocalRun:
         self.services.start_forwarder(self.client)
         self._namespaces = Namespaces(self._planes)
         self._namespaces.start()
+        self._managers = Managers(self.plane, self.directory, self.client, self._progress)
+        self._managers.start()
         if next(self.client.list(DEPLOYMENT, selector=PROVIDER_LABEL), None):
-            self.run_managers()
+            self._managers.look()
         self.services.wait_for_object_store()
         functions = self.services.functions.url if self.services.functions else ""
         self._progress(f"functions at {functions}: {', '.join(self.services.declared)}")
@@ -136,17 +155,17 @@ class LocalRun:
 
     def run_managers(self) -> Managers:
         """Runs the managers of providers from now on: of those that are installed, and of those to come."""
-        if self.client is None:
-            raise RuntimeError("the run was not started")
         if self._managers is None:
-            self._managers = Managers(self.directory / "management", self.directory, self.client, self._progress)
-            self._managers.start()
+            raise RuntimeError("the run was not started")
+        self._managers.look()
         return self._managers
 
     def stop(self) -> None:
         """Ends all parts that were started."""
         self._helm.stop()
         self.services.stop()
+        if self._components is not None:
+            self._components.stop()
         if self._managers is not None:
             self._managers.stop()
         if self._namespaces is not None:
@@ -160,7 +179,7 @@ class LocalRun:
     def _planes(self) -> list[Path]:
         """Returns the directories of the control planes of the management cluster and the workload clusters."""
         workloads = (path for path in (self.directory / "clusters").glob("*") if path.is_dir())
-        return [self.directory / "management", *workloads]
+        return [self.plane, *workloads]
 
     def _end_leftovers(self) -> None:
         """Ends control planes that are left of a killed run. They end by themselves as well, but not at once."""
@@ -175,6 +194,7 @@ class LocalRun:
             "KIND_RUNTIME": os.environ.get("KIND_RUNTIME") or "local",
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
+            **(self._components.start() if self._components else {}),
         }
 
     def helm_program(self) -> dict[str, str]:

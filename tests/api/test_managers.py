@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from infra.cli.provider import local_managers
+from infra.cli.provider.report import Report
+from infra.cli.provider.requests import ProviderSettings, parse_request
+from infra.local.local_run import PLANE
 from infra.local.managers import Managers
 from infra.local_control_plane.modules import module_of
 from shared.api.conditions import get_condition
 from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT, SECRET
 from shared.kube import Client, Key, Object, connect, dig
-from shared.providers.annotations import WEBHOOKS
 from tests.support import objects
 from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.until import until
@@ -78,10 +81,11 @@ def cluster(
     said: list[str] = []
     proxy = Proxy(api_server(kubeconfig))
     managers = Managers(plane, tmp_path, connect.workload(proxy.kubeconfig), said.append)
-    annotations = {WEBHOOKS: f"https://localhost:{managers.free_port('webhooks')}"}
-    management.create(
-        CORE.resource, objects.manifest(CORE.resource, "cluster-api", namespace, metadata={"annotations": annotations})
-    )
+    # As `provider init --managers` does.
+    (tmp_path / PLANE).symlink_to(plane)
+    settings = ProviderSettings(Key(namespace, "variables"), {"mine": "kept"})
+    requests = local_managers.versioned([parse_request(CORE, f"cluster-api:{namespace}")])
+    local_managers.creator(tmp_path, said.append)(management, requests, settings, Report(as_json=True))
     with proxy:
         managers.start()
         yield Cluster(management, namespace, managers, tmp_path / "assets", said, proxy)
@@ -91,6 +95,9 @@ def cluster(
 
 
 def test_manager_runs_with_its_certificate_until_its_deployment_is_gone(cluster: Cluster) -> None:
+    provider = cluster.client.get(CORE.resource, Key(cluster.namespace, "cluster-api"))
+    assert provider["spec"]["version"] == VERSION
+    assert provider["metadata"]["annotations"]["mine"] == "kept"
     cluster.install(SERVING)
     until(lambda: cluster.available() == "True", "Available", details=lambda: cluster.said)
     assert cluster.managers.pids[NAME] > 0

@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from infra.local_control_plane import ControlPlane, ControlPlaneError
+from infra.local_control_plane.binaries import EXECUTABLES, locate, this_platform
 from infra.local_control_plane.cache import cache_directory
 from infra.local_control_plane.modules import module_of
+from infra.local_control_plane.package import FORMAT
+from infra.packaging.build import build
 from shared.kube import ApiError, Client, Key, Resource, connect
 from tests.support import processes
 from tests.support.command_line import CLI, await_end
@@ -135,9 +138,17 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return processes.run([*CLI, "local", *arguments], capture_output=True, text=True, check=False)
 
 
+def package(folder: Path) -> Path:
+    """Returns a package with scripts that run the real executables: these would take long to compress."""
+    found = locate(EXECUTABLES, progress=print)
+    scripts = {f"bin/{name}": f'#!/bin/sh\nexec "{path}" "$@"\n'.encode() for name, path in found.items()}
+    described = json.dumps({"format": FORMAT, "platform": this_platform()}).encode()
+    return build(folder / "cluster-api.zip", {**scripts, "package.json": described}, print).path
+
+
 def test_named_control_planes_run_side_by_side(local: Path) -> None:
     assert "no control plane in" in command("status").stdout
-    started = [command("up", name) for name in ("one", "two")]
+    started = [command("up", "one"), command("up", "two", "--from", str(package(local.parent)))]
     assert [done.returncode for done in started] == [0, 0], started
     assert started[0].stdout == f"export KUBECONFIG={local / 'one' / 'admin.kubeconfig'}\n"
     assert command("up", "one").stdout == started[0].stdout, "it runs already"
@@ -148,6 +159,7 @@ def test_named_control_planes_run_side_by_side(local: Path) -> None:
     admin.create(CONFIG_MAP, {"metadata": {"name": "kept", "namespace": "default"}})
     assert command("env", "one").stdout == started[0].stdout
     assert "etcd" in command("logs", "one", "--server", "etcd").stdout
+    assert "unpacking" in started[1].stderr
     unknown = command("logs", "one", "--server", "nothing")
     assert (unknown.returncode, "there are: etcd, kube-apiserver, supervisor" in unknown.stderr) == (1, True)
     assert command("down", "one").returncode == 0

@@ -40,7 +40,7 @@ def test_ctrl_c_ends_the_run_that_is_being_started(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(runs, "running", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        runs.detach(tmp_path, None, "all")
+        runs.detach(tmp_path, ["--profile", "all"])
     assert Process.of(int(log.read_text())) is None
 
 

@@ -48,6 +48,12 @@ def init(
     dry_run: DryRun = False,
     wait: Wait = None,
     timeout: Timeout = 300.0,
+    managers: Annotated[
+        bool,
+        typer.Option(
+            "--managers", help="In a local run: run the managers as processes, webhooks included, as `up --providers`."
+        ),
+    ] = False,
     output: Output = Format.text,
     as_json: Json = False,
     directory: RunDir = None,
@@ -62,6 +68,7 @@ def init(
 
     Providers that exist are left unchanged. With --dry-run no cluster is needed.
     """
+    from . import local_managers
     from .catalog_names import notes_on_unknown, reject_misspelled
     from .deployed_functions import annotate_for_no_pods, why_not_reconciled
     from .init import create_and_wait
@@ -83,11 +90,24 @@ def init(
             return
         with open_management_cluster(directory, kubeconfig, context) as connection:
             report.timeline.say(f"management cluster: {connection}")
-            given, notes = annotate_for_no_pods(given, local=connection.run is not None)
-            report.add_notes(notes)
+            create_all = None
+            if managers:
+                if connection.run is None:
+                    raise Failure(f"--managers is for runs of `capi-functions up`, and {connection} is none")
+                requests = local_managers.versioned(requests)
+                create_all = local_managers.creator(connection.run, report.timeline.say)
+            else:
+                given, notes = annotate_for_no_pods(given, local=connection.run is not None)
+                report.add_notes(notes)
             obstacle = "" if wait else why_not_reconciled(connection)
             create_and_wait(
-                connection.client, requests, given, report, within=None if wait is False else timeout, obstacle=obstacle
+                connection.client,
+                requests,
+                given,
+                report,
+                within=None if wait is False else timeout,
+                obstacle=obstacle,
+                create_all=create_all,
             )
 
 

@@ -16,6 +16,7 @@ from .requests import NAMESPACE, ProviderRequest, ProviderSettings, default_name
 from .status import list_providers, status_of
 
 Progress = Callable[[str], None]
+Create = Callable[[Client, Sequence[ProviderRequest], ProviderSettings, Report], list[ProviderRequest]]
 
 
 def create_and_wait(
@@ -26,6 +27,7 @@ def create_and_wait(
     *,
     within: float | None,
     obstacle: str,
+    create_all: Create | None = None,
 ) -> None:
     """Creates the providers and waits until all are ready.
 
@@ -36,12 +38,13 @@ def create_and_wait(
         report: Receives what is created and found.
         within: Seconds to wait; None not to wait.
         obstacle: Why the providers cannot become ready, so that nothing waits for them; empty to wait.
+        create_all: What creates them (default: `create`).
 
     Raises:
         WaitTimeout: Not all providers are ready in time.
     """
     with report.document_at_end():
-        present = create(client, requests, settings, report)
+        present = (create_all or create)(client, requests, settings, report)
         if within is None or obstacle:
             report.obstacle = obstacle
             report.timeline.say(f"requested{f', without waiting: {obstacle}' if obstacle else ''}")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from infra.local.local_run import LocalRun
+from infra.local.local_run import PLANE, LocalRun
+from infra.local.managers import Managers, free_ports, webhook_host
 from infra.local_control_plane.binaries import locate
 from infra.local_control_plane.modules import MODULES, module_of
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import SECRET
-from shared.kube import Key, Object
+from shared.kube import Client, Key, Object
 from shared.providers.annotations import WEBHOOKS
 
 from ..failures import Failure
-from .init import create, wait
+from .init import Create, create, wait
 from .report import Report
 from .requests import ProviderRequest, ProviderSettings, complete, parse_request
 
@@ -37,7 +40,12 @@ def parse(text: str) -> list[ProviderRequest]:
         for word in text.replace(",", " ").split()
         for kind in _KINDS.get(word, (INFRASTRUCTURE,))
     ]
-    return [replace(request, version=_version(request)) for request in complete(requests)]
+    return versioned(complete(requests))
+
+
+def versioned(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
+    """Returns the requests in the versions of the programs. Raises `Failure` for a provider without a program."""
+    return [replace(request, version=_version(request)) for request in requests]
 
 
 def _version(request: ProviderRequest) -> str:
@@ -46,12 +54,17 @@ def _version(request: ProviderRequest) -> str:
         version = module_of(label + _SUFFIX).version
     except ValueError:
         prefix = INFRASTRUCTURE.label("")
-        programs = sorted(name.removesuffix(_SUFFIX) for module in MODULES for name in module.packages)
-        known = [*_KINDS, *(name.removeprefix(prefix) for name in programs if name.startswith(prefix))]
-        raise Failure(f"--providers: there is no program for {label}; there are: {', '.join(known)}") from None
+        labels = sorted(name.removesuffix(_SUFFIX) for module in MODULES for name in module.packages)
+        known = [*_KINDS, *(label.removeprefix(prefix) for label in labels if label.startswith(prefix))]
+        raise Failure(f"there is no program for {label}; there are: {', '.join(known)}") from None
     if request.version not in ("", version):
-        raise Failure(f"--providers: {label} runs in version {version} only, not in {request.version}")
+        raise Failure(f"{label} runs in version {version} only, not in {request.version}")
     return version
+
+
+def programs(wanted: Sequence[ProviderRequest]) -> list[str]:
+    """Returns the executables of the managers of providers."""
+    return [request.kind.label(request.name) + _SUFFIX for request in wanted]
 
 
 def install(run: LocalRun, wanted: Sequence[ProviderRequest], say: Callable[[str], None]) -> None:
@@ -61,16 +74,54 @@ def install(run: LocalRun, wanted: Sequence[ProviderRequest], say: Callable[[str
     """
     if not wanted or run.client is None:
         return
-    locate([request.kind.label(request.name) + _SUFFIX for request in wanted], progress=say)
-    client, managers = run.client, run.run_managers()
-    client.apply(SECRET, _variables(), manager="capi-functions")
-    report = Report(as_json=False)
+    managers, host = run.run_managers(), webhook_host(run.plane)
+    present = create_with_managers(
+        run.client,
+        wanted,
+        ProviderSettings(),
+        Report(as_json=False),
+        url=lambda label: f"https://{host}:{managers.free_port(f'{label} webhooks')}",
+        say=say,
+    )
+    wait(run.client, present, within=WITHIN, progress=say)
+
+
+def create_with_managers(
+    client: Client,
+    wanted: Sequence[ProviderRequest],
+    settings: ProviderSettings,
+    report: Report,
+    *,
+    url: Callable[[str], str],
+    say: Callable[[str], None],
+) -> list[ProviderRequest]:
+    """Creates providers whose managers run as processes; returns what `init.create` returns.
+
+    `url` returns the scheme, host and port of the webhooks of the manager with a label. Raises `BinaryNotFound` or
+    `ApiError`.
+    """
+    locate(programs(wanted), progress=say)
+    if settings.secret is None:
+        client.apply(SECRET, _variables(), manager="capi-functions")
+        settings = replace(settings, secret=VARIABLES)
     present: list[ProviderRequest] = []
     for request in wanted:
-        port = managers.free_port(f"{request.kind.label(request.name)} webhooks")
-        settings = ProviderSettings(VARIABLES, {WEBHOOKS: f"https://localhost:{port}"})
-        present += create(client, [request], settings, report)
-    wait(client, present, within=WITHIN, progress=say)
+        annotations = {WEBHOOKS: url(request.kind.label(request.name)), **settings.annotations}
+        present += create(client, [request], replace(settings, annotations=annotations), report)
+    return present
+
+
+def creator(run: Path, say: Callable[[str], None]) -> Create:
+    """Lets the run in a folder start managers. Returns what creates providers whose managers it is to run."""
+    (run / Managers.FOLDER).mkdir(mode=0o700, exist_ok=True)
+    host, taken = webhook_host(run / PLANE), set[int]()
+
+    def url(label: str) -> str:
+        port = next(port for port in free_ports(f"{run}/{label} webhooks") if port not in taken)
+        taken.add(port)
+        return f"https://{host}:{port}"
+
+    return functools.partial(create_with_managers, url=url, say=say)
 
 
 def _variables() -> Object:

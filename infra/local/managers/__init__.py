@@ -6,6 +6,7 @@ API server calls the manager's webhooks at a port of this machine: that is what 
 `capi-functions.dev/webhooks` is for (`shared.components.webhooks`).
 """
 
-from .managers import Managers
+from .managers import Managers, webhook_host
+from .ports import free_ports
 
-__all__ = ["Managers"]
+__all__ = ["Managers", "free_ports", "webhook_host"]

@@ -27,7 +27,6 @@ from .ports import free_ports
 from .process import ManagerProcess
 from .status import deployment_status
 
-HOST = "127.0.0.1"
 FIELD_MANAGER = "local-managers"
 _INTERVAL = 0.5
 """Seconds between looks at the Deployments."""
@@ -59,7 +58,7 @@ class Managers:
     """
 
     FOLDER: ClassVar = "managers"
-    """The name of the folder with the certificates of the managers."""
+    """The name of the folder with the certificates of the managers. `provider init --managers` creates it, too."""
 
     def __init__(
         self, plane: Path, folder: Path, client: Client, progress: Callable[[str], None] = lambda _line: None
@@ -67,6 +66,7 @@ class Managers:
         self._plane = plane
         self._folder = folder
         self._client = client
+        self._host = local_control_plane.status(plane).host
         self._progress = progress
         self._ports: dict[str, int] = {}
         self._running: dict[Key, _Running] = {}
@@ -76,12 +76,17 @@ class Managers:
         """Deployments whose status does not show yet whether their manager is healthy."""
         self._writing = threading.Lock()
         self._reported: dict[Key, str] = {}
+        self._wanted = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="managers", daemon=True)
 
     def start(self) -> None:
-        """Starts to look for Deployments."""
+        """Starts to look for Deployments: from `look` on, or once the folder `FOLDER` exists."""
         self._thread.start()
+
+    def look(self) -> None:
+        """Looks for Deployments from now on."""
+        self._wanted.set()
 
     def stop(self) -> None:
         """Ends the managers, the last started first, and waits for all of them."""
@@ -110,6 +115,8 @@ class Managers:
 
     def _run(self) -> None:
         while not self._ended.wait(_INTERVAL):
+            if not (self._wanted.is_set() or (self._folder / self.FOLDER).is_dir()):
+                continue
             try:
                 self._look()
             except (ApiError, OSError) as error:
@@ -181,7 +188,7 @@ class Managers:
         for file in ("tls.key", "tls.crt"):
             files.write(certificates / file, base64.b64decode(dig(secret, ("data", file), "")))
         addresses = Addresses(
-            host=HOST,
+            host=self._host,
             health=self.free_port(f"{name} health"),
             diagnostics=self.free_port(f"{name} diagnostics"),
             webhooks=port,
@@ -220,6 +227,11 @@ class Managers:
                 self._report_problem(key, f"the status of Deployment {key} cannot be written: {error}")
                 return
             del self._unwritten[key]
+
+
+def webhook_host(plane: Path) -> str:
+    """Returns the host in the URLs of webhooks, of the family of the plane's address."""
+    return "[::1]" if ":" in local_control_plane.status(plane).host else "localhost"
 
 
 def _program(deployment: Mapping[str, Any]) -> Path:

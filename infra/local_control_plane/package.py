@@ -1,0 +1,179 @@
+"""The package `cluster-api.zip`: executables and components for machines without Go and without network.
+
+The package of one platform holds bin/, components/, licenses/, and two files about these: package.json with platform
+and versions, and SHA512SUMS. It is unpacked into the cache once, aside, and every file is checked against its digest.
+"""
+
+import hashlib
+import json
+import os
+import re
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from infra.local_control_plane.archives import LARGEST, LARGEST_UNPACKED, UnusableArchive, install, sha512, unusable
+from infra.local_control_plane.binaries import BinaryNotFound, this_platform
+from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
+
+FORMAT: Final = 1
+DESCRIPTION: Final = "package.json"
+SUMS: Final = "SHA512SUMS"
+BIN: Final = "bin"
+COMPONENTS: Final = "components"
+
+_LARGEST_LIST = 4 * 1024 * 1024
+_LINE = re.compile(r"([0-9a-f]{128})  ((?:bin|components|licenses)(?:/(?!\.)[\w.@+!~-]+)+|package\.json)", re.ASCII)
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Package:
+    """An unpacked package.
+
+    Attributes:
+        archive: The file that it comes from.
+        folder: Where it is unpacked.
+        digests: The sha512 of each file, by path.
+    """
+
+    archive: Path
+    folder: Path
+    digests: dict[str, str]
+
+    @property
+    def components(self) -> Path:
+        """The folder with the components of providers, laid out like the downloads of a GitHub host."""
+        return self.folder / COMPONENTS
+
+    @property
+    def bin(self) -> Path:
+        """The folder of the executables."""
+        return self.folder / BIN
+
+    def executables(self, names: Collection[str]) -> dict[str, Path]:
+        """Returns executables by name, after a check of their digests. Raises BinaryNotFound."""
+        if missing := [name for name in names if f"{BIN}/{name}" not in self.digests]:
+            raise BinaryNotFound(
+                f"{self.archive} does not hold {', '.join(missing)}; `capi-functions local package` "
+                "builds a package, with --controllers one with controllers"
+            )
+        found = {name: self.bin / name for name in names}
+        try:
+            changed = [path for name, path in found.items() if sha512(path) != self.digests[f"{BIN}/{name}"]]
+        except OSError as error:
+            raise BinaryNotFound(f"{self.archive} is unpacked badly: {error}; delete {self.folder}") from error
+        if changed:
+            raise BinaryNotFound(f"{changed[0]}, unpacked from {self.archive}, was changed; delete {self.folder}")
+        return found
+
+
+def opened(archive: Path, *, progress: Progress) -> Package:
+    """Returns a package, after unpacking it into the cache unless that has been done before.
+
+    Raises BinaryNotFound, which names the file and says what helps, if it is truncated, changed, for another platform,
+    or no package.
+    """
+    try:
+        with _reading(archive) as zipped:
+            _check_platform(_description(zipped))
+            listed = _read(zipped, SUMS)
+            digests = _digests(listed)
+            folder = cache_directory() / "packages" / hashlib.sha512(listed).hexdigest()[:16]
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with locked(folder.parent / ".lock", f"unpacks {archive}", progress):
+                if not folder.is_dir():
+                    progress(f"unpacking {archive}")
+                    with partial(folder) as part:
+                        _unpack(zipped, digests, part)
+                        os.replace(part, folder)
+    except UnusableArchive as error:
+        raise BinaryNotFound(
+            f"{archive} cannot be used: {error}; copy the file again, or build one for {this_platform()} with "
+            "`capi-functions local package`"
+        ) from error
+    return Package(archive, folder, digests)
+
+
+def sums_of(archive: Path) -> bytes:
+    """Returns SHA512SUMS of an undamaged package; b"" if the file is none. Reads all of it."""
+    try:
+        with _reading(archive) as zipped:
+            return b"" if zipped.testzip() else _read(zipped, SUMS)
+    except UnusableArchive:
+        return b""
+
+
+@contextmanager
+def _reading(archive: Path) -> Iterator[zipfile.ZipFile]:
+    """Opens a package. Raises UnusableArchive, also for errors within the block."""
+    with unusable():
+        if not zipfile.is_zipfile(archive):  # its directory is at its end
+            raise UnusableArchive(f"it is truncated, or no zip ({archive.stat().st_size} bytes)")
+        with zipfile.ZipFile(archive) as zipped:
+            yield zipped
+
+
+def _description(zipped: zipfile.ZipFile) -> object:
+    try:
+        return json.loads(_read(zipped, DESCRIPTION))
+    except RecursionError as error:
+        raise UnusableArchive(f"{DESCRIPTION} is nested too deeply") from error
+
+
+def _check_platform(description: object) -> None:
+    """Raises UnusableArchive if a package is for another platform, or has another format."""
+    known = description if isinstance(description, dict) else {}
+    if known.get("format") != FORMAT:
+        raise UnusableArchive(f"its format is {known.get('format')!r}, and this program knows {FORMAT}")
+    if known.get("platform") != this_platform():
+        raise UnusableArchive(f"it is for {known.get('platform')!r}, and this machine is {this_platform()}")
+
+
+def _read(zipped: zipfile.ZipFile, name: str) -> bytes:
+    if name not in zipped.NameToInfo:
+        raise UnusableArchive(f"it is no package: it has no {name}")
+    with zipped.open(name) as file:
+        content = file.read(_LARGEST_LIST + 1)
+    if len(content) > _LARGEST_LIST:
+        raise UnusableArchive(f"{name} is larger than {_LARGEST_LIST} bytes")
+    return content
+
+
+def _digests(listed: bytes) -> dict[str, str]:
+    """Returns the digests by path. Raises UnusableArchive for a line with another path than a package has."""
+    found = {}
+    for line in listed.decode().splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise UnusableArchive(f"{SUMS} has the line {line[:200]!r}")
+        found[match[2]] = match[1]
+    return found
+
+
+def _unpack(zipped: zipfile.ZipFile, digests: dict[str, str], folder: Path) -> None:
+    """Unpacks the listed files into a folder, executable ones in bin. Everything else in the archive is ignored."""
+    left = LARGEST_UNPACKED
+    for name, wanted in digests.items():
+        if name not in zipped.NameToInfo:
+            raise UnusableArchive(f"{name} is missing")
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha512()
+        with partial(path) as part:
+            with zipped.open(name) as source, part.open("wb") as file:
+                while chunk := source.read(_CHUNK):
+                    left -= len(chunk)
+                    if file.tell() > LARGEST or left < 0:
+                        raise UnusableArchive(f"its content is larger than {LARGEST_UNPACKED} bytes")
+                    digest.update(chunk)
+                    file.write(chunk)
+            if digest.hexdigest() != wanted:
+                raise UnusableArchive(f"{name} was changed: its sha512 is not that in {SUMS}")
+            if name.startswith(f"{BIN}/"):
+                install(part, path)
+            else:
+                os.replace(part, path)
