@@ -14,10 +14,13 @@ from shared.kube import Client, Key
 from shared.storage import ObjectStore
 from tests.support.objects import manifest, secret
 from tests.support.pods import MANIFESTS, Pod, functions, isolation
+from tests.support.ports import free_port
 from tests.support.releases import config_map, write_release
+from tests.support.until import until
 from tests.support.world import World
 
 NAMESPACE = "capi-functions"
+SINGLE = MANIFESTS.with_name("single")
 SINK = "http://127.0.0.1:9"
 TEMPLATE = """
 apiVersion: v1
@@ -153,3 +156,38 @@ def test_pod_renders_and_applies_a_chart(
     assert world.read("rendered")["data"] == {"cluster": "demo", "release": "addons"}
     lines = pod.log.read_text().splitlines()
     assert [line for line in lines if " addon_apply ClusterAddon " not in line] == []
+
+
+def test_one_pod_gives_a_cluster_its_addons_without_knative(
+    world: World, kubeconfig: Path, object_store: ObjectStore, tmp_path: Path, settings: None
+) -> None:
+    """Its two containers run with the rights of their account only."""
+    ports = {8080: free_port(), 8081: free_port()}
+
+    def container(name: str, *arguments: str) -> Pod:
+        return Pod(
+            SINGLE / "single.yaml",
+            tmp_path / "pod",
+            world.client,
+            kubeconfig,
+            container=name,
+            access=SINGLE / "access.yaml",
+            ports=ports,
+            arguments=arguments,
+        )
+
+    served = container("functions")
+    forwarder = container("forwarder", f"--namespace={world.namespace}")  # other tests share the API server
+    store_in(world.client, object_store)
+    source = {"RELEASE_SOURCE": world.releases.as_uri()}
+    world.client.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=source))
+    served.sync()
+    world.secret()
+    tag = write_release(world.releases, "v1", templates={"a.yaml": TEMPLATE}, values=VALUES)
+    with served, forwarder:
+        served.until_ready()
+        world.cluster(tag, policy={"wait": "false"})
+        until(lambda: "rendered" in world.names(), details=lambda: served.log.read_text() + forwarder.log.read_text())
+        assert world.read("rendered")["data"] == {"cluster": "demo", "release": "addons"}
+        answer = urllib3.request("GET", f"http://127.0.0.1:{ports[8081]}/", timeout=30.0)
+        assert answer.status == 200, "the forwarder receives events: it holds the Lease"

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -57,23 +58,37 @@ def isolation() -> bool:
 
 
 class Pod:
-    """A context manager that runs the one container of a manifest; `url` is where it listens.
+    """A context manager that runs one container of a manifest; `url` is where it listens.
 
     `client` and `kubeconfig` are an administrator's, `sink` is the broker's address, which only a Deployment with a
-    SinkBinding is told.
+    SinkBinding is told. `container` names one of several, `access` is the manifest with the rights, and `ports` has the
+    ports of this machine that stand for those of the pod.
     """
 
     def __init__(
-        self, manifest: Path, folder: Path, client: Client, kubeconfig: Path, sink: str, *, isolated: bool = False
+        self,
+        manifest: Path,
+        folder: Path,
+        client: Client,
+        kubeconfig: Path,
+        sink: str = "",
+        *,
+        isolated: bool = False,
+        container: str = "",
+        access: Path | None = None,
+        ports: Mapping[int, int] | None = None,
+        arguments: Sequence[str] = (),
     ) -> None:
         self._isolated = isolated
+        self._ports = ports or {8080: free_port()}
+        self._arguments = arguments
         objects = [obj for obj in yaml.safe_load_all(manifest.read_text()) if obj]
         (deployment,) = (obj for obj in objects if obj["kind"] == "Deployment")
         self.name: str = deployment["metadata"]["name"]
         self.spec: Object = deployment["spec"]["template"]["spec"]
-        (self._container,) = self.spec["containers"]
+        (self._container,) = (one for one in self.spec["containers"] if container in ("", one["name"]))
         self._client = client
-        self._folder = folder / self.name
+        self._folder = folder / (container or self.name)
         self._folder.mkdir(parents=True)
         self.mounts = {mount["mountPath"]: self._folder / mount["name"] for mount in self._container["volumeMounts"]}
         for place in self.mounts.values():
@@ -84,11 +99,10 @@ class Pod:
         declared = {variable["name"]: variable["value"] for variable in self._container["env"]}
         self.environment = image_environment() | declared | ({"K_SINK": sink} if self.name in bound else {})
         self.kubeconfig = self._folder / "kubeconfig"
-        kubeconfig_of(client, kubeconfig, manifest, self.kubeconfig)
+        kubeconfig_of(client, kubeconfig, access or manifest, self.kubeconfig)
         self.log = self._folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://127.0.0.1:{self._ports[8080]}"
 
     def sync(self) -> None:
         """Updates the ConfigMaps and Secrets in the mounted volumes, as the kubelet does every minute."""
@@ -112,10 +126,7 @@ class Pod:
     def command(self) -> list[str]:
         words: list[str] = self._container["command"] + self._container["args"]
         program, *rest = words
-        arguments = [
-            re.sub(r"^--bind=.*:8080$", f"--bind=127.0.0.1:{self.port}", self._here(argument)) for argument in rest
-        ]
-        return [str(_PROGRAMS / program), *arguments]
+        return [str(_PROGRAMS / program), *(self._here(argument) for argument in rest), *self._arguments]
 
     def __enter__(self) -> Pod:
         environment = {name: self._here(value) for name, value in self.environment.items()}
@@ -205,7 +216,10 @@ class Pod:
         return "\n".join(lines)
 
     def _here(self, text: str) -> str:
-        """Returns the path on this machine for a path in the container."""
+        """Returns the path, the address or the argument on this machine for one in the container."""
+        for port, here in self._ports.items():
+            text = re.sub(rf"(0\.0\.0\.0|127\.0\.0\.1):{port}$", f"127.0.0.1:{here}", text)
+            text = re.sub(rf"^--port={port}$", f"--port={here}", text)
         if self._isolated:
             return text
         for place, folder in self.mounts.items():
