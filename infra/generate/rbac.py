@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from shared.kube.resources import Object
 from shared.triggers import Rule, Triggers
 
+from . import workloads
+
 READ = ("get", "list", "watch")
 
 _API = "rbac.authorization.k8s.io"
@@ -60,7 +62,7 @@ def service_account(name: str, namespace: str) -> Object:
 
 def cluster_role(name: str, allowed: list[Object]) -> Object:
     """Returns a ClusterRole with these PolicyRules."""
-    return {"apiVersion": f"{_API}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": allowed}
+    return {"apiVersion": f"{_API}/v1", "kind": "ClusterRole", "metadata": _in_cluster(name), "rules": allowed}
 
 
 def aggregated_role(name: str, label: str) -> Object:
@@ -72,7 +74,7 @@ def aggregated_role(name: str, label: str) -> Object:
 
 def cluster_role_binding(role: str, service_account: str, namespace: str) -> Object:
     """Returns the binding of a ClusterRole to a ServiceAccount."""
-    return _binding("ClusterRole", {"name": role}, service_account, namespace)
+    return _binding("ClusterRole", _in_cluster(role), service_account, namespace)
 
 
 def role(name: str, namespace: str, allowed: list[Object]) -> Object:
@@ -84,6 +86,11 @@ def role(name: str, namespace: str, allowed: list[Object]) -> Object:
 def role_binding(role: str, service_account: str, namespace: str) -> Object:
     """Returns the binding of a Role to a ServiceAccount of its namespace."""
     return _binding("Role", {"name": role, "namespace": namespace}, service_account, namespace)
+
+
+def _in_cluster(name: str) -> Object:
+    """Returns the metadata of an object without a namespace: a label says that the project has installed it."""
+    return {"name": name, "labels": dict([workloads.PART_OF])}
 
 
 def _binding(kind: str, metadata: Object, service_account: str, namespace: str) -> Object:

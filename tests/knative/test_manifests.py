@@ -423,6 +423,63 @@ def test_server_accepts_the_objects_of_the_chart(mode: str, client: Client, knat
             apply(client, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dryRun="All")
 
 
+def installed(client: Client, *resources: Resource) -> set[str]:
+    """Returns the names of the objects of an installation, apart from what the control plane adds."""
+    names: set[str] = set()
+    for resource in resources:
+        found = client.list(resource, "capi-functions" if resource.namespaced else "")
+        names |= {obj["metadata"]["name"] for obj in found if resource.namespaced or "capi-functions" in str(obj)}
+    return names - {"default", "kube-root-ca.crt"}
+
+
+def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_without_remains(
+    client: Client, server: Path, kubectl: Path, helm: Path
+) -> None:
+    def run(*command: object) -> None:
+        done = subprocess.run(
+            [*map(str, command)],
+            env={**os.environ, "KUBECONFIG": str(server)},
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+
+    deployments = Resource("apps", "v1", "Deployment", "deployments")
+    roles = [
+        Resource("rbac.authorization.k8s.io", "v1", kind, f"{kind.lower()}s", namespaced=False)
+        for kind in ("ClusterRole", "ClusterRoleBinding")
+    ]
+    places = [Resource("", "v1", kind, f"{kind.lower()}s") for kind in ("Service", "ServiceAccount", "ConfigMap")]
+    places += [Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"), deployments]
+    places.append(Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"))
+    release = ("capi-functions", "infra/chart", "--namespace=capi-functions")
+    made(client, CLUSTER_ADDON, "mine", spec={"clusterRef": {"name": "c"}})
+    for role in installed(client, *roles):  # of other tests
+        for resource in roles:
+            client.delete(resource, Key("", role))
+
+    run(kubectl, "apply", "--server-side", "--force-conflicts", "-k", "infra/single")
+    first = client.get(deployments, Key("capi-functions", "capi-functions"))["metadata"]["uid"]
+    run(helm, "install", *release, "--take-ownership", "--force-conflicts")
+    assert client.get(deployments, Key("capi-functions", "capi-functions"))["metadata"]["uid"] == first
+    assert installed(client, deployments) == {"capi-functions", "capi-functions-store"}
+    policy = Key("capi-functions", "functions")
+    client.patch(places[-1], policy, {"metadata": {"annotations": {"example.com/mine": "kept"}}})
+
+    run(helm, "upgrade", *release, "--set=mode=direct,profile=providers,store=false", "--force-conflicts")
+    providers = {name.replace("_", "-") for name in catalog.triggers(profiles=("providers",))}
+    assert installed(client, deployments) == providers | {"forwarder"}
+    assert installed(client, *roles) == {f"capi-functions-{name}" for name in (*providers, "forwarder")}
+    assert client.get(places[-1], policy)["metadata"]["annotations"]["example.com/mine"] == "kept"
+
+    run(helm, "uninstall", "capi-functions", "--namespace=capi-functions")
+    assert installed(client, *roles, *places) == set()
+    assert client.get(CLUSTER_ADDON, Key("team", "mine"))["spec"] == {"clusterRef": {"name": "c"}}
+
+
 def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative: list[Object]) -> None:
     install(client, knative)
     for obj in manifests():
