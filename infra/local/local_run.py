@@ -188,6 +188,7 @@ class LocalRun:
 
     def _settings(self) -> dict[str, str]:
         """Returns the environment variables of the functions."""
+        assets = os.environ.get("KUBEBUILDER_ASSETS")
         return {
             "KUBECONFIG": str(self.kubeconfig),
             "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
@@ -195,6 +196,8 @@ class LocalRun:
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
             **(self._components.start() if self._components else {}),
+            # For `provider init --managers`: a package may be the only place of the managers.
+            **({"KUBEBUILDER_ASSETS": str(Path(assets).absolute())} if assets else {}),
         }
 
     def helm_program(self) -> dict[str, str]:

@@ -95,7 +95,7 @@ def init(
                 if connection.run is None:
                     raise Failure(f"--managers is for runs of `capi-functions up`, and {connection} is none")
                 requests = local_managers.versioned(requests)
-                create_all = local_managers.creator(connection.run, report.timeline.say)
+                create_all = local_managers.creator(connection.run, connection.settings, report.timeline.say)
             else:
                 given, notes = annotate_for_no_pods(given, local=connection.run is not None)
                 report.add_notes(notes)

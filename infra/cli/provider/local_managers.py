@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,8 +112,12 @@ def create_with_managers(
     return present
 
 
-def creator(run: Path, say: Callable[[str], None]) -> Create:
-    """Lets the run in a folder start managers. Returns what creates providers whose managers it is to run."""
+def creator(run: Path, settings: Mapping[str, str], say: Callable[[str], None]) -> Create:
+    """Lets the run in a folder start managers. Returns what creates providers whose managers it is to run.
+
+    `settings` has the environment of the run's functions: programs are looked for where the run finds them.
+    """
+    os.environ.update({name: value for name, value in settings.items() if name == "KUBEBUILDER_ASSETS"})
     (run / Managers.FOLDER).mkdir(mode=0o700, exist_ok=True)
     host, taken = webhook_host(run / PLANE), set[int]()
 
