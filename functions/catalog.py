@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import functions
-from shared.profiles import belongs
+from shared.profiles import belongs, parse
 from shared.triggers import Triggers
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def target(name: str) -> Callable[[flask.Request], flask.Response]:
     """Returns the target of function `name` that functions-framework serves, for `main.py` in the function's folder."""
     from shared.runtime import http
 
-    made = http.target(name, handler(name))
+    made = http.target(name, handler(name), declared=lambda: [_declaration(name)])
     gc.freeze()
     return made
 
@@ -86,9 +86,17 @@ def targets() -> Callable[[flask.Request], flask.Response]:
     """Returns one target of all functions, for `functions/main.py`."""
     from shared.runtime import http
 
-    made = http.dispatch(handlers())
+    made = http.dispatch(handlers(), declared=_installed)
     gc.freeze()
     return made
+
+
+def _installed() -> list[Triggers]:
+    """Returns the declarations of the functions of this installation, without those for local runs only."""
+    from shared.settings import SETTINGS
+
+    wanted = parse(SETTINGS.get("CAPI_FUNCTIONS_PROFILES", ""))
+    return [declared for declared in triggers(profiles=wanted).values() if not declared.local]
 
 
 def _declaration(name: str) -> Triggers:

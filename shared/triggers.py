@@ -242,6 +242,18 @@ class Triggers:
         """The primary kinds."""
         return self.primary_kinds or tuple(watch.resource for watch in self.watches[:1])
 
+    @property
+    def needed_rules(self) -> tuple[Rule, ...]:
+        """All rights of the function: to read its primary objects, write their status, record events, and `rules`.
+
+        It needs no right to watch, since the event sources watch for it.
+        """
+        rules = [Rule(kind.group, (kind.plural,), ("get",)) for kind in self.primaries]
+        if self.reports and self.primaries:
+            rules += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in self.primaries]
+            rules.append(Rule("", ("events",), ("create", "get", "patch")))
+        return (*rules, *self.rules)
+
     def watch(self, event: Event) -> Watch | None:
         """Returns the watch for the kind of an event, in whatever version; None if the kind is not watched."""
         for watch in self.watches:

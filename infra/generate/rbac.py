@@ -16,17 +16,8 @@ _ORDER = (*READ, "create", "update", "patch", "delete")
 
 
 def function_rules(triggers: Triggers) -> list[Object]:
-    """Returns the PolicyRules of a function.
-
-    It may read its primary objects, write their status and record events about them; `triggers.rules` come on top. It
-    needs no right to watch, since the event sources watch for it.
-    """
-    needed = [Rule(kind.group, (kind.plural,), ("get",)) for kind in triggers.primaries]
-    if triggers.reports and triggers.primaries:
-        needed += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in triggers.primaries]
-        needed.append(Rule("", ("events",), ("create", "get", "patch")))
-    needed += triggers.rules
-    return policy_rules(needed)
+    """Returns the PolicyRules of a function."""
+    return policy_rules(triggers.needed_rules)
 
 
 def policy_rules(rules: Iterable[Rule]) -> list[Object]:

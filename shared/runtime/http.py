@@ -4,8 +4,8 @@ The targets have the signature `http`. A target with the signature `cloudevent` 
 Knative broker takes for a failed delivery.
 
 POST delivers an event. GET returns the metrics at `/metrics`, and the version of this project at `/version`. At
-`/healthz`, for liveness probes, it returns 503 if a delivery is stuck. At all other paths it returns 200, for readiness
-probes.
+`/healthz`, for liveness probes, it returns 503 if a delivery is stuck; at `/readyz` 503 and what the functions lack. At
+all other paths it returns 200, for readiness probes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 
@@ -24,8 +24,10 @@ import flask
 from .. import metrics
 from ..clients import Clients
 from ..event import Event, EventError, from_http
+from ..triggers import Triggers
 from . import logs
 from .answer import Answer
+from .readiness import Readiness
 
 log = logging.getLogger("capi-functions")
 
@@ -42,46 +44,61 @@ _in_flight_since: dict[int, float] = {}
 """The start of each delivery that is in progress, by thread, in seconds of the monotonic clock."""
 
 
-def target(name: str, handle: Handler, clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
+def target(
+    name: str,
+    handle: Handler,
+    clients: Clients | None = None,
+    declared: Callable[[], Iterable[Triggers]] = lambda: (),
+) -> Callable[[flask.Request], flask.Response]:
     """Returns the functions-framework target of one function.
 
     Args:
         name: The name of the target.
         handle: Reconciles the object of an event.
         clients: By default the clients are configured by the environment of the process.
+        declared: Returns the function's declaration, by which `/readyz` judges.
     """
     logs.set_up()
     clients = clients or Clients()
+    readiness = Readiness(clients, declared)
 
     def serve(request: flask.Request) -> flask.Response:
-        return _serve(name, handle, clients, request)
+        return _serve(name, handle, clients, request, readiness)
 
     serve.__name__ = name
     return serve
 
 
-def dispatch(handlers: Mapping[str, Handler]) -> Callable[[flask.Request], flask.Response]:
-    """Returns a functions-framework target for several functions; the first segment of the path names the function."""
+def dispatch(
+    handlers: Mapping[str, Handler], declared: Callable[[], Iterable[Triggers]] = lambda: ()
+) -> Callable[[flask.Request], flask.Response]:
+    """Returns a functions-framework target for several functions; the first segment of the path names the function.
+
+    `declared` returns the declarations of those that run, by which `/readyz` judges.
+    """
     logs.set_up()
     clients = Clients()
+    readiness = Readiness(clients, declared)
 
     def serve(request: flask.Request) -> flask.Response:
         name = request.path.strip("/").partition("/")[0]
         if request.method == "GET" and name in ("", "healthz", "readyz", "metrics", "version"):
-            return respond_to_get(request)
+            return respond_to_get(request, readiness)
         if name not in handlers:
             known = ", ".join(sorted(handlers))
             return flask.Response(
                 f"there is no function {name}; the functions are: {known}\n", 404, mimetype="text/plain"
             )
-        return _serve(name, handlers[name], clients, request)
+        return _serve(name, handlers[name], clients, request, readiness)
 
     return serve
 
 
-def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request) -> flask.Response:
+def _serve(
+    name: str, handle: Handler, clients: Clients, request: flask.Request, readiness: Readiness
+) -> flask.Response:
     if request.method == "GET":
-        return respond_to_get(request)
+        return respond_to_get(request, readiness)
     if request.method != "POST":
         return flask.Response("only GET and POST are supported: POST a CloudEvent\n", 405, mimetype="text/plain")
     started = time.perf_counter()
@@ -106,13 +123,15 @@ def _serve(name: str, handle: Handler, clients: Clients, request: flask.Request)
     return _response(answer)
 
 
-def respond_to_get(request: flask.Request) -> flask.Response:
-    """Returns the metrics, the version, or whether the process is healthy."""
+def respond_to_get(request: flask.Request, readiness: Readiness | None = None) -> flask.Response:
+    """Returns the metrics, the version, what is missing, or whether the process is healthy."""
     name = request.path.rpartition("/")[2]
     if name == "healthz" and (seconds := _longest_delivery()) > _STUCK_AFTER:
         return flask.Response(f"a delivery has been in progress for {seconds:.0f} s\n", 503, mimetype="text/plain")
     if name == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+    if name == "readyz" and readiness is not None and (missing := readiness.missing()):
+        return flask.Response("".join(f"{line}\n" for line in missing), 503, mimetype="text/plain")
     if name == "version":
         return flask.jsonify(version=version("capi-functions"))
     return flask.Response("ok\n", mimetype="text/plain")

@@ -1,0 +1,100 @@
+"""What functions need and do not have: kinds that are served, rights, the object store. `GET /readyz` tells it.
+
+It is no readiness probe: an object store that is down would take all functions out of their Services, and none of them
+could tell why in a status.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ..clients import Clients
+from ..kube import ApiError
+from ..kube.connect import KubeconfigError
+from ..settings import STORAGE
+from ..triggers import Rule, Triggers
+
+_REMEMBERED = 5.0
+"""Seconds for which the findings are remembered, however often somebody asks."""
+
+
+class Readiness:
+    """Finds out what functions lack.
+
+    Args:
+        clients: The clients of the functions.
+        declared: Returns the functions that run in this installation.
+    """
+
+    def __init__(self, clients: Clients, declared: Callable[[], Iterable[Triggers]]) -> None:
+        self._clients = clients
+        self._declared = declared
+        self._lock = threading.Lock()
+        self._until = float("-inf")
+        self._missing: list[str] = []
+
+    def missing(self) -> list[str]:
+        """Returns a sentence for each thing that is missing; no element if there is nothing."""
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._missing = self._find()
+                self._until = time.monotonic() + _REMEMBERED
+            return self._missing
+
+    def _find(self) -> list[str]:
+        try:
+            return [*find_missing(self._clients, self._declared())]
+        except ValueError as error:  # a setting is wrong
+            return [str(error)]
+
+
+def find_missing(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
+    """Yields a sentence for each thing that these functions need and do not have. Sends two to four requests."""
+    functions = [*functions]
+    try:
+        yield from _kinds(clients, functions)
+        yield from _rights(clients, functions)
+    except (ApiError, KubeconfigError) as error:
+        yield f"the management cluster cannot be used: {error}"
+    if any(STORAGE in triggers.settings for triggers in functions):
+        yield from _storage()
+
+
+def _kinds(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
+    for resource in dict.fromkeys(kind for triggers in functions for kind in triggers.primaries):
+        if clients.discovery.preferred(resource.group, resource.kind) is None:
+            yield f"{resource.kind}.{resource.group} is not served: is its CRD installed?"
+
+
+def _rights(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
+    """Compares the rules of the functions with those of the process. Rights in single namespaces do not count."""
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "none"}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    status = clients.management.request("POST", path, body=review, subject="SelfSubjectRulesReview")["status"]
+    granted = [rule for rule in status.get("resourceRules") or () if not rule.get("resourceNames")]
+    absent: dict[tuple[str, str], set[str]] = {}
+    for rule in (rule for triggers in functions for rule in triggers.needed_rules):
+        for resource in rule.resources:
+            for verb in rule.verbs:
+                if not any(_grants(one, rule, resource, verb) for one in granted):
+                    absent.setdefault((resource, rule.group), set()).add(verb)
+    for (resource, group), verbs in sorted(absent.items()):
+        named = f"{resource}.{group}" if group else resource
+        yield f"the ServiceAccount may not {', '.join(sorted(verbs))} {named}"
+
+
+def _grants(granted: Mapping[str, Any], rule: Rule, resource: str, verb: str) -> bool:
+    asked = (("apiGroups", rule.group), ("resources", resource), ("verbs", verb))
+    return all(not {value, "*"}.isdisjoint(granted.get(field) or ()) for field, value in asked)
+
+
+def _storage() -> Iterator[str]:
+    from ..storage import ObjectStore, StorageError
+
+    try:
+        ObjectStore.from_env().exists("readyz")
+    except StorageError as error:
+        yield f"the object store cannot be used: {error}"
