@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all check binaries bench mutants generate image requirements clean
+.PHONY: help demo test test-fast test-all test-node check binaries bench mutants generate image requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,10 @@ test-fast: $(INSTALLED) check ## all checks, the unit tests, one journey on a re
 
 test-all: $(INSTALLED) check binaries ## all checks and all tests, functions killed at each of their writes, more chaos: about an hour
 	$(PYTEST) --exhaustive
+
+test-node: $(INSTALLED) ## the image and the manifests in pods of a real node; needs root on Debian, skipped with a reason elsewhere
+	$(BIN)/python -m infra.node --prepare
+	$(BIN)/pytest -rP $(PYTEST_ARGS) tests/node
 
 check: $(INSTALLED) ## lint, types, layers, generated files
 	$(BIN)/ruff check .

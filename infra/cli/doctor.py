@@ -14,6 +14,7 @@ from typing import Literal
 from infra.local import helm
 from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.cache import cache_directory
+from infra.node import requirements
 from shared.charts import HelmMissing
 
 
@@ -34,6 +35,7 @@ def examine() -> Iterator[CheckResult]:
     for check in (_platform, _python, _packages, *(_binary(name) for name in ("etcd", "kube-apiserver")), _helm):
         yield check()
     yield _optional("kubectl", "useful to inspect the clusters; nothing needs it")
+    yield _node()
     yield _optional("docker-registry", "tests with a registry are skipped (Debian: apt-get install docker-registry)")
     yield _loopback()
 
@@ -92,6 +94,14 @@ def _has_go() -> bool:
 def _optional(name: str, use: str) -> CheckResult:
     path = shutil.which(name)
     return CheckResult(name, "ok", path) if path else CheckResult(name, "note", f"not found; {use}")
+
+
+def _node() -> CheckResult:
+    """Checks whether tests can run the image and the manifests in pods."""
+    problems = requirements.missing()
+    if not problems:
+        return CheckResult("real node", "ok", "`make test-node` can run one")
+    return CheckResult("real node", "note", f"tests in pods are skipped: {' '.join(problems)}")
 
 
 def _loopback() -> CheckResult:

@@ -7,6 +7,7 @@ runs: kwok reports a pod as Ready as soon as the pod has a node.
 from pathlib import Path
 
 from infra.local_control_plane.layout import ADMIN, Layout
+from infra.local_control_plane.network import Network
 
 NAMES = ("kube-controller-manager", "kube-scheduler", "kwok")
 USERS = {"kube-controller-manager": "system:kube-controller-manager", "kube-scheduler": "system:kube-scheduler"}
@@ -39,7 +40,12 @@ _COMMON = (
 )
 
 
-def command(name: str, binary: Path, layout: Layout) -> list[str]:
+def chosen(network: Network | None) -> tuple[str, ...]:
+    """Returns the names of the controllers that run in this network: beside a node there is no kwok."""
+    return tuple(name for name in NAMES if not (name == "kwok" and network and network.has_node))
+
+
+def command(name: str, binary: Path, layout: Layout, network: Network | None = None) -> list[str]:
     """Returns the command line of the controller `name`. No controller listens on a port."""
     kubeconfig = layout.kubeconfig_of(name if name in USERS else ADMIN)
     start = [str(binary), f"--kubeconfig={kubeconfig}"]
@@ -50,12 +56,18 @@ def command(name: str, binary: Path, layout: Layout) -> list[str]:
     return [
         *start,
         *_COMMON,
-        f"--controllers={','.join(f'{loop}-controller' for loop in _LOOPS)}",
+        f"--controllers={_loops(network)}",
         # Each loop has only the rights of its own role, as in a real cluster.
         "--use-service-account-credentials=true",
         f"--service-account-private-key-file={layout.key('service-account')}",
         f"--root-ca-file={layout.certificate('ca')}",
     ]
+
+
+def _loops(network: Network | None) -> str:
+    if network and network.has_node:
+        return "*"  # pods need many more: tokens, the CA in each namespace, endpoints, aggregated roles
+    return ",".join(f"{loop}-controller" for loop in _LOOPS)
 
 
 def nodes() -> list[dict[str, object]]:

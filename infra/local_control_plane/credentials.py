@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from infra.local_control_plane import files, servers
 from infra.local_control_plane.layout import ADMIN, Layout
+from infra.local_control_plane.network import Network
 
 if TYPE_CHECKING:
     from shared.certificates import CertificateAuthority, KeyPair
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 _KEY_PAIRS = ("ca", "apiserver", "service-account")
 
 
-def prepare(layout: Layout, users: Mapping[str, str]) -> None:
+def prepare(layout: Layout, users: Mapping[str, str], network: Network | None = None) -> None:
     """Creates the files that are missing: token, CA, serving and client certificates, service account keys.
 
     Args:
         layout: The paths of the instance.
         users: Users to issue client certificates for, beside the admin: the name in Kubernetes by the file name.
+        network: The network of pods that the API server is in, if there is one.
 
     Raises:
         OSError: A file cannot be read or written.
@@ -32,7 +34,8 @@ def prepare(layout: Layout, users: Mapping[str, str]) -> None:
     """
     if not layout.tokens.exists():
         files.write(layout.tokens, f'{os.urandom(32).hex()},{ADMIN},{ADMIN},"system:masters"\n')
-    missing = [name for name in (*_KEY_PAIRS, *users) if not layout.certificate(name).exists()]
+    wanted = (*_KEY_PAIRS, *users, *([servers.KUBELET_CLIENT] if network and network.has_node else ()))
+    missing = [name for name in wanted if not layout.certificate(name).exists()]
     if not missing:
         return
     from shared import certificates  # slow to import, and most starts do not need it
@@ -45,13 +48,16 @@ def prepare(layout: Layout, users: Mapping[str, str]) -> None:
         pair = ca.issue(
             "kube-apiserver",
             dns=servers.SERVICE_NAMES,
-            ips=servers.SERVICE_ADDRESSES,
+            ips=[*servers.SERVICE_ADDRESSES, *(network.addresses if network else ())],
             server=True,
             valid_for=as_long_as_the_ca,
         )
         _save(layout, "apiserver", pair)
     if "service-account" in missing:
         _save(layout, "service-account", certificates.service_account_keys())
+    if servers.KUBELET_CLIENT in missing:
+        pair = ca.issue(servers.KUBELET_CLIENT, ["system:masters"], valid_for=as_long_as_the_ca)
+        _save(layout, servers.KUBELET_CLIENT, pair)
     for name in users.keys() & missing:
         _save(layout, name, ca.issue(users[name], valid_for=as_long_as_the_ca))
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from infra.local_control_plane import controllers as controller_programs
 from infra.local_control_plane import credentials, files, ports, servers
 from infra.local_control_plane.layout import ADMIN, LOCKED, Layout
+from infra.local_control_plane.network import Network
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
 
@@ -65,6 +66,7 @@ def start(
     controllers: bool = False,
     kubernetes_version: str = "",
     ip_family: str = "",
+    network: Network | None = None,
 ) -> Status:
     """Starts the instance in `directory`, which is created if absent. Does nothing if the instance runs already.
 
@@ -81,6 +83,7 @@ def start(
             remembered either.
         ip_family: "ipv4" or "ipv6": the family of the API server's address and of Services (default: that of the
             instance, for a new one "ipv4").
+        network: The network of pods that the API server shall be in. Not remembered either.
 
     Raises:
         ControlPlaneError: The instance did not become ready (the message ends with its log), has another CA or family,
@@ -90,17 +93,17 @@ def start(
     """
     layout = _layout(directory)
     say = progress or _ignore_progress
-    host = address(status(directory).host, ip_family)
+    host = network.address if network else address(status(directory).host, ip_family)
     if ca is not None:
         _place_ca(layout, ca)
     if status(directory).phase not in ("starting", "ready"):
         if not ports.has_address(host):
             raise ControlPlaneError(f"{layout.root} is not started: this machine has no address {host}")
-        wanted = ["etcd", "kube-apiserver", *(controller_programs.NAMES if controllers else ())]
+        wanted = ["etcd", "kube-apiserver", *(controller_programs.chosen(network) if controllers else ())]
         if binaries is None:
             binaries = _find(wanted, kubernetes_version, say)
         say(f"starting the control plane in {layout.root}")
-        _spawn_supervisor(layout, {name: binaries[name] for name in wanted}, host, owner, timeout)
+        _spawn_supervisor(layout, {name: binaries[name] for name in wanted}, host, owner, timeout, network)
     if not wait:
         return status(directory)
     deadline = time.monotonic() + timeout + _MARGIN
@@ -262,12 +265,14 @@ def _place_ca(layout: Layout, ca: "CertificateAuthority") -> None:
 
 
 def _spawn_supervisor(
-    layout: Layout, binaries: Mapping[str, Path], host: str, owner: int | None, timeout: float
+    layout: Layout, binaries: Mapping[str, Path], host: str, owner: int | None, timeout: float, network: Network | None
 ) -> None:
     """Returns once a supervisor, of this call or of another process, runs. Raises ControlPlaneError if none starts."""
     layout.create()
     arguments = [f"--{name}={path.absolute()}" for name, path in binaries.items()]
     arguments += [f"--timeout={timeout}", f"--host={host}"]
+    if network:
+        arguments += [f"--services={network.services}", *(["--node"] if network.has_node else [])]
     if owner is not None:
         process = Process.of(owner)
         if process is None:

@@ -27,6 +27,7 @@ class Module:
         packages: Import paths of the executables' main packages by name.
         stamp: The package with the variables gitVersion, gitMajor and gitMinor, if the executables have them.
         variable: The variable that holds the version, if the executables have one.
+        for_nodes: Whether only real nodes (infra/node) need the executables.
     """
 
     directory: str
@@ -34,6 +35,7 @@ class Module:
     packages: Mapping[str, str]
     stamp: str = ""
     variable: str = ""
+    for_nodes: bool = False
 
     @property
     def path(self) -> Path:
@@ -54,8 +56,9 @@ class Module:
 
     @property
     def cache(self) -> Path:
-        """The directory of the built executables; each content of go.mod has its own."""
-        digest = hashlib.sha256((self.path / "go.mod").read_bytes()).hexdigest()[:12]
+        """The directory of the built executables; each content of go.mod, and of our own sources, has its own."""
+        sources = [self.path / "go.mod", *sorted(self.path.rglob("*.go"))]
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
         return cache_directory() / "binaries" / self.directory / f"{self.version}-{digest}"
 
     @property
@@ -116,6 +119,26 @@ MODULES = (
             "filter": f"{_EVENTING}/cmd/broker/filter",
             "channel_dispatcher": f"{_EVENTING}/cmd/in_memory/channel_dispatcher",
         },
+    ),
+    Module(
+        "kubelet",
+        "k8s.io/kubernetes",
+        {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")},
+        stamp="k8s.io/component-base/version",
+        for_nodes=True,
+    ),
+    Module("node", "github.com/coredns/coredns", {"coredns": "./coredns", "pause": "./pause"}, for_nodes=True),
+    Module(
+        "knative-controllers",
+        _EVENTING,
+        {
+            "eventing-controller": f"{_EVENTING}/cmd/controller",
+            "eventing-webhook": f"{_EVENTING}/cmd/webhook",
+            "mtchannel_broker": f"{_EVENTING}/cmd/mtchannel_broker",
+            "channel_controller": f"{_EVENTING}/cmd/in_memory/channel_controller",
+            "mtping": f"{_EVENTING}/cmd/mtping",
+        },
+        for_nodes=True,
     ),
     Module("kind", "sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}),
     Module(

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from infra.local_control_plane.layout import Layout
+from infra.local_control_plane.network import Network
 
 # Unix sockets in a private directory need neither ports nor TLS. Their paths are relative to Layout.run, since a path
 # may have 107 bytes only. etcd requires a port in a peer URL; here it is a part of the file name.
@@ -20,6 +21,15 @@ HOSTS = {"ipv4": "127.0.0.1", "ipv6": "::1"}
 """The address of the API server by IP family."""
 # The issuer is not the URL of the server, so that tokens stay valid when the port changes.
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
+
+KUBELET_CLIENT = "kubelet-client"
+"""The name of the certificate that the API server shows to kubelets."""
+
+_WITHOUT_NODE = (
+    "--authorization-mode=RBAC",
+    # Endpoints with a loopback address are invalid: the API server would retry forever to write them.
+    "--endpoint-reconciler-type=none",
+)
 
 
 def etcd(binary: Path, layout: Layout) -> list[str]:
@@ -43,15 +53,18 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
     ]
 
 
-def apiserver(binary: Path, layout: Layout, host: str, port: int, *, controllers: bool = False) -> list[str]:
+def apiserver(
+    binary: Path, layout: Layout, host: str, port: int, *, controllers: bool = False, network: Network | None = None
+) -> list[str]:
     """Returns the command line of an API server on a port of `host`, which the socket of ports.py reserves.
 
     Args:
         binary: The executable.
         layout: The paths of the instance.
-        host: The loopback address to listen on.
+        host: The address to listen on.
         port: The port to listen on.
         controllers: Whether controllers run beside it, see controllers.py.
+        network: The network of pods that `host` is in, if there is one.
     """
     # Without controllers there are no default service accounts, which the plugin ServiceAccount requires. With
     # controllers and kwok, nothing removes the taint that TaintNodesByCondition sets.
@@ -64,8 +77,7 @@ def apiserver(binary: Path, layout: Layout, host: str, port: int, *, controllers
         "--permit-port-sharing=true",
         # Without this flag the start fails on a machine without a default route.
         f"--advertise-address={host}",
-        # Endpoints with a loopback address are invalid: the API server would retry forever to write them.
-        "--endpoint-reconciler-type=none",
+        *(_of_node(layout) if network and network.has_node else _WITHOUT_NODE),
         f"--tls-cert-file={layout.certificate('apiserver')}",
         f"--tls-private-key-file={layout.key('apiserver')}",
         f"--client-ca-file={layout.certificate('ca')}",
@@ -73,8 +85,7 @@ def apiserver(binary: Path, layout: Layout, host: str, port: int, *, controllers
         f"--service-account-issuer={_ISSUER}",
         f"--service-account-key-file={layout.certificate('service-account')}",
         f"--service-account-signing-key-file={layout.key('service-account')}",
-        f"--service-cluster-ip-range={SERVICE_RANGE_IPV6 if ':' in host else SERVICE_RANGE}",
-        "--authorization-mode=RBAC",
+        f"--service-cluster-ip-range={_services(host, network)}",
         f"--disable-admission-plugins={unwanted}",
         "--allow-privileged=true",
         # One user on one machine needs neither fairness nor limits.
@@ -85,3 +96,18 @@ def apiserver(binary: Path, layout: Layout, host: str, port: int, *, controllers
         # Ends the watches at SIGTERM; without this flag, the server waits a minute for its clients to end them.
         "--shutdown-watch-termination-grace-period=1s",
     ]
+
+
+def _services(host: str, network: Network | None) -> str:
+    if network:
+        return network.services
+    return SERVICE_RANGE_IPV6 if ":" in host else SERVICE_RANGE
+
+
+def _of_node(layout: Layout) -> tuple[str, ...]:
+    return (
+        "--authorization-mode=Node,RBAC",
+        f"--kubelet-client-certificate={layout.certificate(KUBELET_CLIENT)}",
+        f"--kubelet-client-key={layout.key(KUBELET_CLIENT)}",
+        "--kubelet-preferred-address-types=InternalIP",
+    )

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from infra.local_control_plane import controllers, credentials, files, ports, processes, servers
 from infra.local_control_plane.layout import ADMIN, LOCKED, Layout
+from infra.local_control_plane.network import Network
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import Phase, State
 
@@ -47,7 +48,8 @@ class Supervisor:
         executables: Paths of etcd, kube-apiserver and, optionally, the controllers, by name.
         timeout: Seconds until the API server must be ready.
         owner: The process whose end ends the instance.
-        host: The loopback address of the API server.
+        host: The address of the API server.
+        network: The network of pods that `host` is in, if there is one.
     """
 
     layout: Layout
@@ -55,6 +57,7 @@ class Supervisor:
     timeout: float
     owner: Process | None = None
     host: str = "127.0.0.1"
+    network: Network | None = None
 
     def __post_init__(self) -> None:
         previous = State.read(self.layout.state)
@@ -115,11 +118,13 @@ class Supervisor:
         answers.unlink(missing_ok=True)
         self._spawn("etcd", servers.etcd(self.executables["etcd"], self.layout))
         self.state.url = f"https://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
-        credentials.prepare(self.layout, users)
+        credentials.prepare(self.layout, users, self.network)
         while not answers.exists():
             self._wait(0.01)
         apiserver = self.executables["kube-apiserver"]
-        command = servers.apiserver(apiserver, self.layout, self.host, port, controllers=bool(chosen))
+        command = servers.apiserver(
+            apiserver, self.layout, self.host, port, controllers=bool(chosen), network=self.network
+        )
         self._spawn("kube-apiserver", command)
         for user in (ADMIN, *users):
             credentials.write_kubeconfig(self.layout, self.state.url, user)
@@ -133,8 +138,8 @@ class Supervisor:
         self._await(lambda: connection.problem(*probe.READY), "kube-apiserver", deadline)
         # Controllers start after the API server is ready: they exit if it does not answer.
         for name in chosen:
-            self._spawn(name, controllers.command(name, self.executables[name], self.layout))
-        for node in controllers.nodes() if chosen else ():
+            self._spawn(name, controllers.command(name, self.executables[name], self.layout, self.network))
+        for node in controllers.nodes() if "kwok" in chosen else ():
             self._await(functools.partial(connection.create, "/api/v1/nodes", node), "kube-apiserver", deadline)
         if chosen:
             self._await(lambda: connection.problem(controllers.READY), "kube-controller-manager", deadline)
@@ -260,8 +265,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in controllers.NAMES:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until the API server must be ready")
-    parser.add_argument("--host", default=servers.HOSTS["ipv4"], help="the loopback address of the API server")
+    parser.add_argument("--host", default=servers.HOSTS["ipv4"], help="the address of the API server")
     parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends the instance")
+    parser.add_argument("--services", metavar="CIDR", help="the range of cluster IPs in a network of pods")
+    parser.add_argument("--node", action="store_true", help="a node runs pods")
     options = parser.parse_args(arguments)
     layout = Layout(options.directory.absolute())
     os.umask(0o077)  # the servers inherit it for their files and sockets
@@ -276,7 +283,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     release = _detach()
     given = {name: getattr(options, name.replace("-", "_")) for name in ("etcd", "kube-apiserver", *controllers.NAMES)}
     executables = {name: path for name, path in given.items() if path}
-    Supervisor(layout, executables, options.timeout, owner, options.host).run(release)
+    network = Network(options.host, options.services, options.node) if options.services else None
+    Supervisor(layout, executables, options.timeout, owner, options.host, network).run(release)
     return 0
 
 

@@ -1,0 +1,114 @@
+"""Programs from Debian packages: those of this machine, else from packages that are downloaded but not installed.
+
+apt checks signatures and digests. What it downloads, with the libraries that this machine lacks, is unpacked to the
+cache, to a folder that is named after the digests of the packages; its /usr lies over the machine's in the node's root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
+
+PROGRAMS = {
+    "containerd": "usr/bin/containerd",
+    "runc": "usr/sbin/runc",
+    "containernetworking-plugins": "usr/lib/cni/bridge",
+    "nftables": "usr/sbin/nft",
+}
+"""A file of each package that a node needs, relative to the root."""
+_UNPACK = 'dpkg-deb --fsys-tarfile "$1" | tar --extract --keep-directory-symlink --directory "$2"'
+
+
+class PackagesNotFound(Exception):
+    """Packages cannot be downloaded; the message ends with the output of apt-get."""
+
+
+def absent(root: Path | None = None) -> list[str]:
+    """Returns the packages that are neither on this machine nor unpacked in `root`, sorted."""
+    roots = [Path("/"), *([root] if root else [])]
+    return sorted(name for name, file in PROGRAMS.items() if not any((path / file).exists() for path in roots))
+
+
+def downloadable() -> bool:
+    """Returns whether this machine can download packages."""
+    return bool(shutil.which("apt-get") and shutil.which("dpkg-deb"))
+
+
+def unpacked(progress: Progress) -> Path | None:
+    """Returns the folder with the unpacked packages that this machine lacks, None if it lacks none.
+
+    Raises PackagesNotFound.
+    """
+    wanted = absent()
+    if not wanted:
+        return None
+    folder = cache_directory() / "debian"
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder / ".lock", "downloads Debian packages", progress):
+        name = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:12]
+        chosen = folder / f"{name}.current"
+        if chosen.is_symlink() and not absent(chosen.resolve()):
+            return chosen.resolve()
+        progress(f"downloading {', '.join(wanted)} of Debian")
+        with partial(folder / "packages") as packages:
+            _download(wanted, packages)
+            target = _unpack(packages, folder)
+        if left := absent(target):
+            raise PackagesNotFound(f"the packages of Debian do not contain what a node needs of {', '.join(left)}")
+        chosen.unlink(missing_ok=True)
+        chosen.symlink_to(target.name)
+        return target
+
+
+def _download(names: Sequence[str], folder: Path) -> None:
+    """Downloads packages with their dependencies that are not installed; installs nothing."""
+    (folder / "partial").mkdir(parents=True)
+    lists = folder / "lists"
+    (lists / "partial").mkdir(parents=True)
+    options = [f"--option=Dir::Cache::archives={folder}", "--option=APT::Sandbox::User=root"]
+    install = ["install", "--yes", "--download-only", "--no-install-recommends", *names]
+    # Lists that are on the machine save half a minute; fresh ones are needed where these are old or missing.
+    fresh = [*options, f"--option=Dir::State::lists={lists}"]
+    if not _apt_get(*options, *install):
+        return
+    if error := _apt_get(*fresh, "update") or _apt_get(*fresh, *install):
+        raise PackagesNotFound(f"{', '.join(names)} cannot be downloaded: {error}")
+
+
+def _apt_get(*arguments: str) -> str:
+    """Returns why apt-get failed, "" if it succeeded."""
+    done = subprocess.run(
+        ["apt-get", "--quiet", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    return (done.stderr or done.stdout).strip() if done.returncode else ""
+
+
+def _unpack(packages: Path, folder: Path) -> Path:
+    archives = sorted(packages.glob("*.deb"))
+    digest = hashlib.sha256()
+    for archive in archives:
+        digest.update(archive.read_bytes())
+    target = folder / digest.hexdigest()[:16]
+    if target.is_dir():
+        return target
+    with partial(target) as part:
+        # Of a machine whose /bin is /usr/bin, files in /bin belong to /usr/bin.
+        (part / "usr").mkdir(parents=True)
+        for name in ("bin", "sbin", "lib", "lib64"):
+            if Path("/", name).is_symlink():
+                (part / "usr" / name).mkdir()
+                (part / name).symlink_to(f"usr/{name}")
+        for archive in archives:
+            unpack = (
+                f"dpkg-deb --fsys-tarfile '{archive}' | tar --extract --keep-directory-symlink --directory '{part}'"
+            )
+            done = subprocess.run(["sh", "-ec", unpack], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise PackagesNotFound(f"{archive.name} cannot be unpacked: {done.stderr.strip()}")
+        part.rename(target)
+    return target

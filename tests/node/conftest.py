@@ -1,0 +1,46 @@
+"""One real node for the tests of a file; where the machine cannot run one, they are skipped with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.node import images
+from infra.node.node import Node
+from infra.node.requirements import missing
+from tests.support import node_images
+from tests.support.audit import AuditLog
+from tests.support.node_installation import NAMESPACE, Installation, installation
+
+
+@pytest.fixture(scope="session")
+def able() -> None:
+    """Skips the tests where the machine cannot run a node."""
+    if problems := missing():
+        pytest.skip(" ".join(problems))
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
+    return AuditLog(tmp_path_factory.mktemp("audit") / "audit.log", NAMESPACE)
+
+
+@pytest.fixture(scope="module")
+def installed(
+    able: None, audit: AuditLog, kubectl: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    """A node with DNS, the image, our kinds and settings; an object store, a workload cluster; no functions yet."""
+    dns, ours = images.of_program("localhost/coredns:1", "coredns", print), node_images.archive()
+    folder = tmp_path_factory.mktemp("node")
+    with (
+        Node(folder / "node", apiserver_flags=audit.flags()) as node,
+        installation(node, kubectl, folder) as installed,
+    ):
+        for archive in (dns, ours):
+            node.import_image(archive)
+        installed.kube("apply", "--server-side", "-f", str(Path(images.__file__).with_name("dns.yaml")))
+        installed.install_crds()
+        installed.configure()
+        yield installed

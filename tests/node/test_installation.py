@@ -1,0 +1,155 @@
+"""The published manifests and image on a real node: pods, DNS, Services, service accounts, as in any cluster."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+import urllib3
+
+from infra.node import knative
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.event import PING, Event
+from shared.kube import Client, Key, Object, Resource, connect, dig
+from tests.support.audit import AuditLog, granted, unused
+from tests.support.demo_cluster import DemoCluster
+from tests.support.node_installation import NAMESPACE, NAMESPACES, Installation
+from tests.support.objects import manifest
+from tests.support.releases import config_map
+from tests.support.until import until
+
+pytestmark = pytest.mark.timeout(1200)
+
+KINDS = "brokers,triggers,pingsources,sinkbindings"
+SERVICE = Resource("", "v1", "Service", "services")
+
+
+class Addons(DemoCluster):
+    """The life of a Cluster's addons, from the first release to the deletion."""
+
+    def __init__(self, installed: Installation, name: str, workload: Client) -> None:
+        super().__init__(installed.client, name, installed.workload.read_bytes())
+        self.installed, self.workload = installed, workload
+        self._number = 0
+        for client in (installed.client, workload):
+            client.apply(NAMESPACES, manifest(NAMESPACES, name), manager="user")
+
+    def wants(self, **maps: str) -> None:
+        """Publishes a release with these ConfigMaps, gives it to the Cluster, and waits until it is applied."""
+        self._number += 1
+        objects = [config_map(name, value, self.namespace) for name, value in maps.items()]
+        class_name = self.installed.publish(f"v{self._number}", objects)
+        self.secret()
+        self.cluster(class_name, policy={"drift": "repair"})
+        until(lambda: self._ready(class_name), f"{class_name} is ready", details=self._describe)
+        assert self.maps() == maps
+
+    def maps(self) -> dict[str, str]:
+        """Returns the values of the ConfigMaps in the workload cluster."""
+        found = self.workload.list(CONFIG_MAP, self.namespace)
+        return {obj["metadata"]["name"]: obj["data"]["k"] for obj in found if "k" in obj["data"]}
+
+    def drift(self, name: str, value: str) -> None:
+        """Changes an applied object as somebody else does."""
+        self.workload.patch(CONFIG_MAP, Key(self.namespace, name), {"data": {"k": value}})
+
+    def remove(self) -> None:
+        """Deletes the Cluster, and waits until garbage collection and functions have removed the addons' object."""
+        self.client.delete(CLUSTER, self.cluster_key)
+        until(lambda: self.client.find(CLUSTER_ADDON, self.addon_key) is None, "the addons' object is gone")
+
+    def _ready(self, class_name: str) -> bool:
+        addon = self.client.find(CLUSTER_ADDON, self.addon_key)
+        return dig(addon, "status.ready") is True and dig(addon, "spec.clusterStack") == class_name
+
+    def _describe(self) -> str:
+        ours = ("-n", NAMESPACE, "-l", "app.kubernetes.io/part-of=capi-functions")
+        addon = self.client.find(CLUSTER_ADDON, self.addon_key)
+        return f"{dig(addon, 'status.conditions')} {self.installed.kube('logs', *ours, '--tail=5')}"
+
+
+@pytest.fixture
+def workload(installed: Installation) -> Iterator[Client]:
+    with closing(connect.from_kubeconfig(str(installed.workload))) as client:
+        yield client
+
+
+def live(addons: Addons, *, deployments: tuple[str, str], sweep: str) -> None:
+    """A Cluster gets addons, is upgraded, drifts and is repaired, and is deleted, while pods are killed.
+
+    `deployments` are those of the function that applies, and of the one that fetches; `sweep` is a path to the sweep.
+    """
+    installed = addons.installed
+    with measured("first addons Ready"):
+        addons.wants(kept="1", changed="1", dropped="1")
+    print("MiB:", installed.memory(NAMESPACE))
+    for name in deployments:
+        installed.kill_pods(name)
+    with measured("upgrade, functions killed"):
+        addons.wants(kept="1", changed="2", added="1")
+    addons.drift("kept", "of somebody else")
+    with measured("repair"):
+        repaired = "the drift is repaired"
+        until(lambda: addons.maps()["kept"] == "1", repaired, between=lambda: send_timer(installed, sweep), pause=2)
+    installed.empty_store()
+    installed.kill_pods(deployments[0])
+    with measured("upgrade, object store emptied and function killed"):
+        addons.wants(kept="2")
+    with measured("deletion"):
+        addons.remove()
+
+
+@contextmanager
+def measured(what: str) -> Iterator[None]:
+    """Prints how long the block took; `make test-node` shows it."""
+    started = time.monotonic()
+    yield
+    print(f"{what}: {time.monotonic() - started:.1f} s")
+
+
+def rights(audit: AuditLog, objects: list[Object]) -> None:
+    """Asserts that no account lacked a right, and prints the rights that none needed."""
+    used = audit.used()
+    for account, granted_rights in sorted(granted(objects).items()):
+        needless = ", ".join(map(str, unused(granted_rights, used.get(account, ()))))
+        print(f"{account}: not needed in this journey: {needless or 'nothing'}")
+    assert audit.denied() == {}
+
+
+def test_addons_live_without_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
+    profile = "profiles/addons/single"
+    with measured("functions Available"):
+        installed.install(profile)
+        installed.until_available(NAMESPACE)
+    pods = ("capi-functions", "capi-functions")
+    live(Addons(installed, "single", workload), deployments=pods, sweep="capi-functions/sweep")
+    rights(audit, installed.built(profile))
+    installed.kube("delete", "deployments", "--all", "-n", NAMESPACE)
+
+
+def test_addons_live_with_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
+    for archive in knative.archives(print):
+        installed.node.import_image(archive)
+    with measured("Knative Available"):
+        installed.apply(knative.manifests(print))
+        installed.until_available(knative.NAMESPACE)
+    profile = "profiles/addons/forwarder"
+    with measured("Broker, Triggers and functions Ready"):
+        installed.install(profile)
+        installed.kube("wait", "--for=condition=Ready", KINDS, "--all", "-n", NAMESPACE, "--timeout=300s")
+        installed.until_available(NAMESPACE)
+    live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
+    rights(audit, installed.built(profile))
+
+
+def send_timer(installed: Installation, path: str) -> None:
+    """Sends the sweep the event of its hourly timer. It answers 503 if the former sweep has just begun."""
+    name, _, function = path.partition("/")
+    service = installed.client.get(SERVICE, Key(NAMESPACE, name))
+    headers, body = Event(type=PING, source="/test", id=str(uuid.uuid4()), data={"everything": True}).to_http()
+    url = f"http://{service['spec']['clusterIP']}/{function}"
+    with suppress(urllib3.exceptions.HTTPError):  # its pod may have been killed
+        urllib3.request("POST", url, headers=headers, body=body, timeout=60.0, retries=False)

@@ -1,0 +1,181 @@
+"""An installation on a real node: the published manifests, the image, an object store and releases that pods reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import yaml
+
+from infra import local_control_plane
+from infra.node import addresses, daemons
+from infra.node.node import Node
+from infra.object_store import wait_ready
+from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.kube import Client, Object, Resource, connect, dig
+from tests.support import processes
+from tests.support.objects import manifest, secret
+from tests.support.releases import write_release
+from tests.support.until import HANGS, until
+
+PROJECT = Path(__file__).parents[2]
+NAMESPACE = "capi-functions"
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+
+_BUCKET, _RELEASES = "capi-functions", "releases"
+_KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+_CLUSTER_CRDS = ("cluster.x-k8s.io_clusters.yaml", "cluster.x-k8s.io_clusterclasses.yaml")
+
+
+@dataclass
+class Installation:
+    """The functions on a node, and what they work with."""
+
+    node: Node
+    kubectl: Path
+    client: Client
+    store: Any
+    workload: Path
+    folder: Path
+
+    # -- the management cluster ----------------------------------------------------------------------------------
+
+    def kube(self, *arguments: str, stdin: str | None = None) -> str:
+        """Returns the output of kubectl. Fails with its errors."""
+        command = [self.kubectl, f"--kubeconfig={self.node.kubeconfig}", *arguments]
+        done = processes.run(command, input=stdin, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr[-3000:]}"
+        return done.stdout
+
+    def apply(self, objects: Sequence[Object]) -> None:
+        """Applies objects as `kubectl apply --server-side` does."""
+        self.kube("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+    def install_crds(self) -> None:
+        """Installs our kinds, and those of a Cluster API core, of which none runs here."""
+        self.kube("apply", "--server-side", "-k", str(PROJECT / "infra/crds"))
+        for name in _CLUSTER_CRDS:
+            self.kube("apply", "--server-side", "-f", str(PROJECT / "infra/crds" / name))
+        self.kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
+
+    def configure(self) -> None:
+        """Writes the settings of the installation: storage and source of releases."""
+        self.apply([manifest(NAMESPACES, NAMESPACE)])
+        storage = {"S3_ENDPOINT_URL": self.store_url, "CAPI_FUNCTIONS_BUCKET": _BUCKET}
+        releases = {"RELEASE_SOURCE": f"s3://{_RELEASES}/all"}
+        self.apply([manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=releases)])
+        # The Secret wins over the ConfigMap of the store that `infra/single` brings.
+        self.apply([secret("capi-functions-storage", NAMESPACE, **storage, **_KEYS)])
+
+    def install(self, kustomization: str) -> None:
+        """Applies a kustomization below `infra`, as published."""
+        self.kube("apply", "--server-side", "-k", str(PROJECT / "infra" / kustomization))
+
+    def built(self, kustomization: str) -> list[Object]:
+        """Returns the objects of a kustomization below `infra`."""
+        return [
+            obj for obj in yaml.safe_load_all(self.kube("kustomize", str(PROJECT / "infra" / kustomization))) if obj
+        ]
+
+    def until_available(self, namespace: str) -> None:
+        """Returns once all Deployments of a namespace are available."""
+        until(
+            lambda: not self._unavailable(namespace),
+            f"all Deployments of {namespace} are available",
+            pause=0.5,
+            details=lambda: self.kube("get", "pods,events", "-n", namespace),
+        )
+
+    def _unavailable(self, namespace: str) -> list[str]:
+        found = list(self.client.list(DEPLOYMENT, namespace))
+        assert found
+        return [
+            obj["metadata"]["name"]
+            for obj in found
+            if dig(obj, "status.observedGeneration") != obj["metadata"]["generation"]
+            or dig(obj, "status.updatedReplicas", 0) != dig(obj, "spec.replicas", 1)
+            or dig(obj, "status.availableReplicas", 0) != dig(obj, "spec.replicas", 1)
+        ]
+
+    def memory(self, namespace: str) -> dict[str, int]:
+        """Returns the resident memory of the pods of a namespace in MiB, by pod."""
+        summary = json.loads(self.kube("get", "--raw", f"/api/v1/nodes/{daemons.NAME}/proxy/stats/summary"))
+        pods = [pod for pod in summary["pods"] if pod["podRef"]["namespace"] == namespace]
+        return {
+            pod["podRef"]["name"]: sum(dig(found, "memory.rssBytes", 0) for found in pod.get("containers", [])) >> 20
+            for pod in sorted(pods, key=lambda pod: pod["podRef"]["name"])
+        }
+
+    def kill_pods(self, name: str) -> None:
+        """Kills the pods of a Deployment, without the time that a deletion gives them."""
+        self.kube(
+            *("delete", "pods", "-n", NAMESPACE, f"--selector=app.kubernetes.io/name={name}"),
+            *("--force", "--grace-period=0", "--wait=false"),
+        )
+
+    # -- releases and the workload cluster -----------------------------------------------------------------------
+
+    @property
+    def store_url(self) -> str:
+        return str(self.store.meta.endpoint_url)
+
+    def publish(self, version: str, objects: Sequence[Object]) -> str:
+        """Publishes a release; returns the name of its ClusterClass."""
+        root = self.folder / "published"
+        tag = write_release(root, version, list(objects))
+        for path in (root / tag).iterdir():
+            self.store.upload_file(str(path), _RELEASES, f"all/{tag}/{path.name}")
+        return tag
+
+    def empty_store(self) -> None:
+        """Deletes everything that functions wrote to object storage."""
+        for page in self.store.get_paginator("list_objects_v2").paginate(Bucket=_BUCKET):
+            for entry in page.get("Contents", []):
+                self.store.delete_object(Bucket=_BUCKET, Key=entry["Key"])
+
+
+@contextmanager
+def installation(node: Node, kubectl: Path, folder: Path) -> Iterator[Installation]:
+    """Runs an object store and a workload cluster beside the node in the block."""
+    with ExitStack() as cleanup:
+        client = cleanup.enter_context(closing(connect.from_kubeconfig(str(node.kubeconfig))))
+        store = _client(cleanup.enter_context(_store()))
+        for bucket in (_BUCKET, _RELEASES):
+            store.create_bucket(Bucket=bucket)
+        workload = folder / "workload"
+        local_control_plane.start(workload, owner=os.getpid(), network=addresses.WORKLOAD, progress=print, timeout=120)
+        cleanup.callback(local_control_plane.stop, workload)
+        yield Installation(node, kubectl, client, store, local_control_plane.kubeconfig(workload), folder)
+
+
+@contextmanager
+def _store() -> Iterator[str]:
+    """Runs an object store at an address that pods reach, in the block."""
+    with socket.create_server((addresses.MACHINE, 0), backlog=128) as listener:
+        command = [sys.executable, "-m", "infra.object_store", "--fd", str(listener.fileno())]
+        server = processes.start(command, cwd=PROJECT, pass_fds=[listener.fileno()])
+        url = f"http://{addresses.MACHINE}:{listener.getsockname()[1]}"
+    try:
+        wait_ready(url, HANGS)
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _client(url: str) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id=_KEYS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=_KEYS["AWS_SECRET_ACCESS_KEY"],
+    )
