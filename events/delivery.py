@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from shared.clients import Clients
 from shared.event import Event, EventError, from_http
+from shared.runtime import sink
 from shared.runtime.answer import Answer
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class HttpDelivery:
     Args:
         url: Events are posted to `<url>/<function>`, or, if it contains `{function}`, to the URL with the name of the
             function in that place, in the form of a host name: `-` for `_`.
-        single: Posts all events to `url` itself.
+        single: Posts all events to `url` itself, a sink: with the token and the CA of a SinkBinding, if there are any.
         timeout: Seconds to connect, and seconds to wait for the answer.
         pool_size: Connections at a time.
     """
@@ -38,7 +39,10 @@ class HttpDelivery:
         self._url = url
         self._single = single
         self._pool = urllib3.PoolManager(
-            maxsize=pool_size, timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]), retries=False
+            maxsize=pool_size,
+            timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
+            retries=False,
+            ssl_context=sink.tls() if single else None,
         )
 
     def __call__(self, function: str, event: Event) -> Answer:
@@ -47,6 +51,8 @@ class HttpDelivery:
 
         url = self._url if self._single else address(self._url, function)
         headers, body = event.to_http()
+        if self._single:
+            headers |= sink.authorization()
         try:
             response = self._pool.request("POST", url, body=body, headers=headers, redirect=False)
         except (urllib3.exceptions.HTTPError, OSError) as error:

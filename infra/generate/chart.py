@@ -92,6 +92,7 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
             for name, triggers in every.items()
         },
         "store": _in_release(_objects(store.documents())),
+        "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),
         "hooks": _in_release(_objects(hooks.documents())),
     }
 
@@ -204,4 +205,5 @@ def _replaced(node: Any, kind: str, key: str = "") -> Any:
         return _PEERS.get(node, node)
     if key == "namespace" and node == NAMESPACE:
         return _RELEASE
+    node = node.replace(f"serviceaccount:{NAMESPACE}:", f"serviceaccount:{_RELEASE}:")
     return node.replace(f"{NAMESPACE}/", f"{_RELEASE}/").replace(f".{NAMESPACE}.svc", f".{_RELEASE}.svc")

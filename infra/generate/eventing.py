@@ -36,6 +36,16 @@ def broker(namespace: str) -> Object:
     }
 
 
+def event_policy(namespace: str) -> Object:
+    """Returns the EventPolicy of the Broker: senders of its namespace only, sources, functions and replies."""
+    return {
+        "apiVersion": "eventing.knative.dev/v1alpha1",
+        "kind": "EventPolicy",
+        "metadata": {"name": BROKER["name"], "namespace": namespace},
+        "spec": {"to": [{"ref": dict(BROKER)}], "from": [{"sub": f"system:serviceaccount:{namespace}:*"}]},
+    }
+
+
 def api_server_source(name: str, namespace: str, account: str, watches: Iterable[Watch], mode: str) -> Object:
     """Returns an ApiServerSource of these kinds in all namespaces; `mode` is Resource or Reference."""
     return {

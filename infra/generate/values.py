@@ -131,6 +131,12 @@ def _of_operation() -> Iterator[Value]:
     yield Value(
         "podDisruptionBudgets", True, FLAG, "One for each Deployment with several replicas: one may be missing."
     )
+    yield Value(
+        "eventPolicy",
+        False,
+        FLAG,
+        "An EventPolicy: only senders of the namespace reach the Broker. Needs Knative's `authentication-oidc`.",
+    )
     yield Value("networkPolicy.enabled", True, FLAG, "Restrict who may send requests to the pods.")
     yield Value(
         "networkPolicy.brokers", "knative-eventing", TEXT, "The namespace from which Knative's brokers deliver."

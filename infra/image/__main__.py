@@ -18,6 +18,7 @@ from infra.local_control_plane.modules import module_of
 from . import contents, debian, oci, sbom
 
 NAME = "capi-functions"
+HERE = contents.ARCHITECTURES.get(platform.machine(), platform.machine())
 USER = "65532:65532"
 CONFIG: dict[str, Any] = {
     "User": USER,
@@ -32,12 +33,11 @@ CONFIG: dict[str, Any] = {
 _SBOM = "usr/share/sbom/capi-functions.spdx.json"
 
 
-def build(output: Path, name: str, progress: Callable[[str], None]) -> str:
-    """Writes the image for the architecture of this machine to `output`, and its SBOM beside it.
+def build(output: Path, name: str, architecture: str, progress: Callable[[str], None]) -> str:
+    """Writes the image for an architecture to `output`, and its SBOM beside it.
 
     Returns the digest of the image. Raises PackageError, ContentError, BinaryNotFound, OSError.
     """
-    architecture = debian.ARCHITECTURES[platform.machine()]
     version = contents.version()
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=".image-") as folder:
         roots = [Path(folder, name) for name in ("debian", "dependencies", "helm", "project")]
@@ -48,7 +48,7 @@ def build(output: Path, name: str, progress: Callable[[str], None]) -> str:
         path_file.write_text(contents.PATHS)
         progress("installing the dependencies")
         contents.write_dependencies(dependencies, architecture, debian.PYTHON)
-        program = contents.write_helm(helm, progress)
+        program = contents.write_helm(helm, architecture, progress)
         contents.write_project(project)
         document = sbom.document(
             NAME,
@@ -60,7 +60,11 @@ def build(output: Path, name: str, progress: Callable[[str], None]) -> str:
         (project / _SBOM).parent.mkdir(parents=True)
         (project / _SBOM).write_text(document)
         progress("compiling bytecode")
-        interpreter, environment = debian.interpreter(base)
+        runnable = base
+        if architecture != HERE:  # bytecode is the same for all architectures
+            runnable = Path(folder, "here")
+            debian.write_root(runnable, HERE, progress)
+        interpreter, environment = debian.interpreter(runnable)
         for root, below in ((base, "usr/lib"), (dependencies, contents.PACKAGES), (project, contents.HOME)):
             contents.compile_bytecode(root / below, interpreter, environment, root)
         progress("compressing")
@@ -85,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     building = commands.add_parser("build", help="write the image and its SBOM")
     building.add_argument("--output", type=Path, default=Path("out/capi-functions.tar"), metavar="FILE")
+    building.add_argument("--architecture", choices=["amd64", "arm64"], default=HERE, help="default: %(default)s")
     building.add_argument("--name", default=None, help="repository and tag that the archive names")
     files = commands.add_parser("files", help="write the files below /app, for the Dockerfile")
     files.add_argument("root", type=Path, metavar="FOLDER")
@@ -98,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             options.output.parent.mkdir(parents=True, exist_ok=True)
             name = options.name or f"docker.io/library/{NAME}:{contents.version()}"
-            digest = build(options.output, name, _progress)
+            digest = build(options.output, name, options.architecture, _progress)
             size = options.output.stat().st_size
             print(f"{options.output}: {name}, {size / 1e6:.0f} MB, {digest}")
     except (debian.PackageError, contents.ContentError, BinaryNotFound, OSError) as error:
@@ -108,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _write_files(root: Path) -> None:
     """Writes what the Dockerfile adds to its base image, compiled by the Python that runs this."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    contents.write_helm(root, _progress)
-    contents.write_dependencies(root, debian.ARCHITECTURES[platform.machine()], version)
+    contents.write_helm(root, HERE, _progress)
+    contents.write_dependencies(root, HERE, version)
     contents.write_project(root)
     contents.compile_bytecode(root / contents.HOME, [sys.executable], {}, root)
     path_file = root / getsitepackages()[0].lstrip("/") / f"{NAME}.pth"

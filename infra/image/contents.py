@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,11 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from infra.local_control_plane.binaries import locate
+from infra.local_control_plane.binaries import cross_build, locate
 from infra.local_control_plane.cache import Progress
+
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""Debian's and Go's names of architectures by those of the kernel."""
 
 PROJECT = Path(__file__).parents[2]
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
@@ -51,9 +55,9 @@ def write_dependencies(root: Path, architecture: str, python: str) -> None:
         raise ContentError("uv is needed to install the dependencies: pip install uv")
     options = ("--no-deps", "--require-hashes", "--only-binary=:all:", "--link-mode=copy", "--no-compile-bytecode")
     target = root / PACKAGES
-    platform = (f"--python-version={python}", f"--python-platform={_UV_PLATFORMS[architecture]}")
+    machine = (f"--python-version={python}", f"--python-platform={_UV_PLATFORMS[architecture]}")
     where = (f"--target={target}", f"--requirement={REQUIREMENTS}")
-    _run([uv, "pip", "install", "--quiet", *options, *platform, *where])
+    _run([uv, "pip", "install", "--quiet", *options, *machine, *where])
     for pattern in _UNUSED:
         for path in [*target.glob(pattern)]:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -64,11 +68,15 @@ def write_dependencies(root: Path, architecture: str, python: str) -> None:
     _write_programs(root, target)
 
 
-def write_helm(root: Path, progress: Progress) -> Path:
+def write_helm(root: Path, architecture: str, progress: Progress) -> Path:
     """Writes the pinned helm program below `root`, and returns its path. Raises BinaryNotFound."""
+    here = architecture == ARCHITECTURES.get(platform.machine())
+    found = (
+        locate(["helm"], progress=progress)["helm"] if here else cross_build("helm", architecture, progress=progress)
+    )
     program = root / PROGRAMS / "helm"
     program.parent.mkdir(parents=True)
-    shutil.copyfile(locate(["helm"], progress=progress)["helm"], program)
+    shutil.copyfile(found, program)
     program.chmod(0o755)
     return program
 

@@ -24,10 +24,9 @@ from pathlib import Path
 
 from infra.local_control_plane.cache import Progress, cache_directory, partial
 
-LOCK = Path(__file__).with_name("debian.txt")
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Debian's and Go's names of architectures by those of the kernel."""
+from .contents import ARCHITECTURES
 
+LOCK = Path(__file__).with_name("debian.txt")
 PYTHON = "3.11"
 """The version of Debian's Python."""
 

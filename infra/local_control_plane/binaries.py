@@ -131,6 +131,25 @@ def locate(
     return found
 
 
+def cross_build(name: str, architecture: str, *, progress: Progress) -> Path:
+    """Returns the path of an executable for another architecture of Linux, by Go's name, after building it once.
+
+    Raises BinaryNotFound.
+    """
+    module = module_of(name)
+    target = module.cache / architecture / name
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked(target.parent / f".{name}.lock", f"builds {name} for {architecture}", progress):
+            if not _executable(target):
+                with partial(target) as part:
+                    _build(name, module, part, progress, GOOS="linux", GOARCH=architecture, CGO_ENABLED="0")
+                    install(part, target)
+    except (OSError, _Unavailable) as error:
+        raise BinaryNotFound(f"{name} for {architecture} cannot be built: {error}") from error
+    return target
+
+
 def explain(name: str) -> str:
     """Returns what a user can do to get the executable `name`. Raises ValueError if the name is not known."""
     module = module_of(name)
@@ -220,10 +239,13 @@ def _from_source(name: str, module: Module, progress: Progress) -> Path:
     return target
 
 
-def _build(name: str, module: Module, output: Path, progress: Progress) -> None:
-    """Builds an executable. After an interruption the next build continues: go caches every compiled package."""
+def _build(name: str, module: Module, output: Path, progress: Progress, **settings: str) -> None:
+    """Builds an executable; `settings` are environment variables of `go`.
+
+    After an interruption the next build continues: go caches every compiled package.
+    """
     command = ["go", "build", "-v", "-trimpath", f"-ldflags={module.linker_flags}", "-o", str(output)]
-    environment = {**os.environ, "GOWORK": "off"}
+    environment = {**os.environ, "GOWORK": "off", **settings}
     started = time.monotonic()
     progress(f"building {name} {module.version} (once; this takes minutes)")
     with subprocess.Popen(

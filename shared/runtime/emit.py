@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from ..event import Event
 from ..triggers import Triggers
+from . import sink
 from .answer import Answer, done
 
 NO_SINK = "K_SINK is not set: it must be the URL to send events to"
@@ -30,22 +32,24 @@ def emit(triggers: Triggers, events: Iterable[Event], description: str) -> Answe
     for event in events:
         if event.type not in triggers.emits:
             raise ValueError(f"{triggers.name} does not declare that it emits {event.type}")
-    sink = os.environ.get("K_SINK", "")
-    if not sink:
+    url = os.environ.get("K_SINK", "")
+    if not url:
         return Answer(503, NO_SINK, retry_after=30.0)
-    sent = sum(_send(sink, event) for event in events)
+    sent = _send(url, events)
     if sent < len(events):
         return Answer(503, f"the sink rejected {len(events) - sent} of {len(events)} events", retry_after=5)
     return done(f"{sent} {description}")
 
 
-def _send(sink: str, event: Event) -> bool:
-    """Posts an event to the sink. Returns whether the sink accepted it."""
+def _send(url: str, events: Iterable[Event]) -> int:
+    """Posts the events to a sink. Returns how many it accepted."""
     import urllib3
 
-    headers, body = event.to_http()
-    try:
-        response = urllib3.request("POST", sink, body=body, headers=headers, timeout=10.0, retries=2)
-    except urllib3.exceptions.HTTPError:
-        return False
-    return response.status < 300
+    accepted = 0
+    with urllib3.PoolManager(timeout=10.0, retries=2, ssl_context=sink.tls()) as pool:
+        for event in events:
+            headers, body = event.to_http()
+            with suppress(urllib3.exceptions.HTTPError):
+                response = pool.request("POST", url, body=body, headers=headers | sink.authorization())
+                accepted += response.status < 300
+    return accepted

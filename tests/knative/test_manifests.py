@@ -414,7 +414,9 @@ def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kube
 def test_server_accepts_the_objects_of_the_chart(mode: str, client: Client, knative: list[Object], helm: Path) -> None:
     install(client, knative)
     apply(client, next(obj for obj in manifests() if obj["kind"] == "Namespace"))
-    objects = rendered_chart(helm, f"mode={mode}", "replicas=2", "webIdentity.roleARN=arn:aws:iam::1:role/it")
+    objects = rendered_chart(
+        helm, f"mode={mode}", "eventPolicy=true", "replicas=2", "webIdentity.roleARN=arn:aws:iam::1:role/it"
+    )
     for obj in objects.values():
         apply(client, obj, dryRun="All")
         if obj["kind"] == "Deployment":  # the server's admission decides: the namespace is restricted

@@ -186,6 +186,16 @@ def test_definitions_are_kept_when_the_release_is_deleted(helm: Path) -> None:
     assert not names(rendered(helm), "CustomResourceDefinition")
 
 
+@pytest.mark.parametrize(("mode", "there"), [("single", False), ("forwarder", True), ("sources", True)])
+def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, there: bool, helm: Path) -> None:
+    objects = rendered(helm, f"mode={mode}", "eventPolicy=true")
+    assert names(objects, "EventPolicy") == ({"capi-functions"} if there else set())
+    if there:
+        spec = objects["EventPolicy", "capi-functions"]["spec"]
+        assert spec["from"] == [{"sub": "system:serviceaccount:team:*"}]
+        assert spec["to"][0]["ref"]["name"] in names(objects, "Broker")
+
+
 @pytest.mark.parametrize(
     "setting",
     [

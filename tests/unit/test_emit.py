@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
 
-from shared.event import REFERENCE, RESOURCE, change_event
+from events.delivery import HttpDelivery
+from shared.certificates import CertificateAuthority
+from shared.event import REFERENCE, RESOURCE, Event, change_event
+from shared.runtime import sink
 from shared.runtime.emit import emit
 from shared.triggers import Triggers
 from tests.support.event_receiver import EventReceiver
+from tests.support.http_server import HttpServer, Response
 
 TRIGGERS = Triggers("f", emits=(REFERENCE + "update",))
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n"}}
@@ -34,3 +41,56 @@ def test_emit_without_a_sink_answers_503_so_that_the_event_is_redelivered(monkey
     monkeypatch.delenv("K_SINK", raising=False)
     answer = emit(TRIGGERS, [], "sent")
     assert (answer.status, answer.message) == (503, "K_SINK is not set: it must be the URL to send events to")
+
+
+# -- a sink that checks its senders, at https --------------------------------------------------------------------
+
+EVENT = change_event(OBJECT, "update", source="/f", reference=True)
+
+
+@pytest.fixture
+def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
+    """A sink whose CA and URL are in the environment; the file with the token is still absent."""
+    ca = CertificateAuthority.generate("broker")
+    pair = ca.issue("broker", ips=["127.0.0.1"], server=True)
+    (tmp_path / "tls.crt").write_bytes(pair.cert_pem)
+    (tmp_path / "tls.key").write_bytes(pair.key_pem)
+    monkeypatch.setattr(sink, "TOKEN", tmp_path / "token")
+    monkeypatch.setenv("K_CA_CERTS", ca.cert_pem.decode())
+    with HttpServer(lambda _: Response(204), tls=tmp_path) as server:
+        monkeypatch.setenv("K_SINK", server.url)
+        yield server
+
+
+def deliver(url: str, event: Event) -> int:
+    delivery = HttpDelivery(url, single=True)
+    try:
+        return delivery("sink", event).status
+    finally:
+        delivery.close()
+
+
+@pytest.mark.parametrize(
+    "send", [lambda _url, event: emit(TRIGGERS, [event], "sent").status, deliver], ids=["function", "forwarder"]
+)
+def test_sink_is_trusted_by_its_ca_and_told_the_senders_present_token(
+    secured: HttpServer, monkeypatch: pytest.MonkeyPatch, send: Callable[[str, Event], int]
+) -> None:
+    assert send(secured.url, EVENT) == 204
+    for token in ("first", "renewed"):
+        sink.TOKEN.write_text(f"{token}\n")
+        assert send(secured.url, EVENT) == 204
+    assert [request.authorization for request in secured.requests] == [None, "Bearer first", "Bearer renewed"]
+    monkeypatch.delenv("K_CA_CERTS")
+    assert send(secured.url, EVENT) == 503
+    assert len(secured.requests) == 3, "nothing is sent to a server that is not trusted"
+
+
+def test_token_for_the_sink_is_not_sent_to_functions(secured: HttpServer) -> None:
+    sink.TOKEN.write_text("secret")
+    with HttpServer(lambda _: Response(204)) as functions:
+        delivery = HttpDelivery(functions.url)
+        assert delivery("cluster", EVENT).status == 204
+        delivery.close()
+    [request] = functions.requests
+    assert (request.path, request.authorization) == ("/cluster", None)

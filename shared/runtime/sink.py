@@ -1,0 +1,32 @@
+"""What posting events to a Knative sink needs beside its URL, as a SinkBinding provides it: a token, and the sink's CA.
+
+https://knative.dev/docs/eventing/features/sender-identity/ and /docs/eventing/features/transport-encryption/
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+TOKEN = Path("/oidc/token")
+"""The token of this sender, which Knative renews; absent if it does not check senders."""
+
+
+def authorization() -> dict[str, str]:
+    """Returns the headers that tell a sink who sends, read anew for each request."""
+    try:
+        return {"authorization": f"Bearer {TOKEN.read_text().strip()}"}
+    except OSError:
+        return {}
+
+
+def tls(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
+    """Returns the TLS settings for a sink whose CA is in K_CA_CERTS; None for the CAs of the system."""
+    authorities = environment.get("K_CA_CERTS")
+    if not authorities:
+        return None
+    context = ssl.create_default_context()
+    context.load_verify_locations(cadata=authorities)
+    return context
