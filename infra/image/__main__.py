@@ -18,7 +18,7 @@ from infra.local_control_plane.modules import module_of
 from . import contents, debian, oci, sbom
 
 NAME = "capi-functions"
-HERE = contents.ARCHITECTURES.get(platform.machine(), platform.machine())
+HERE = debian.ARCHITECTURES.get(platform.machine(), platform.machine())
 USER = "65532:65532"
 CONFIG: dict[str, Any] = {
     "User": USER,
@@ -33,7 +33,7 @@ CONFIG: dict[str, Any] = {
 _SBOM = "usr/share/sbom/capi-functions.spdx.json"
 
 
-def build(output: Path, name: str, architecture: str, progress: Callable[[str], None]) -> str:
+def build(output: Path, name: str, progress: Callable[[str], None], architecture: str = HERE) -> str:
     """Writes the image for an architecture to `output`, and its SBOM beside it.
 
     Returns the digest of the image. Raises PackageError, ContentError, BinaryNotFound, OSError.
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             options.output.parent.mkdir(parents=True, exist_ok=True)
             name = options.name or f"docker.io/library/{NAME}:{contents.version()}"
-            digest = build(options.output, name, options.architecture, _progress)
+            digest = build(options.output, name, _progress, options.architecture)
             size = options.output.stat().st_size
             print(f"{options.output}: {name}, {size / 1e6:.0f} MB, {digest}")
     except (debian.PackageError, contents.ContentError, BinaryNotFound, OSError) as error:

@@ -15,8 +15,7 @@ from typing import Any
 from infra.local_control_plane.binaries import cross_build, locate
 from infra.local_control_plane.cache import Progress
 
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Debian's and Go's names of architectures by those of the kernel."""
+from .debian import ARCHITECTURES
 
 PROJECT = Path(__file__).parents[2]
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")

@@ -24,9 +24,10 @@ from pathlib import Path
 
 from infra.local_control_plane.cache import Progress, cache_directory, partial
 
-from .contents import ARCHITECTURES
-
 LOCK = Path(__file__).with_name("debian.txt")
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""Debian's and Go's names of architectures by those of the kernel."""
+
 PYTHON = "3.11"
 """The version of Debian's Python."""
 
