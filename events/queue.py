@@ -5,8 +5,8 @@ are about different objects, or if only the newer one contains its object: from 
 that there is nothing to do, although the replaced one requires work. A reference may be about what its object refers
 to, such as a provider's Secret.
 
-An event that is delivered again becomes a resync, too. If it only waited, a newer event about the object needs no
-resync: `Triggers.is_reconciled` is false while there is something to wait for.
+An event that is delivered again after a failure becomes a resync, too. One that only waited is marked as repeated, and a
+newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for.
 """
 
 from __future__ import annotations
@@ -65,15 +65,14 @@ class QueueItem:
     state: Literal["ready", "waiting", "in_flight"] = "ready"
     failures: int = 0
     wait: float = 0.0
-    only_waits: bool = False
-    """Whether the event is a resync only because the function requested a requeue."""
     newer: tuple[Event, float] | None = None
     """The event that arrived during the delivery, and its time of arrival."""
 
     def replace_with(self, newer: Event) -> None:
         """Makes `newer` the event to deliver, merged with the present one."""
-        replaced = self.only_waits and _origin(self.event) == _origin(newer)
-        self.event, self.only_waits = newer if replaced else merge(self.event, newer), False
+        only_waits = self.event.repeated and not self.event.resync
+        replaced = only_waits and _origin(self.event) == _origin(newer)
+        self.event = newer if replaced else merge(self.event, newer)
 
 
 @dataclass(frozen=True)
@@ -220,8 +219,10 @@ class WorkQueue:
             if result.state == "done" and newer is None:
                 del self._items[item.function, item.key]
                 return
-            if result.state != "done":  # a resync: the function must not skip the work because of the event's content
-                item.only_waits = result.state == "requeue" and (item.only_waits or not item.event.resync)
+            # The function must not skip the work because of the event's content.
+            if result.state == "requeue":
+                item.event = replace(item.event, repeated=True)
+            elif result.state == "failed":
                 item.event = replace(item.event, resync=True)
             after = 0.0
             if result.state == "failed":
@@ -232,7 +233,7 @@ class WorkQueue:
                 after = max(MIN_DELAY, result.after or 0.0)
             if newer is not None:
                 if result.state == "done":
-                    item.event, item.only_waits = newer[0], False
+                    item.event = newer[0]
                 else:
                     item.replace_with(newer[0])
             self._schedule(item, after, now)

@@ -51,7 +51,9 @@ class Event:
     name: str = ""
     data: Object = field(default_factory=dict)
     resync: bool = False
-    """Whether to reconcile the object even if its status shows nothing to do (extension `resync`)."""
+    """Whether to look for what nothing shows, such as drift (extension `resync`)."""
+    repeated: bool = False
+    """Whether a function has asked for this delivery, because it waits for something (extension `repeated`)."""
 
     @property
     def change(self) -> Change | None:
@@ -59,6 +61,16 @@ class Event:
         word = self.type.rpartition(".")[2]
         is_change = self.type.startswith((RESOURCE, REFERENCE))
         return word if is_change and word in ("add", "update", "delete") else None  # type: ignore[return-value]
+
+    @property
+    def is_skippable(self) -> bool:
+        """Whether there is nothing to do if the objects in the event and in the cluster show nothing."""
+        return not (self.resync or self.repeated)
+
+    @property
+    def is_look(self) -> bool:
+        """Whether this is the first delivery of a resync: a repetition waits for something that the look has found."""
+        return self.resync and not self.repeated
 
     @property
     def group(self) -> str:
@@ -100,6 +112,8 @@ class Event:
             attributes["namespace"] = self.namespace
         if self.resync:
             attributes["resync"] = "true"
+        if self.repeated:
+            attributes["repeated"] = "true"
         return attributes
 
     def to_http(self) -> tuple[dict[str, str], bytes]:
@@ -174,6 +188,7 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
         name=str(attributes.get("name") or dig(data, "metadata.name", "")),
         data=data,
         resync=str(attributes.get("resync", "")).lower() == "true",
+        repeated=str(attributes.get("repeated", "")).lower() == "true",
     )
     _check(event)
     if event.change and not (event.kind and event.api_version and event.name):

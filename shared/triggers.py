@@ -210,7 +210,7 @@ class Triggers:
     is_reconciled: Callable[[Object, Event, datetime], bool] | None = None
     """`is_reconciled(primary, event, now)` returns whether the primary object and the object in the event alone show
     that there is nothing to do at that time. It reads no cluster. The runtime calls it before it reads anything,
-    except for a resync; sweep and forwarder call `is_settled`, with `add` events of what they list.
+    except for a resync and a repetition; sweep and forwarder call `is_settled`, with `add` events of what they list.
     It must be false if the spec is newer than the status, and for an update while the function waits for something: a
     newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the sweep to the
     other functions of the kind."""
@@ -305,4 +305,4 @@ def _as_first_seen(event: Event, primary: Object) -> Event:
     """
     if event.object is None:
         return change_event(primary, "add", source=event.source)
-    return replace(event, type=event.type.rpartition(".")[0] + ".add", resync=False)
+    return replace(event, type=event.type.rpartition(".")[0] + ".add", resync=False, repeated=False)

@@ -50,7 +50,7 @@ def new_cluster(event: Event, now: datetime) -> Object | None:
     """Returns the Cluster in the event of its creation; None for other events, and if the Cluster is not new."""
     cluster = event.object
     is_cluster = event.kind == CLUSTER.kind and CLUSTER.is_read_in(event.api_version)
-    if cluster is None or not is_cluster or event.change != "add" or event.resync:
+    if cluster is None or not is_cluster or event.change != "add" or not event.is_skippable:
         return None
     created = cluster_api.created_at(cluster)
     return cluster if created is not None and timedelta(0) <= now - created <= MAX_AGE_WITHOUT_READ else None

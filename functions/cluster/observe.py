@@ -26,8 +26,8 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(None)
     manager = core_state(cluster, now, is_running=is_new(cluster) and bool(clients.running_core()))
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
-        return Observed(cluster, core=manager, look=request.event.resync)
-    wanted = due(cluster, now, again=request.event.resync)
+        return Observed(cluster, core=manager, look=request.event.is_look)
+    wanted = due(cluster, now, again=request.event.is_look)
     known = recorded(cluster, request.event, manager) if wanted == 0 and _is_probe_alone(request) else None
     if known is not None and "failed" not in (known.infrastructure.state, known.control_plane.state):
         return replace(known, probe=probe(clients, cluster))
@@ -53,7 +53,7 @@ def _is_probe_alone(request: Request) -> bool:
     """Returns whether the event is not about an object that has to be read again: only an attempt to connect is due."""
     cluster, event = request.primary, request.event
     is_current = dig(cluster, "status.observedGeneration") == dig(cluster, "metadata.generation")
-    return is_current and event.key == request.key and event.kind == CLUSTER.kind and not event.resync
+    return is_current and event.key == request.key and event.kind == CLUSTER.kind and not event.is_look
 
 
 def _secrets(clients: Clients, cluster: Object) -> tuple[Object, ...]:

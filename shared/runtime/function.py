@@ -166,7 +166,7 @@ class Function(Generic[O]):
         object that this project wrote last is read: another write often follows before the event of the first arrives,
         and a conflict costs more than a read.
         """
-        if event.resync or (event.change == "update" and not _is_written_by_another(from_event or {})):
+        if not event.is_skippable or (event.change == "update" and not _is_written_by_another(from_event or {})):
             return None
         if from_event is not None:
             return _Assumed(from_event)
@@ -176,7 +176,7 @@ class Function(Generic[O]):
 
     def _is_reconciled(self, primary: Object, event: Event) -> bool:
         predicate = self.triggers.is_reconciled
-        return predicate is not None and not event.resync and predicate(primary, event, datetime.now(UTC))
+        return predicate is not None and event.is_skippable and predicate(primary, event, datetime.now(UTC))
 
     def _reconcile(
         self, clients: Clients, resource: Resource, key: Key, event: Event, assumed: _Assumed | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,9 +18,9 @@ from tests.support import objects
 from tests.support.ports import free_port
 
 
-def reconcile(clients: Clients, key: Key) -> Answer:
+def reconcile(clients: Clients, key: Key, *, repeated: bool = False) -> Answer:
     event = change_event(clients.management.get(CLUSTER, key), "update", source="/test")
-    return catalog.handler("cluster")(clients, event)
+    return catalog.handler("cluster")(clients, replace(event, repeated=repeated))
 
 
 def probe(client: Client, key: Key) -> Object:
@@ -66,3 +67,5 @@ def test_dead_cluster_costs_little_and_rotated_credentials_are_used(
     before = management.requests
     assert reconcile(clients, key).status == 204
     assert management.requests - before == 1, "the test's: a Cluster that answers costs no request"
+    assert reconcile(clients, key, repeated=True).status == 204
+    assert management.requests - before == 3, "a repetition reads the Cluster, and does not connect"

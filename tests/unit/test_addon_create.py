@@ -93,7 +93,8 @@ CREATED = change_event(cluster({"creationTimestamp": rfc3339(NOW)}), "add", sour
         pytest.param(CREATED, MAX_AGE_WITHOUT_READ + timedelta(seconds=1), False, id="it may have changed since"),
         pytest.param(CREATED, timedelta(seconds=-1), False, id="our clock is slow, so its age is not known"),
         pytest.param(replace(CREATED, type=CREATED.type.replace("add", "update")), timedelta(0), False, id="changed"),
-        pytest.param(replace(CREATED, resync=True), timedelta(0), False, id="delivered again"),
+        pytest.param(replace(CREATED, resync=True), timedelta(0), False, id="delivered again after a failure"),
+        pytest.param(replace(CREATED, repeated=True), timedelta(0), False, id="delivered again after a wait"),
         pytest.param(replace(CREATED, api_version="cluster.x-k8s.io/v1beta1"), timedelta(0), True, id="older version"),
         pytest.param(
             replace(CREATED, api_version="cluster.x-k8s.io/v1alpha4"), timedelta(0), False, id="other version"

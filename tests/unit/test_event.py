@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -131,8 +132,10 @@ def test_request_that_is_no_single_cloudevent_is_rejected(headers: dict[str, str
 
 @pytest.mark.parametrize("reference", [False, True])
 @pytest.mark.parametrize("resync", [False, True])
-def test_change_event_round_trips(reference: bool, resync: bool) -> None:
+@pytest.mark.parametrize("repeated", [False, True])
+def test_change_event_round_trips(reference: bool, resync: bool, repeated: bool) -> None:
     sent = change_event(CLUSTER, "delete", source="/here", reference=reference, resync=resync)
+    sent = replace(sent, repeated=repeated)
     assert from_http(*sent.to_http()) == sent
     assert from_json(sent.to_json()) == sent
 

@@ -120,13 +120,13 @@ def test_event_during_a_delivery_is_delivered_after_it(queue: WorkQueue) -> None
     assert queue.pending().in_flight == 1
 
 
-def test_requeued_item_is_due_after_its_wait_as_a_resync(queue: WorkQueue, clock: Clock) -> None:
-    queue.add("f", ONE, event(1))
+def test_requeued_item_is_repeated_after_its_wait(queue: WorkQueue, clock: Clock) -> None:
+    queue.add("f", ONE, waiting := event(1))
     queue.finish(take(queue), DeliveryResult("requeue", 30))
     clock.now += 29.9
     assert queue.take(0) is None
     clock.now += 0.1
-    assert take(queue).event.resync
+    assert take(queue).event == replace(waiting, repeated=True), "no resync, which has functions look for more"
 
 
 WAIT, FAILURE = DeliveryResult("requeue", 30), DeliveryResult("failed", 30)
