@@ -5,8 +5,8 @@ are about different objects, or if only the newer one contains its object: from 
 that there is nothing to do, although the replaced one requires work. A reference may be about what its object refers
 to, such as a provider's Secret.
 
-An event that is delivered again after a failure becomes a resync, too. One that only waited is marked as repeated, and a
-newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for.
+An event that is delivered again after a failure becomes a resync, too. One that only waited is marked as repeated, and
+a newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for.
 """
 
 from __future__ import annotations

@@ -9,16 +9,16 @@ import copy
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from .api.contract import contract_version, provider_kind
 from .api.provider import CORE_NAME, PROVIDER_LABEL
-from .api.resources import DEPLOYMENT
+from .api.resources import CLUSTER_CLASS, DEPLOYMENT
 from .kube import ApiError, Client, Key, NotServed, Object, Resource, dig, key_of
 from .kube.crds import find_definition
 from .kube.discovery import Discovery
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from .releases.store import ReleaseStore
     from .storage import ObjectStore
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
 _MAX_WORKLOADS = 512
 """Workload clusters whose discovery is remembered."""
 _MAX_CONNECTED = 32
@@ -37,6 +40,8 @@ to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
 
 _CONTRACT_SECONDS = 300.0
 """Seconds for which the contract of a kind is remembered."""
+_CLASS_SECONDS = 300.0
+"""Seconds for which it is remembered what a ClusterClass says."""
 _CORE_SECONDS = 30.0
 """Seconds for which it is remembered whether a Cluster API core runs."""
 
@@ -68,6 +73,28 @@ class LookupResult:
     contract: str = ""
 
 
+class _Memory(Generic[K, V]):
+    """Values that are read again some seconds after they were read."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._values: dict[K, tuple[float, V]] = {}
+
+    def get(self, key: K, read: Callable[[], V]) -> V:
+        """Returns the remembered value, else that of `read`."""
+        now = time.monotonic()
+        until, value = self._values.get(key) or (now, None)
+        if now < until and value is not None:
+            return value
+        value = read()
+        kept = {known: entry for known, entry in self._values.copy().items() if entry[0] > now}
+        self._values = {**kept, key: (now + self._seconds, value)}
+        return value
+
+    def forget(self, key: K) -> None:
+        self._values.pop(key, None)
+
+
 class ClusterClients:
     """The clients of one cluster, workload or management: requests and discovery."""
 
@@ -95,10 +122,12 @@ class Clients:
         self._lock = Lock()
         self._workloads: OrderedDict[str, ClusterClients] = OrderedDict()
         self._connected: OrderedDict[str, ClusterClients] = OrderedDict()
-        self._contracts: dict[tuple[str, str], tuple[float, Resource, str]] = {}
-        """For each group and kind of a provider the time until which version and contract are remembered, and these."""
-        self._core = (0.0, "")
-        """The time until which the name of the running core's Deployment is remembered, and that name."""
+        self._contracts: _Memory[tuple[str, str], tuple[Resource, str]] = _Memory(_CONTRACT_SECONDS)
+        """Version and contract for each group and kind of a provider."""
+        self._core: _Memory[None, str] = _Memory(_CORE_SECONDS)
+        """The name of the running core's Deployment."""
+        self._gates: _Memory[Key, tuple[Object, ...]] = _Memory(_CLASS_SECONDS)
+        """The availability gates of ClusterClasses."""
         self._shared: WeakValueDictionary[str, Discovery] = WeakValueDictionary()
         """The discovery of each server, for kubeconfigs of one user that differ in other things."""
         self._releases: tuple[ObjectStore | None, ReleaseStore] | None = None
@@ -231,25 +260,27 @@ class Clients:
 
     def running_core(self) -> str:
         """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
-        until, name = self._core
-        if time.monotonic() >= until:
-            name = find_running_core(self.management)
-            self._core = time.monotonic() + _CORE_SECONDS, name
-        return name
+        return self._core.get(None, lambda: find_running_core(self.management))
+
+    def class_gates(self, key: Key) -> tuple[Object, ...]:
+        """Returns the availability gates of a ClusterClass; none if it does not exist. Raises `ApiError`.
+
+        They are remembered for a while, since a class may be large.
+        """
+        return self._gates.get(key, lambda: _gates_of(self.management, key))
 
     def _by_contract(self, resource: Resource) -> tuple[Resource, str]:
         """Returns the kind in the version of its contract, and the contract; the kind as it is if its CRD tells none.
 
         The two belong together: they are remembered for a while, so that most lookups read no CRD.
         """
-        name, now = (resource.group, resource.kind), time.monotonic()
-        until, kind, contract = self._contracts.get(name, (0.0, resource, ""))
-        if now >= until:
+
+        def read() -> tuple[Resource, str]:
             crd = find_definition(self.management, resource) or {}
             labelled = contract_version(dig(crd, "metadata.labels", {}))
-            kind, contract = provider_kind(crd) or resource, labelled[0] if labelled else ""
-            self._contracts[name] = (now + _CONTRACT_SECONDS, kind, contract)
-        return kind, contract
+            return provider_kind(crd) or resource, labelled[0] if labelled else ""
+
+        return self._contracts.get((resource.group, resource.kind), read)
 
     def _get(self, resource: Resource, key: Key) -> LookupResult:
         try:
@@ -257,11 +288,19 @@ class Clients:
         except NotServed:
             # What is cached is stale: this version is not served any more.
             self.discovery.invalidate()
-            self._contracts.pop((resource.group, resource.kind), None)
+            self._contracts.forget((resource.group, resource.kind))
             raise
         if found is None:
             return LookupResult("absent", kind=resource.kind, resource=resource)
         return LookupResult("present", kind=resource.kind, object=found, resource=resource)
+
+
+def _gates_of(management: Client, key: Key) -> tuple[Object, ...]:
+    try:
+        found = management.find(CLUSTER_CLASS, key)
+    except NotServed:
+        return ()
+    return tuple(dig(found, "spec.availabilityGates") or ())
 
 
 def find_running_core(management: Client) -> str:

@@ -15,7 +15,7 @@ from .merge import Reasons, Weight, summarize, weigh
 from .observed import Observed
 from .probe import PROBED
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
-from .scope import Scope
+from .scope import Scope, of_others
 
 TOPOLOGY_TIMEOUT = timedelta(minutes=1)
 """The time that a topology controller has for its first reconciliation of a new Cluster."""
@@ -93,9 +93,15 @@ def set_control_plane_initialized(scope: Scope, observed: Observed) -> None:
             scope.set(type_, "False", "NotInitialized", message)
 
 
-def set_available(scope: Scope) -> None:
-    """Sets `Available`: the Cluster is available if all conditions are good that it summarizes."""
-    listed = dig(scope.cluster, "spec.availabilityGates", [])
+def set_available(scope: Scope, observed: Observed) -> None:
+    """Sets `Available`: the Cluster is available if all conditions are good that it summarizes.
+
+    Asks for a repetition if the gates of the class were not read, and any condition may be that of a gate.
+    """
+    own = dig(scope.cluster, "spec.availabilityGates")
+    listed = (observed.class_gates or ()) if own is None else own
+    if observed.class_gates is None and any(of_others(scope.conditions)):
+        scope.waits.append(0.0)
     gates = {gate["conditionType"]: gate.get("polarity") for gate in listed if gate.get("conditionType")}
     negative = {"Deleting", *(type_ for type_, polarity in gates.items() if polarity == "Negative")}
     gone = {INFRASTRUCTURE.condition, CONTROL_PLANE.condition} if deleting(scope.cluster) else set()

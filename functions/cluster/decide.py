@@ -69,7 +69,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         reconcile_deletion(scope, observed)
     else:
         scope.set("Deleting", "False", "NotDeleting")
-    set_available(scope)
+    set_available(scope, observed)
     fields = {**status_fields(scope), **_replicas(observed), "deprecated": deprecated(scope, observed)}
     return scope.decision(
         *scope.effects, requeue_after=min(scope.waits, default=None), message="; ".join(scope.errors), **fields

@@ -10,13 +10,13 @@ from shared.api.cluster import control_plane_ref, infrastructure_ref
 from shared.api.core import core_state, is_new
 from shared.api.resources import CLUSTER, SECRET
 from shared.clients import Clients
-from shared.kube import ApiError, Object, deleting, dig, owned_by
+from shared.kube import ApiError, Key, Object, deleting, dig, owned_by
 from shared.runtime import Request
 
 from . import descendants
 from .observed import Observed
 from .probe import due, probe
-from .recorded import recorded, shows_machines
+from .recorded import recorded, shows_machines, uses_class_gates
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -28,15 +28,16 @@ def observe(clients: Clients, request: Request) -> Observed:
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager, look=request.event.is_look)
     wanted = due(cluster, now, again=request.event.is_look)
+    gates = _class_gates(clients, cluster)
     known = recorded(cluster, request.event, manager) if wanted == 0 and _is_probe_alone(request) else None
     if known is not None and "failed" not in (known.infrastructure.state, known.control_plane.state):
-        return replace(known, probe=probe(clients, cluster))
+        return replace(known, class_gates=gates, probe=probe(clients, cluster))
     being_deleted = deleting(cluster)
     infrastructure, control_plane = (
         clients.get_reference(reference, key.namespace, undefined_is_absent=being_deleted, by_contract=True)
         for reference in (infrastructure_ref(cluster), control_plane_ref(cluster))
     )
-    observed = Observed(cluster, infrastructure, control_plane, core=manager)
+    observed = Observed(cluster, infrastructure, control_plane, class_gates=gates, core=manager)
     try:
         if being_deleted:
             return replace(
@@ -54,6 +55,12 @@ def _is_probe_alone(request: Request) -> bool:
     cluster, event = request.primary, request.event
     is_current = dig(cluster, "status.observedGeneration") == dig(cluster, "metadata.generation")
     return is_current and event.key == request.key and event.kind == CLUSTER.kind and not event.is_look
+
+
+def _class_gates(clients: Clients, cluster: Object) -> tuple[Object, ...]:
+    if not uses_class_gates(cluster):
+        return ()
+    return clients.class_gates(Key(cluster_api.class_namespace(cluster), cluster_api.class_name(cluster) or ""))
 
 
 def _secrets(clients: Clients, cluster: Object) -> tuple[Object, ...]:

@@ -27,6 +27,8 @@ class Observed:
     """The Secrets that the Cluster owns; only read while it is being deleted."""
     failure: str = ""
     """Why the descendants could not be listed."""
+    class_gates: tuple[Object, ...] | None = ()
+    """The availability gates of the ClusterClass, if those of the Cluster do not replace them; None: not read."""
     probe: Probe | None = None
     """The outcome of an attempt to connect to the workload cluster; None: there was none."""
     recorded: bool = False

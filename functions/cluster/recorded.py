@@ -40,9 +40,15 @@ def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
         _shown(infrastructure, event) or _recorded(cluster, INFRASTRUCTURE, infrastructure),
         reporting or _recorded(cluster, CONTROL_PLANE, control_plane),
         descendants=None if has_machines else {},
+        class_gates=None if uses_class_gates(cluster) else (),
         recorded=True,
         core=core,
     )
+
+
+def uses_class_gates(cluster: Object) -> bool:
+    """Returns whether the availability gates of the ClusterClass count: the Cluster has a class, and no own ones."""
+    return cluster_api.class_name(cluster) is not None and dig(cluster, "spec.availabilityGates") is None
 
 
 def shows_machines(cluster: Object, event: Event) -> bool:

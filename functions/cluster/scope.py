@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from shared.api import cluster as cluster_api
+from shared.api.cluster import CERTIFICATES_AVAILABLE, KUBECONFIG_AVAILABLE, TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
 from shared.effects import Effect
 from shared.kube import Object, deleting, dig
@@ -20,7 +22,7 @@ _ORDER = (
     "ControlPlaneInitialized",
     "ControlPlaneAvailable",
     "WorkersAvailable",
-    "TopologyReconciled",
+    TOPOLOGY_RECONCILED,
     "RollingOut",
     "Remediating",
     "ScalingDown",
@@ -32,6 +34,9 @@ _ORDER = (
 )
 _LAST = ("Paused", "Deleting")
 """The order of the conditions: those of other types are between the first and the last ones, by name."""
+
+_OWN = {*_ORDER, *_LAST, KUBECONFIG_AVAILABLE, CERTIFICATES_AVAILABLE} - {TOPOLOGY_RECONCILED}
+"""The types of the conditions that functions write."""
 
 
 @dataclass
@@ -75,6 +80,11 @@ class Scope(StatusBuilder):
     @property
     def provisioned(self) -> bool:
         return self.initialization.get("infrastructureProvisioned") is True
+
+
+def of_others(conditions: Iterable[Object]) -> Iterator[Object]:
+    """Yields the conditions that other programs write."""
+    return (entry for entry in conditions if entry.get("type") not in _OWN)
 
 
 def _rank(condition: Object) -> tuple[int, str]:

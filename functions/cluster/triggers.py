@@ -15,7 +15,7 @@ from shared.api.cluster import (
 )
 from shared.api.contract import provider_kind
 from shared.api.core import CORE_ANNOTATION
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.settings import NETWORK
@@ -24,6 +24,7 @@ from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, anno
 from .descendants import MACHINES, POOL_LABEL
 from .probe import has_kubeconfig
 from .reconciled import is_reconciled
+from .scope import of_others
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -74,9 +75,11 @@ CLUSTER_FIELDS = (
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
     """Returns the values that start the function when an update of a Cluster changes one of them.
 
-    They are `CLUSTER_FIELDS`, and whether the Cluster shows that there is an API server to connect to.
+    They are `CLUSTER_FIELDS`, whether the Cluster shows that there is an API server to connect to, and the conditions
+    of other programs, which may be those of availability gates.
     """
-    return [Watch(CLUSTER, fields=CLUSTER_FIELDS).relevant(cluster), has_kubeconfig(dict(cluster))]
+    gates = [_told(one) for one in of_others(conditions(cluster))]
+    return [Watch(CLUSTER, fields=CLUSTER_FIELDS).relevant(cluster), has_kubeconfig(dict(cluster)), gates]
 
 
 def relevant_in_machine(obj: Mapping[str, Any]) -> object:
@@ -84,12 +87,16 @@ def relevant_in_machine(obj: Mapping[str, Any]) -> object:
 
     The Cluster's conditions and counters are computed from them.
     """
-    reported = [[one.get(name) for name in ("type", "status", "reason", "message")] for one in conditions(obj)]
+    reported = [_told(one) for one in conditions(obj)]
     counters = {name: value for name, value in dig(obj, "status", {}).items() if name.lower().endswith("replicas")}
     roles = [name in dig(obj, "metadata.labels", {}) for name in (CONTROL_PLANE_LABEL, POOL_LABEL)]
     metadata = [named_cluster(obj), roles, dig(obj, "metadata.ownerReferences"), dig(obj, "metadata.deletionTimestamp")]
     status = [dig(obj, f"status.{name}") for name in ("nodeRef", "versions", "nodeInfo.kubeletVersion")]
     return [metadata, dig(obj, "spec.replicas"), dig(obj, "spec.version"), reported, counters, status]
+
+
+def _told(condition: Mapping[str, Any]) -> object:
+    return [condition.get(name) for name in ("type", "status", "reason", "message")]
 
 
 TRIGGERS = Triggers(
@@ -114,6 +121,7 @@ TRIGGERS = Triggers(
     settings=(NETWORK,),
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
+        Rule(CLUSTER_CLASS.group, (CLUSTER_CLASS.plural,), ("get",)),
         # A Cluster may refer to objects of any provider. Other API groups have a ClusterRole with `role_label`.
         *(Rule(group, ("*",), ("get", "list", "patch", "delete")) for group in GROUPS),
         Rule(KIND_CLUSTER.group, (KIND_CLUSTER.plural,), ("get", "list", "patch", "delete")),

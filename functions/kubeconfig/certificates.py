@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from shared.api.cluster import CLUSTER_NAME_LABEL, control_plane_ref, is_paused
+from shared.api.cluster import CERTIFICATES_AVAILABLE, CLUSTER_NAME_LABEL, control_plane_ref, is_paused
 from shared.api.conditions import get_condition, is_true
 from shared.api.names import (
     CERTIFICATES_ANNOTATION,
@@ -35,8 +35,6 @@ from .need import is_status_current
 if TYPE_CHECKING:
     from shared.certificates import CertificateAuthority, KeyPair
 
-CERTIFICATES_AVAILABLE = "CertificatesAvailable"
-"""The condition whose message begins with the record of the certificates that were there, whatever its status."""
 _ETCD, _ETCD_CLIENT = "etcd", "apiserver-etcd-client"
 _INVALID, _MISSING = "InvalidCertificates", "MissingCertificates"
 KNOWN = (*CONTROL_PLANE_CERTIFICATES, _ETCD_CLIENT)

@@ -32,6 +32,9 @@ OK_TO_DELETE_ANNOTATION = "runtime.cluster.x-k8s.io/ok-to-delete"
 KUBECONFIG_AVAILABLE = "KubeconfigAvailable"
 """The condition that records that a Cluster's kubeconfig Secret exists."""
 
+CERTIFICATES_AVAILABLE = "CertificatesAvailable"
+"""The condition whose message begins with the record of the Cluster's certificates that were there."""
+
 CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
 
 TOPOLOGY_RECONCILED = "TopologyReconciled"

@@ -17,6 +17,7 @@ from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
 from functions.cluster.recorded import shows_machines
 from functions.cluster.scope import FINALIZER
+from functions.cluster.triggers import TRIGGERS, relevant_in_cluster
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
@@ -797,6 +798,16 @@ GATES = [{"conditionType": "Fast", "polarity": "Positive"}, {"conditionType": "H
             id="gate without condition",
         ),
         pytest.param(
+            replace(good(entry("Fast", "False", "R", "slow"), **TOPOLOGY), class_gates=tuple(GATES[:1])),
+            ("False", "NotAvailable", "* Fast: slow"),
+            id="gates of the class",
+        ),
+        pytest.param(
+            replace(good(**TOPOLOGY, availabilityGates=[]), class_gates=tuple(GATES)),
+            ("True", "Available", ""),
+            id="own gates replace those of the class",
+        ),
+        pytest.param(
             GONE,
             ("False", "NotAvailable", "* Deleting:\n  * Worker Machines: w1, w2"),
             id="what the deletion removes is information",
@@ -808,6 +819,34 @@ def test_available_summarizes_other_conditions(observed: Observed, expected: tup
     assert (status, reason, message) == expected or (
         observed is GONE and (status, reason) == expected[:2] and message.startswith(expected[2])
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "others", "is_reconciled"),
+    [
+        pytest.param(TOPOLOGY, [], True, id="nobody reports a condition"),
+        pytest.param(TOPOLOGY, [entry("Fast", "False")], False, id="it may be that of a gate of the class"),
+        pytest.param({**TOPOLOGY, "availabilityGates": []}, [entry("Fast", "False")], True, id="own gates"),
+        pytest.param({}, [entry("Fast", "False")], True, id="no class"),
+        pytest.param(TOPOLOGY, [entry("KubeconfigAvailable", "False")], True, id="a condition of another function"),
+    ],
+)
+def test_conditions_of_others_matter_while_the_gates_of_the_class_are_not_read(
+    spec: Object, others: list[Object], is_reconciled: bool
+) -> None:
+    obj = good(*others, **spec).cluster or {}
+    status = {**obj["status"], **(decide(replace(GOOD, cluster=obj), NOW).status or {})}
+    settled: Object = {**obj, "status": {name: value for name, value in status.items() if value is not None}}
+    event = change_event(settled, "update", source="/test")
+    assert TRIGGERS.is_reconciled is not None
+    assert TRIGGERS.is_reconciled(settled, event, NOW) == is_reconciled
+
+
+def test_conditions_of_other_programs_start_the_function() -> None:
+    before, after = (good(entry("Fast", status)).cluster or {} for status in ("True", "False"))
+    assert relevant_in_cluster(before) != relevant_in_cluster(after)
+    ours = [good(entry("ScalingUp", status)).cluster or {} for status in ("True", "False")]
+    assert relevant_in_cluster(ours[0]) == relevant_in_cluster(ours[1])
 
 
 def test_conditions_are_in_order_and_keep_their_places() -> None:
