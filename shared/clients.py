@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
@@ -17,17 +18,21 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from .api.contract import contract_version, provider_kind
+from .api.event_sources import API_SERVER_SOURCE, watched_kinds
 from .api.provider import CORE_NAME, PROVIDER_LABEL
 from .api.resources import CLUSTER_CLASS, DEPLOYMENT
 from .kube import ApiError, Client, Key, NotServed, Object, Resource, dig, key_of
 from .kube.crds import find_definition
 from .kube.discovery import Discovery
 from .kube.resources import BUILT_IN_GROUPS, conventional_plural, group_of
+from .settings import NAMESPACE
 
 if TYPE_CHECKING:
     from .components.bundles import BundleStore
     from .releases.store import ReleaseStore
     from .storage import ObjectStore
+
+log = logging.getLogger("capi-functions")
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -40,6 +45,8 @@ to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
 
 _CONTRACT_SECONDS = 300.0
 """Seconds for which the contract of a kind is remembered."""
+_SOURCES_SECONDS = 300.0
+"""Seconds for which it is remembered what Knative's event sources watch."""
 _CLASS_SECONDS = 300.0
 """Seconds for which it is remembered what a ClusterClass says."""
 _CORE_SECONDS = 30.0
@@ -126,6 +133,8 @@ class Clients:
         """Version and contract for each group and kind of a provider."""
         self._core: _Memory[None, str] = _Memory(_CORE_SECONDS)
         """The name of the running core's Deployment."""
+        self._watched: _Memory[None, frozenset[tuple[str, str]]] = _Memory(_SOURCES_SECONDS)
+        """Group and kind of all that Knative's event sources watch."""
         self._gates: _Memory[Key, tuple[Object, ...]] = _Memory(_CLASS_SECONDS)
         """The availability gates of ClusterClasses."""
         self._shared: WeakValueDictionary[str, Discovery] = WeakValueDictionary()
@@ -262,6 +271,17 @@ class Clients:
         """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
         return self._core.get(None, lambda: find_running_core(self.management))
 
+    def is_watched(self, resource: Resource) -> bool:
+        """Returns whether changes of a kind start functions; True where Knative's event sources are not installed.
+
+        Where they cannot be read, the answer is True as well.
+        """
+        source = API_SERVER_SOURCE
+        if self.discovery.known(source.group, source.kind) is None:
+            return True
+        watched = self._watched.get(None, lambda: _watched_kinds(self.management))
+        return not watched or (resource.group, resource.kind) in watched
+
     def class_gates(self, key: Key) -> tuple[Object, ...]:
         """Returns the availability gates of a ClusterClass; none if it does not exist. Raises `ApiError`.
 
@@ -293,6 +313,14 @@ class Clients:
         if found is None:
             return LookupResult("absent", kind=resource.kind, resource=resource)
         return LookupResult("present", kind=resource.kind, object=found, resource=resource)
+
+
+def _watched_kinds(management: Client) -> frozenset[tuple[str, str]]:
+    try:
+        return watched_kinds(management.list(API_SERVER_SOURCE, NAMESPACE))
+    except ApiError as error:
+        log.warning("the event sources cannot be read: %s", error)
+        return frozenset()
 
 
 def _gates_of(management: Client, key: Key) -> tuple[Object, ...]:

@@ -13,7 +13,7 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.core import CORE_ANNOTATION, MANAGED_BY_CORE
 from shared.api.resources import CLUSTER
 from shared.api.v1beta1 import has_older_conditions_only
-from shared.effects import ensure_finalizer
+from shared.effects import Patch, ensure_finalizer
 from shared.kube import Object, deleting, dig
 from shared.runtime import Decision, KubernetesEvent
 
@@ -37,6 +37,10 @@ CORE_RETRY = 30.0
 CORE_GONE = (
     "Cluster API core managed this Cluster but has not observed a change for ten minutes: the Cluster is reconciled "
     "without core, until core writes its status again. Start core to have it manage the Cluster again"
+)
+NOT_WATCHED = (
+    "No event source watches {kind} ({group}), so this Cluster follows its object with delay: apply the output of "
+    "`capi-functions sources`, which names the kinds of all providers"
 )
 LEFT_TO_CORE = KubernetesEvent(
     MANAGED_BY_CORE,
@@ -64,6 +68,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     observed = _check_references(observed)
     reconcile_reference(scope, INFRASTRUCTURE, observed.infrastructure)
     reconcile_reference(scope, CONTROL_PLANE, observed.control_plane)
+    _tell_unwatched(scope, observed)
     _set_conditions(scope, observed)
     if deleting(cluster):
         reconcile_deletion(scope, observed)
@@ -100,6 +105,15 @@ def _replicas(observed: Observed) -> Object:
     if observed.descendants is not None:
         fields["workers"] = counters.of_workers(observed.cluster or {}, observed.descendants)
     return fields
+
+
+def _tell_unwatched(scope: Scope, observed: Observed) -> None:
+    """Tells that changes of referenced objects start no function, when these are adopted and at looks."""
+    adopted = [one.resource for one in scope.effects if isinstance(one, Patch)]
+    for kind in observed.unwatched:
+        if observed.look or kind in adopted:
+            message = NOT_WATCHED.format(kind=kind.kind, group=kind.group)
+            scope.kubernetes_events.append(KubernetesEvent("KindNotWatched", message, "Warning", once=True))
 
 
 def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:

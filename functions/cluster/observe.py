@@ -38,6 +38,12 @@ def observe(clients: Clients, request: Request) -> Observed:
         for reference in (infrastructure_ref(cluster), control_plane_ref(cluster))
     )
     observed = Observed(cluster, infrastructure, control_plane, class_gates=gates, core=manager)
+    unwatched = tuple(
+        found.resource
+        for found in (infrastructure, control_plane)
+        if found.resource and found.contract and not clients.is_watched(found.resource)
+    )
+    observed = replace(observed, unwatched=unwatched, look=request.event.is_look)
     try:
         if being_deleted:
             return replace(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from shared.api.core import CoreState
 from shared.clients import LookupResult
-from shared.kube import Object
+from shared.kube import Object, Resource
 
 from .descendants import Descendants
 from .probe import Probe
@@ -36,5 +36,7 @@ class Observed:
     core: CoreState = "none"
     """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
     the deletion."""
+    unwatched: tuple[Resource, ...] = ()
+    """The kinds of referenced objects whose changes start no function, although they follow a contract."""
     look: bool = False
-    """Whether this is one of the looks at objects that have nothing to do; only then a Cluster of core is told of."""
+    """Whether this is one of the looks at objects that have nothing to do: the time to tell what nothing changes."""

@@ -15,6 +15,7 @@ from shared.api.cluster import (
 )
 from shared.api.contract import provider_kind
 from shared.api.core import CORE_ANNOTATION
+from shared.api.event_sources import API_SERVER_SOURCE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
@@ -133,6 +134,8 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "list", "delete")),
         Rule("", ("secrets",), ("get", "list", "delete")),
         Rule("apps", ("deployments",), ("list",)),  # is a Cluster API core running?
+        # Do Knative's event sources watch the kinds of the providers?
+        Rule(API_SERVER_SOURCE.group, (API_SERVER_SOURCE.plural,), ("list",)),
         READ_CRDS,
     ),
 )

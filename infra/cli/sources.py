@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shared.kube import Client, Key, Object, Resource, dig
+from shared.api.event_sources import API_SERVER_SOURCE
+from shared.kube import Client, Key, Object, dig
 from shared.triggers import Triggers, Watch
 
 from .connection import open_management_cluster
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 MISSING = 3
 """The exit code if the installed sources differ, as for a plan that would change something."""
-
-_SOURCE = Resource("sources.knative.dev", "v1", "ApiServerSource", "apiserversources")
 
 
 def sources(
@@ -156,7 +155,7 @@ def _installed(client: Client) -> list[Object]:
     from shared.settings import NAMESPACE
 
     try:
-        found = [client.find(_SOURCE, Key(NAMESPACE, name)) for name in knative.MODES.values()]
+        found = [client.find(API_SERVER_SOURCE, Key(NAMESPACE, name)) for name in knative.MODES.values()]
     except NotServed:
         found = []
     if not any(found):

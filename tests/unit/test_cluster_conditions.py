@@ -19,6 +19,7 @@ from functions.cluster.recorded import shows_machines
 from functions.cluster.scope import FINALIZER
 from functions.cluster.triggers import TRIGGERS, relevant_in_cluster
 from shared.api.conditions import get_condition, rfc3339
+from shared.api.event_sources import watched_kinds
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
 from shared.effects import Patch
@@ -862,6 +863,46 @@ def test_conditions_are_in_order_and_keep_their_places() -> None:
     obj["status"]["conditions"].append(entry("Alien", "True", observedGeneration=1))
     again = decide(replace(GOOD, cluster=obj, probe=None), NOW).status or {}
     assert again["conditions"][-1]["type"] == "Alien", "a condition of another function causes no write"
+
+
+# -- kinds that no event source watches ---------------------------------------------------------------------------
+
+WATCHED = Resource("g", "v1", "FakeControlPlane", "fakecontrolplanes")
+UNWATCHED = Resource("g", "v1", "FakeInfraCluster", "fakeinfraclusters")
+
+
+@pytest.mark.parametrize(
+    ("orphan", "look", "unwatched", "told"),
+    [
+        pytest.param(True, False, (UNWATCHED,), True, id="adopted"),
+        pytest.param(False, False, (UNWATCHED,), False, id="adopted before"),
+        pytest.param(False, True, (UNWATCHED,), True, id="adopted before, at a look"),
+        pytest.param(True, True, (), False, id="watched"),
+        pytest.param(True, False, (WATCHED,), False, id="the other object was adopted"),
+    ],
+)
+def test_kind_that_no_event_source_watches_is_told_rarely(
+    orphan: bool, look: bool, unwatched: tuple[Resource, ...], told: bool
+) -> None:
+    infrastructure = found("FakeInfraCluster", entry("Ready", "True"), ready=True)
+    if orphan:
+        del (infrastructure.object or {})["metadata"]["ownerReferences"]
+    observed = replace(GOOD, infrastructure=infrastructure, unwatched=unwatched, look=look)
+    events = [one for one in decide(observed, NOW).kubernetes_events if one.reason == "KindNotWatched"]
+    assert [one.once for one in events] == [True] * told
+    assert all("FakeInfraCluster (g)" in one.message for one in events)
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([], set()),
+        ([{"apiVersion": "v1", "kind": "Secret"}], {("", "Secret")}),
+        ([{"apiVersion": "g/v1", "kind": "A"}, {"apiVersion": "h/v2", "kind": "A"}], {("g", "A"), ("h", "A")}),
+    ],
+)
+def test_event_sources_watch_the_kinds_that_they_name(resources: list[Object], expected: set[tuple[str, str]]) -> None:
+    assert watched_kinds([{"spec": {"resources": [one]}} for one in resources] + [{}]) == expected
 
 
 # -- counters ----------------------------------------------------------------------------------------------------
