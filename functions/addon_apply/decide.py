@@ -12,7 +12,7 @@ from datetime import datetime
 from shared import charts
 from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackContext, UpToDate
 from shared.addons.first_values import RenderedAddons
-from shared.addons.status import belongs_to_earlier_cluster
+from shared.addons.status import belongs_to_earlier_cluster, names_another_cluster
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.connection import ConnectionFailed
@@ -71,6 +71,8 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     builder = AddonStatusBuilder.of(addon, cluster, now)
     if cluster_api.is_paused(cluster):
         return guards.paused(builder)
+    if names_another_cluster(addon, cluster):
+        return guards.moved(addon, cluster)
     match observed.finding:
         case None:
             return guards.no_cluster_stack(builder, cluster)

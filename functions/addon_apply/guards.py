@@ -12,7 +12,7 @@ from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.connection import ConnectionFailed
 from shared.applier.policy import PolicyError
-from shared.effects import Effect, RemoveFinalizer
+from shared.effects import Effect, Patch, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
@@ -42,6 +42,12 @@ def paused(builder: AddonStatusBuilder) -> Decision:
     builder.set_false("ClusterReady", PAUSED, "The Cluster is paused: its addons are not changed", event_type="Normal")
     ready = dig(builder.obj, "status.ready") is True and not builder.is_new_target
     return builder.decision(ready=ready, message="paused")
+
+
+def moved(addon: Object, cluster: Object) -> Decision:
+    """Decides to keep an addon that clusterctl has moved with its Cluster: the Cluster has another uid there."""
+    reference = {"spec": {"clusterRef": {"uid": cluster["metadata"]["uid"]}}}
+    return Decision((Patch(CLUSTER_ADDON, addon, reference),), proceed=True, message="moved with its Cluster")
 
 
 def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:

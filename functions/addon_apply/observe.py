@@ -15,7 +15,7 @@ from shared.addons.context import (
     RollbackContext,
     UpToDate,
 )
-from shared.addons.status import belongs_to_earlier_cluster, is_awaiting_readiness, is_rollback_requested, is_up_to_date
+from shared.addons.status import is_awaiting_readiness, is_rollback_requested, is_up_to_date, names_another_cluster
 from shared.addons.target import RolloutTarget
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, SECRET
@@ -81,7 +81,7 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(addon, finding=ConnectionFailed(str(error), "Error"))
     if cluster is None or deleting(cluster) or deleting(addon) or cluster_api.is_paused(cluster):
         return Observed(addon, cluster)
-    if belongs_to_earlier_cluster(addon, cluster):
+    if names_another_cluster(addon, cluster):
         return Observed(addon, cluster)
     try:
         policy = Policy.of(cluster, addon)

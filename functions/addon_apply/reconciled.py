@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.addons.status import ROLLED_BACK, belongs_to_earlier_cluster, is_pause_reported, is_up_to_date
+from shared.addons.status import ROLLED_BACK, is_pause_reported, is_up_to_date, names_another_cluster
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
 from shared.api.conditions import READY, get_condition, is_true
@@ -30,7 +30,7 @@ def is_reconciled(addon: Object, event: Event, _now: datetime) -> bool:
         return (
             is_up_to_date(addon, cluster)
             and has_finalizer(addon, ADDON_FINALIZER)
-            and not belongs_to_earlier_cluster(addon, cluster)
+            and not names_another_cluster(addon, cluster)
             and _has_valid_policy(cluster, addon)
         )
     # Events about other objects need not check the Cluster: its changes have events of their own.

@@ -10,7 +10,7 @@ from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
 from shared.api.conditions import get_condition, is_true
 from shared.api.names import ROLLBACK_ANNOTATION
-from shared.kube import Object, dig
+from shared.kube import Object, dig, owned_by
 
 PAUSED = "Paused"
 """The reason of ClusterReady while the Cluster is paused."""
@@ -53,10 +53,18 @@ def is_pause_reported(addon: Object, cluster: Object) -> bool:
     return condition.get("reason") == PAUSED and reported_release(addon) == (cluster_api.class_name(cluster) or "")
 
 
-def belongs_to_earlier_cluster(addon: Object, cluster: Object) -> bool:
-    """Returns whether the addon belongs to a deleted Cluster of the same name."""
+def names_another_cluster(addon: Object, cluster: Object) -> bool:
+    """Returns whether the addon was created for another Cluster of the same name."""
     uid = dig(addon, "spec.clusterRef.uid")
     return bool(uid) and uid != cluster["metadata"]["uid"]
+
+
+def belongs_to_earlier_cluster(addon: Object, cluster: Object) -> bool:
+    """Returns whether the addon belongs to a deleted Cluster of the same name.
+
+    The owner of an addon that was moved together with its Cluster is the new Cluster.
+    """
+    return names_another_cluster(addon, cluster) and not owned_by(addon, cluster)
 
 
 def _has_applied_class(addon: Object, cluster: Object) -> bool:

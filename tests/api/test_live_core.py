@@ -10,20 +10,27 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from events.delivery import HttpDelivery
+from events.delivery import HttpDelivery, InProcessDelivery
+from events.forwarder import Forwarder
 from functions import catalog
 from functions.cluster.decide import decide
 from functions.cluster.observe import observe
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from infra import local_control_plane
+from shared.api.cluster import CLUSTER_NAME_LABEL, class_name
 from shared.api.conditions import get_condition, is_true
+from shared.api.core import CORE_ANNOTATION
 from shared.api.names import REGENERATE_ANNOTATION, kubeconfig_secret_of
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, KINDS
 from shared.api.resources import (
     CLUSTER,
     CLUSTER_ADDON,
+    CLUSTER_CLASS,
+    CLUSTERCTL_PROVIDER,
     CONFIG_MAP,
     DEPLOYMENT,
     MACHINE,
@@ -33,11 +40,15 @@ from shared.api.resources import (
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import change_event
-from shared.kube import Key, Object, connect, dig
+from shared.kube import Client, Key, Object, connect, dig
 from shared.runtime import Request
+from shared.storage import ObjectStore
 from tests.support import external_cluster, objects
 from tests.support.live_core import OURS, USER, LiveCore, live_core
 from tests.support.objects import manifest
+from tests.support.planes import connected, running_plane
+from tests.support.provider_world import NAMESPACE
+from tests.support.real_providers import CURRENT, repository, run_clusterctl
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
 
@@ -70,8 +81,8 @@ def in_memory_cluster(core: LiveCore) -> list[Object]:
     return found
 
 
-def cluster(key: Key, class_name: str, version: str, **spec: bool) -> Object:
-    topology = {"classRef": {"name": class_name}, "version": version}
+def cluster(key: Key, of_class: str, version: str, **spec: bool) -> Object:
+    topology = {"classRef": {"name": of_class}, "version": version}
     return manifest(CLUSTER, key.name, key.namespace, spec={"topology": topology, **spec})
 
 
@@ -142,6 +153,78 @@ def test_addons_follow_the_cluster_of_a_live_core(core: LiveCore) -> None:
     called = core.hooks_called(key)
     assert {hook: outcomes[-1] for hook, outcomes in called.items()} == dict.fromkeys(HOOKS, "continue")
     assert called["BeforeClusterDelete"][0] == "block", "the deletion waits for the clean-up"
+    assert written_in_turns(core) == {}
+
+
+GENERATED = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: addon, namespace: NAMESPACE}
+data: {password: '{{ randAlphaNum 16 }}'}
+"""
+
+
+@pytest.fixture
+def target(
+    core: LiveCore, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Client]:
+    """A management cluster without core, which has the providers for clusterctl, and our functions."""
+    monkeypatch.setenv("RELEASE_SOURCE", str(core.releases))
+    with running_plane(tmp_path / "target") as plane, connected(plane) as client, connected(plane) as theirs:
+        external_cluster.install(client)
+        for provider in core.client.list(CLUSTERCTL_PROVIDER):
+            metadata = {name: provider["metadata"][name] for name in ("name", "namespace", "labels")}
+            client.apply(NAMESPACE, manifest(NAMESPACE, metadata["namespace"]), manager="user")
+            client.create(CLUSTERCTL_PROVIDER, {**provider, "metadata": metadata})
+        deliver = InProcessDelivery(catalog.handler, Clients(theirs))
+        forwarder = Forwarder(theirs, catalog.triggers(profiles=("standalone",)), deliver)
+        forwarder.start()
+        try:
+            yield client
+        finally:
+            forwarder.stop()
+
+
+def test_addons_move_with_their_cluster_and_stay_as_they_are(core: LiveCore, target: Client, tmp_path: Path) -> None:
+    key = Key(f"test-{uuid.uuid4().hex[:8]}", "moved")
+    addon, workload = Key(key.namespace, f"cluster-addon-{key.name}"), f"{key.namespace}-workload"
+    for name in (key.namespace, workload):
+        core.apply(manifest(NAMESPACE, name))
+    external_cluster.install(core.client)
+    templates = {"all.yaml": GENERATED.replace("NAMESPACE", workload)}
+    release = write_release(core.releases, "v1", templates=templates, stack=f"{key.namespace}-1-36")
+    core.apply(*external_cluster.class_objects(release, key.namespace), cluster(key, release, OLD))
+
+    def serve(client: Client) -> Callable[[], None]:
+        return lambda: external_cluster.reconcile(client, key.namespace, core.kubeconfig)
+
+    def has_moved_in(client: Client) -> bool:
+        found, its_addon = client.find(CLUSTER, key), client.find(CLUSTER_ADDON, addon)
+        return is_true(dig(found, "status.conditions"), "Available") and dig(its_addon, "status.ready") is True
+
+    def details(client: Client) -> Callable[[], object]:
+        return lambda: [dig(client.find(*one), "status") for one in ((CLUSTER, key), (CLUSTER_ADDON, addon))]
+
+    def secrets(client: Client) -> dict[str, object]:
+        return {one["metadata"]["name"]: one["data"] for one in client.list(SECRET, key.namespace)}
+
+    until(lambda: has_moved_in(core.client), "Available", between=serve(core.client), details=details(core.client))
+    applied, kept = core.client.get(CONFIG_MAP, Key(workload, "addon")), secrets(core.client)
+    assert {name.removeprefix(f"{addon.name}-") for name in kept} == {"manifests", "generated", "moved-kubeconfig"}
+    (tmp_path / "user.kubeconfig").write_bytes(core.kubeconfig)
+    configuration = repository(tmp_path / "local", CURRENT)
+    here, there = tmp_path / "user.kubeconfig", local_control_plane.kubeconfig(tmp_path / "target")
+    run_clusterctl(configuration, here, "move", "--namespace", key.namespace, "--to-kubeconfig", str(there))
+
+    until(lambda: has_moved_in(target), "Available there", between=serve(target), details=details(target))
+    assert core.client.get(CONFIG_MAP, Key(workload, "addon")) == applied, "the addons are not touched"
+    assert secrets(target) == kept
+    moved, its_addon = target.get(CLUSTER, key), target.get(CLUSTER_ADDON, addon)
+    assert dig(its_addon, "spec.clusterRef.uid") == moved["metadata"]["uid"]
+    assert [one["clusterStack"] for one in its_addon["status"]["history"]] == [release]
+    kinds = (CLUSTER, CLUSTER_CLASS, CLUSTER_ADDON, external_cluster.CLUSTER, external_cluster.PLANE, SECRET)
+    left = [obj["metadata"]["name"] for kind in kinds for obj in core.client.list(kind, key.namespace)]
+    assert left == [], "nothing is left behind"
     assert written_in_turns(core) == {}
 
 
@@ -261,12 +344,32 @@ def _facts(status: Object) -> dict[str, object]:
     return facts
 
 
+def until_none(differences: Callable[[], object], what: str) -> None:
+    until(lambda: not differences(), what, details=differences)
+
+
+def until_core_reports(core: LiveCore, key: Key, type_: str, reason: str) -> None:
+    """Waits until core reports a condition with this reason, and `cluster` would report the same as core."""
+
+    def found() -> object:
+        return condition(core, key, type_).get("reason") != reason or differences(core, key)
+
+    until_none(found, f"core reports {reason} of {key}, and so would we")
+
+
 def test_cluster_reports_of_a_cluster_what_core_reports(core: LiveCore) -> None:
-    until(lambda: is_true(dig(core.client.get(CLUSTER, MEMORY), "status.conditions"), "Available"), "Available")
-    until(lambda: not differences(core, MEMORY), "equal", details=lambda: differences(core, MEMORY))
+    until_core_reports(core, MEMORY, "Available", "Available")
 
 
-def broken_cluster(key: Key) -> list[Object]:
+def test_availability_gates_of_the_class_count(core: LiveCore) -> None:
+    of = Key(MEMORY.namespace, class_name(core.client.get(CLUSTER, MEMORY)) or "")
+    for gates, reason in (([{"conditionType": "Example"}], "AvailableUnknown"), (None, "Available")):
+        core.client.patch(CLUSTER_CLASS, of, {"spec": {"availabilityGates": gates}})
+        core.client.patch(CLUSTER, MEMORY, {"metadata": {"annotations": {"example.com/expects": reason}}})
+        until_core_reports(core, MEMORY, "Available", reason)
+
+
+def broken_cluster(key: Key, prefix: str = "") -> list[Object]:
     """Returns a Cluster whose references lead to nothing, with a MachineDeployment and a Machine."""
 
     def missing(group: str, kind: str) -> Object:
@@ -297,21 +400,64 @@ def broken_cluster(key: Key) -> list[Object]:
     metadata: Object = {"labels": label, "finalizers": ["example.com/kept"]}
     return [
         manifest(CLUSTER, key.name, key.namespace, spec=spec),
-        manifest(MACHINE_DEPLOYMENT, "md", key.namespace, metadata={"labels": label}, spec=deployment),
-        manifest(MACHINE, "alone", key.namespace, metadata=metadata, spec=alone),
+        manifest(MACHINE_DEPLOYMENT, f"{prefix}md", key.namespace, metadata={"labels": label}, spec=deployment),
+        manifest(MACHINE, f"{prefix}alone", key.namespace, metadata=metadata, spec=alone),
     ]
 
 
 def test_cluster_reports_of_a_broken_cluster_what_core_reports(core: LiveCore) -> None:
     key = Key(f"test-{uuid.uuid4().hex[:8]}", "broken")
     core.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": key.namespace}}, *broken_cluster(key))
-    worker = Key(key.namespace, "alone")
-
-    def settled(type_: str, reason: str) -> Callable[[], bool]:
-        return lambda: condition(core, key, type_).get("reason") == reason and not differences(core, key)
-
-    until(settled("WorkerMachinesReady", "NotReady"), "equal", details=lambda: differences(core, key))
+    until_core_reports(core, key, "WorkerMachinesReady", "NotReady")
     core.client.delete(CLUSTER, key)
-    until(settled("Deleting", "WaitingForWorkersDeletion"), "equal", details=lambda: differences(core, key))
-    core.client.patch(MACHINE, worker, {"metadata": {"finalizers": []}})
+    until_core_reports(core, key, "Deleting", "WaitingForWorkersDeletion")
+    core.client.patch(MACHINE, Key(key.namespace, "alone"), {"metadata": {"finalizers": []}})
     until(lambda: core.client.find(CLUSTER, key) is None, "the Cluster's end")
+
+
+# -- our Cluster controller in place of core: the last tests, since they end its manager ---------------------------
+
+
+def test_cluster_reports_anew_what_core_has_reported(core: LiveCore) -> None:
+    """The function gets the same objects, and writes the status that core has written, after that is emptied."""
+    key = Key(f"test-{uuid.uuid4().hex[:8]}", "broken")
+    gone = Key(key.namespace, "gone")
+    core.apply(manifest(NAMESPACE, key.namespace), *broken_cluster(key), *broken_cluster(gone, "gone-"))
+    ignore = {"metadata": {"annotations": {CORE_ANNOTATION: "ignore"}}}
+    for each in (MEMORY, key, gone):
+        core.client.patch(CLUSTER, each, ignore)
+    core.client.delete(CLUSTER, gone)
+    until_core_reports(core, MEMORY, "Available", "Available")
+    until_core_reports(core, key, "WorkerMachinesReady", "NotReady")
+    until_core_reports(core, gone, "Deleting", "WaitingForWorkersDeletion")
+    by_core = {each: core.client.get(CLUSTER, each)["status"] for each in (MEMORY, key, gone)}
+    manager = Key("capi-system", "capi-controller-manager")
+    core.client.patch(DEPLOYMENT, manager, {"spec": {"replicas": 0}})
+    until(lambda: manager.name not in core.managers.pids, "core has ended")
+    functions = core.run.services.functions
+    assert functions is not None
+    deliver = HttpDelivery(functions.url)
+
+    def reported_anew(each: Key) -> dict[str, tuple[object, object]]:
+        event = change_event(core.client.get(CLUSTER, each), "update", source="/test")
+        answer = deliver("cluster", event)
+        assert answer.status < 300, answer
+        theirs, ours = (every_field(status) for status in (by_core[each], core.client.get(CLUSTER, each)["status"]))
+        names = theirs.keys() | ours.keys()
+        return {name: (theirs.get(name), ours.get(name)) for name in names if theirs.get(name) != ours.get(name)}
+
+    for each, status in by_core.items():
+        kept = [one for one in status["conditions"] if one["type"] == "TopologyReconciled"]
+        emptied = {**dict.fromkeys(status), "conditions": kept}
+        core.client.patch(CLUSTER, each, {"status": emptied}, subresource="status")
+        again = partial(reported_anew, each)
+        until_none(again, f"{each} is as core has left it")
+    deliver.close()
+
+
+def every_field(status: Object) -> dict[str, object]:
+    """Returns all that a status says, without times, in the order of the conditions."""
+    conditions = {one["type"]: {**one, "lastTransitionTime": ""} for one in status["conditions"]}
+    older = {one["type"]: {**one, "lastTransitionTime": ""} for one in dig(status, "deprecated.v1beta1.conditions", [])}
+    others = {name: value for name, value in status.items() if name not in ("conditions", "deprecated")}
+    return {**conditions, "order": list(conditions), **others, **{f"v1beta1 {name}": older[name] for name in older}}

@@ -45,7 +45,7 @@ def _definition(resource: Resource) -> Object:
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": f"{resource.plural}.{resource.group}",
-            "labels": {"cluster.x-k8s.io/v1beta2": "v1beta2"},
+            "labels": {"cluster.x-k8s.io/v1beta2": "v1beta2", "clusterctl.cluster.x-k8s.io": ""},
         },
         "spec": {
             "group": resource.group,

@@ -82,6 +82,17 @@ def test_addon_of_an_earlier_cluster_is_deleted() -> None:
     assert [type(effect) for effect in decided(None, addon).effects] == [Delete]
 
 
+def test_addon_that_was_moved_with_its_cluster_is_kept() -> None:
+    addon = an_addon(spec={"clusterRef": {"name": "demo", "uid": "source"}})
+    addon["metadata"]["ownerReferences"] = [{"kind": "Cluster", "name": "demo", "uid": "c"}]
+    decision = decided(None, addon)
+    assert [effect.patch for effect in decision.effects if isinstance(effect, Patch)] == [
+        {"spec": {"clusterRef": {"uid": "c"}}}
+    ]
+    assert decision.proceed
+    assert decided(None, addon, a_cluster(paused=True)).effects == (), "clusterctl has not moved its Secrets yet"
+
+
 @pytest.mark.parametrize(
     ("found", "cluster", "type_", "reason", "requeue_after"),
     [

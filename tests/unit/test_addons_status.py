@@ -12,6 +12,7 @@ from shared.addons.status import (
     is_rollback_requested,
     is_rolled_back,
     is_up_to_date,
+    names_another_cluster,
 )
 from shared.kube import Object
 
@@ -114,3 +115,6 @@ def test_cluster_without_class_requests_no_rollback() -> None:
 )
 def test_addon_of_an_earlier_cluster_is_told_by_uid(spec: Object, expected: bool) -> None:
     assert belongs_to_earlier_cluster({"spec": spec}, CLUSTER) is expected
+    owned = {"metadata": {"ownerReferences": [{"kind": "Cluster", "name": "demo", "uid": "c"}]}, "spec": spec}
+    assert not belongs_to_earlier_cluster(owned, CLUSTER), "it was moved with its Cluster"
+    assert names_another_cluster(owned, CLUSTER) is expected

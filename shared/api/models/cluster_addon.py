@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from shared.api import resources
+from shared.api.provider import COMPONENT_LABEL
 
 from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp
 
@@ -133,6 +134,7 @@ CLUSTER_ADDON = CustomResource(
     resource=resources.CLUSTER_ADDON,
     root=ClusterAddon,
     short_name="caddon",
+    labels={COMPONENT_LABEL: ""},  # `clusterctl move` takes objects of kinds with this label along with their owners
     columns=(
         Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
         Column("Release", ".status.release"),
