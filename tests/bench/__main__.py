@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from . import cold, fleet, forwarding, journey, noop, peers, providers, render, rendering, rollout, scale
+from . import clusters, cold, fleet, forwarding, journey, noop, peers, providers, render, rendering, rollout, scale
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cold": cold.run,
@@ -16,6 +16,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "fleet": fleet.run,
     "peers": peers.run,
     "providers": providers.run,
+    "clusters": clusters.run,
     "render": render.run,
     "charts": rendering.run,
 }

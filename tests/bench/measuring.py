@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .auditing import Plane, Requests, Tally, by_verb
 from .parts import since
-from .processes import Processes
+from .processes import Running
 from .table import NONE, Row, Table
 
 _MOST = 25
@@ -26,7 +26,7 @@ class Meter:
     """
 
     planes: Mapping[str, Plane]
-    processes: Processes
+    processes: Running
     table: Table
     each: int = 1
 

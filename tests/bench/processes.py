@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,9 +26,55 @@ from .parts import cpu_seconds, rss_mib, since
 
 QUIET = 1.5
 """Seconds without CPU use after which all work counts as done."""
+_LONGEST = 60.0
 
 
-class Processes:
+class Running:
+    """Processes whose use of CPU and memory is measured."""
+
+    pids: Mapping[str, int]
+    """The ids of the processes by name."""
+
+    def cpu(self) -> dict[str, float]:
+        """Returns the CPU seconds so far by name."""
+        return {name: cpu_seconds(pid) for name, pid in self.pids.items()}
+
+    def wait_quiet(self) -> float:
+        """Waits until the processes use no CPU, for a minute at most; returns the time of the last use."""
+        begun = time.perf_counter()
+        last, at = -1.0, begun
+        while since(at) < QUIET and since(begun) < _LONGEST:
+            now = sum(self.cpu().values())
+            if now - last > 0.05:
+                last, at = now, time.perf_counter()
+            time.sleep(0.1)
+        return at
+
+    @contextmanager
+    def peak_memory(self) -> Iterator[dict[str, float]]:
+        """Yields the largest memory in MiB by name, complete after the block; sampled twice a second."""
+        peak: dict[str, float] = {}
+        ended = threading.Event()
+
+        def sample() -> None:
+            for name, pid in self.pids.items():
+                peak[name] = max(peak.get(name, 0.0), rss_mib(pid))
+
+        def watch() -> None:
+            while not ended.wait(0.5):
+                sample()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield peak
+        finally:
+            ended.set()
+            thread.join()
+            sample()
+
+
+class Processes(Running):
     """The functions in one process and the forwarder; they can be restarted at their addresses."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +93,7 @@ class Processes:
         return f"http://127.0.0.1:{self._port}"
 
     @property
-    def pids(self) -> dict[str, int]:
+    def pids(self) -> dict[str, int]:  # type: ignore[override]
         found = {"functions": self._functions.process, "forwarder": self._forwarder}
         return {name: process.pid for name, process in found.items() if process is not None}
 
@@ -86,36 +132,3 @@ class Processes:
     def send(self, event: Event) -> None:
         headers, body = event.to_http()
         assert urllib3.request("POST", self.ingress, headers=headers, body=body, retries=False).status == 202
-
-    def wait_quiet(self) -> float:
-        """Waits until the processes use no CPU; returns the time of the last use."""
-        last, at = -1.0, time.perf_counter()
-        while since(at) < QUIET:
-            now = sum(self.cpu().values())
-            if now - last > 0.05:
-                last, at = now, time.perf_counter()
-            time.sleep(0.1)
-        return at
-
-    @contextmanager
-    def peak_memory(self) -> Iterator[dict[str, float]]:
-        """Yields the largest memory in MiB by name, complete after the block; sampled twice a second."""
-        peak: dict[str, float] = {}
-        ended = threading.Event()
-
-        def sample() -> None:
-            for name, pid in self.pids.items():
-                peak[name] = max(peak.get(name, 0.0), rss_mib(pid))
-
-        def watch() -> None:
-            while not ended.wait(0.5):
-                sample()
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
-            yield peak
-        finally:
-            ended.set()
-            thread.join()
-            sample()
