@@ -59,6 +59,7 @@ class Patch:
     obj: Mapping[str, Any]
     patch: Object
     subresource: str = ""
+    manager: str = MANAGER
 
     def execute(self, clients: Clients) -> Object:
         """Returns the patched object. Raises `Conflict` if the object was changed, `NotFound` if it was deleted."""
@@ -76,7 +77,7 @@ class Patch:
     def _send(self, clients: Clients, resource: Resource, obj: Mapping[str, Any], patch: Object) -> Object:
         metadata = dict(patch.get("metadata") or {}) | {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return clients.management.patch(
-            resource, key_of(obj), {**patch, "metadata": metadata}, subresource=self.subresource, manager=MANAGER
+            resource, key_of(obj), {**patch, "metadata": metadata}, subresource=self.subresource, manager=self.manager
         )
 
 

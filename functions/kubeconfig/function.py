@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from shared.kube import MANAGER
 from shared.runtime import Function
 
 from .decide import decide
 from .observe import observe
 from .triggers import TRIGGERS
 
-handle = Function(TRIGGERS, observe, decide).handle
+# Beside core, the time of the last write to a Cluster's status by the other manager tells when `cluster` took over.
+handle = Function(TRIGGERS, observe, decide, manager=f"{MANAGER}-kubeconfig").handle

@@ -16,7 +16,7 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
 from shared.api.v1beta1 import has_older_conditions_only
-from shared.kube import MANAGER, Object, deleting, dig
+from shared.kube import MANAGER, Object, deleting, dig, is_ours
 
 CORE_ANNOTATION = "capi-functions.dev/core"
 """The annotation of a Cluster that, with the value `ignore`, has it reconciled here even if core manages it."""
@@ -103,7 +103,7 @@ def _of_others(cluster: Object) -> Iterator[str]:
 def _others(cluster: Object) -> Iterator[Mapping[str, Any]]:
     """Yields the entries of other field managers."""
     for entry in dig(cluster, "metadata.managedFields", []):
-        if entry.get("manager") != MANAGER:
+        if not is_ours(entry.get("manager")):
             yield entry
 
 

@@ -1,6 +1,6 @@
 """Access to Kubernetes API servers: resources and keys, errors, a thin client, credentials, discovery."""
 
-from .client import MANAGER, Client
+from .client import MANAGER, Client, is_ours
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
 from .resources import (
     Key,
@@ -32,6 +32,7 @@ __all__ = [
     "deleting",
     "dig",
     "has_finalizer",
+    "is_ours",
     "key_of",
     "owned_by",
     "owner_reference",

@@ -24,7 +24,7 @@ from .resources import Key, Object, Resource
 T = TypeVar("T")
 
 MANAGER = "capi-functions"
-"""The field manager of all writes."""
+"""The field manager of all writes, but where a function has one of its own: then this is the first part of its name."""
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -41,6 +41,11 @@ _OLDER_SECONDS = 300.0
 """Seconds for which it is remembered that a newer version of a kind is not served: Cluster API may be upgraded."""
 _MAX_VALUES = 1_000_000
 """JSON values in one response: two bytes of JSON can take a hundred in memory."""
+
+
+def is_ours(manager: object) -> bool:
+    """Returns whether a field manager is one of this project."""
+    return manager == MANAGER or str(manager).startswith(f"{MANAGER}-")
 
 
 @dataclass(frozen=True)

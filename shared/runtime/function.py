@@ -23,7 +23,20 @@ from ..api.conditions import get_condition
 from ..clients import Clients
 from ..effects import Create, Effect, Patch, Results, latest, perform, would_change
 from ..event import Event
-from ..kube import MANAGER, ApiError, Conflict, Gone, Key, NotFound, Object, Resource, Unauthorized, Unavailable, dig
+from ..kube import (
+    MANAGER,
+    ApiError,
+    Conflict,
+    Gone,
+    Key,
+    NotFound,
+    Object,
+    Resource,
+    Unauthorized,
+    Unavailable,
+    dig,
+    is_ours,
+)
 from ..redaction import redact, redact_status
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
@@ -104,6 +117,7 @@ class Function(Generic[O]):
         on_rejected: `on_rejected(primary, error, now)` returns the decision to report if the API server rejects a
             request, so that a retry cannot help. By default the error is recorded as a Kubernetes Event.
         sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.
+        manager: The field manager of the status: its own for a function that shares the status with another one.
     """
 
     triggers: Triggers
@@ -114,6 +128,7 @@ class Function(Generic[O]):
     on_conflict: Callable[[Clients, O, Decision, Results], None] | None = None
     on_rejected: Callable[[Object, ApiError, datetime], Decision] | None = None
     sensitive_values: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
+    manager: str = MANAGER
 
     @property
     def name(self) -> str:
@@ -257,7 +272,7 @@ class Function(Generic[O]):
     ) -> Answer | None:
         """Writes the status if it differs, records the events, and returns the answer."""
         if decision.status and would_change(primary.get("status") or {}, decision.status):
-            Patch(resource, primary, {"status": decision.status}, "status").execute(clients)
+            Patch(resource, primary, {"status": decision.status}, "status", self.manager).execute(clients)
         for event in decision.kubernetes_events:
             record_event(clients, primary, event)
         return self._answer(decision)
@@ -290,10 +305,11 @@ def _primary_in(event: Event, resource: Resource, key: Key) -> Object | None:
 
 def _is_written_by_another(obj: Object) -> bool:
     """Returns whether another program wrote the object last, by its managed fields; False if they do not show it."""
-    managers: dict[str, set[str]] = {}
+    ours: dict[str, bool] = {}
     for entry in dig(obj, "metadata.managedFields", []):
-        managers.setdefault(entry.get("time") or "", set()).add(entry.get("manager") or "")
-    return bool(managers) and MANAGER not in managers[max(managers)]
+        time_ = entry.get("time") or ""
+        ours[time_] = ours.get(time_, False) or is_ours(entry.get("manager"))
+    return bool(ours) and not ours[max(ours)]
 
 
 def _tolerates_outdated(decision: Decision, primary: Object | None) -> bool:

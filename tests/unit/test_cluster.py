@@ -566,6 +566,7 @@ def only_message(hour: int) -> Object:
 
 
 TAKEN_OVER = {**written_by_core(time=at(1)), "manager": "capi-functions"}
+KUBECONFIG = {**written_by_core("KubeconfigAvailable", at(3)), "manager": "capi-functions-kubeconfig"}
 
 
 @pytest.mark.parametrize(
@@ -577,6 +578,8 @@ TAKEN_OVER = {**written_by_core(time=at(1)), "manager": "capi-functions"}
         pytest.param([TAKEN_OVER, only_message(2)], "live", id="core is back: it wrote a message after `cluster`"),
         pytest.param([TAKEN_OVER, only_message(1)], "none", id="the message is from before the takeover"),
         pytest.param([TAKEN_OVER, written_by_core("InfrastructureReady", at(2))], "none", id="back for another one"),
+        pytest.param([TAKEN_OVER, only_message(2), KUBECONFIG], "live", id="`kubeconfig` wrote after core came back"),
+        pytest.param([TAKEN_OVER, KUBECONFIG], "none", id="`kubeconfig` wrote, not core"),
         pytest.param([only_message(2)], "none", id="nobody wrote the generation"),
         pytest.param([], "none", id="nobody knows"),
     ],
