@@ -16,7 +16,7 @@ from shared.runtime import Request
 from . import descendants
 from .observed import Observed
 from .probe import due, probe
-from .recorded import recorded, shows_machines, uses_class_gates
+from .recorded import recorded, shows_machines, shows_no_machines, uses_class_gates
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -49,8 +49,9 @@ def observe(clients: Clients, request: Request) -> Observed:
             return replace(
                 observed, descendants=descendants.read_all(clients, cluster), secrets=_secrets(clients, cluster)
             )
-        verify = shows_machines(cluster, request.event)
-        observed = replace(observed, descendants=descendants.read(clients, cluster, verify=verify))
+        if request.event.is_look or not shows_no_machines(cluster, request.event):
+            verify = shows_machines(cluster, request.event)
+            observed = replace(observed, descendants=descendants.read(clients, cluster, verify=verify))
     except ApiError as error:
         observed = replace(observed, descendants=None, failure=str(error))
     return replace(observed, probe=probe(clients, cluster)) if wanted == 0 else observed

@@ -56,6 +56,17 @@ def shows_machines(cluster: Object, event: Event) -> bool:
     return is_about_machines(event) or _records_machines(cluster)
 
 
+def shows_no_machines(cluster: Object, event: Event) -> bool:
+    """Returns whether the status tells, of the present spec, that there are no Machines, and the event is about none.
+
+    A Machine that is created has an event of its own.
+    """
+    reasons = _reasons(cluster)
+    is_current = dig(cluster, "status.observedGeneration") == dig(cluster, "metadata.generation")
+    is_told = all(reasons.get(one.type) == one.none for one in AGGREGATES)
+    return is_current and is_told and not shows_machines(cluster, event)
+
+
 def _records_machines(cluster: Object) -> bool:
     """Returns whether the status is about any Machines or owners of Machines: then only reading them shows more."""
     replicas = dig(cluster, "status.workers") or dig(cluster, "status.controlPlane")

@@ -15,7 +15,7 @@ from functions.cluster.descendants import Descendants
 from functions.cluster.merge import Reasons, aggregate
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
-from functions.cluster.recorded import shows_machines
+from functions.cluster.recorded import shows_machines, shows_no_machines
 from functions.cluster.scope import FINALIZER
 from functions.cluster.triggers import TRIGGERS, relevant_in_cluster
 from shared.api.conditions import get_condition, rfc3339
@@ -1025,6 +1025,10 @@ def test_status_and_event_show_whether_there_are_machines(descendants: Descendan
     obj = cluster() | {"status": decide(Observed(cluster(), descendants=descendants), NOW).status}
     event = change_event(about, "update", source="/test")
     assert shows_machines(obj, event) is shown
+    obj["status"] |= {"observedGeneration": 1}
+    assert shows_no_machines(obj, event) is not shown, "then they are not listed again"
+    assert not shows_no_machines(obj | {"metadata": {"generation": 2}}, event), "they may depend on the new spec"
+    assert not shows_no_machines(cluster(observedGeneration=1), event), "they were never listed"
 
 
 # -- contracts ---------------------------------------------------------------------------------------------------
