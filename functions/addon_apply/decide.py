@@ -72,7 +72,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     if cluster_api.is_paused(cluster):
         return guards.paused(builder)
     if names_another_cluster(addon, cluster):
-        return guards.moved(addon, cluster)
+        return guards.moved(addon, cluster, observed.moved, now)
     match observed.finding:
         case None:
             return guards.no_cluster_stack(builder, cluster)

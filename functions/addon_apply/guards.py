@@ -5,11 +5,14 @@ Each decision sets the condition that says why, except the one that removes the 
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from shared.addons import manifest_history, stored_values
 from shared.addons.status import PAUSED
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON
+from shared.applier import inventory
 from shared.applier.connection import ConnectionFailed
 from shared.applier.policy import PolicyError
 from shared.effects import Effect, Patch, RemoveFinalizer
@@ -44,8 +47,15 @@ def paused(builder: AddonStatusBuilder) -> Decision:
     return builder.decision(ready=ready, message="paused")
 
 
-def moved(addon: Object, cluster: Object) -> Decision:
-    """Decides to keep an addon that clusterctl has moved with its Cluster: the Cluster has another uid there."""
+def moved(addon: Object, cluster: Object, applied: manifest_history.StoredManifest | None, now: datetime) -> Decision:
+    """Decides to keep an addon that clusterctl has moved with its Cluster, which has another uid there.
+
+    clusterctl moves no status. First the inventory is written again, by the stored manifest that was `applied`.
+    """
+    if applied is not None and applied.objects and not dig(addon, "status.history"):
+        entries = inventory.dump(inventory.entry_of(obj) for obj in applied.objects)
+        history = [manifest_history.history_entry(applied.class_name, applied.version, "", now)]
+        return Decision(status={"resources": entries, "history": history}, proceed=True)
     reference = {"spec": {"clusterRef": {"uid": cluster["metadata"]["uid"]}}}
     return Decision((Patch(CLUSTER_ADDON, addon, reference),), proceed=True, message="moved with its Cluster")
 

@@ -25,7 +25,7 @@ from shared.applier.desired import UnknownKinds
 from shared.applier.policy import Policy, PolicyError
 from shared.charts import ChartError
 from shared.clients import Clients
-from shared.kube import Key, NotServed, Object, deleting, dig, key_of
+from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared
@@ -56,6 +56,8 @@ class Observed:
     """The release that the Cluster's class belongs to; None if the class does not belong to a cluster stack."""
     finding: Finding | None = None
     """The missing prerequisite, or the next step; None if no other input is needed."""
+    moved: manifest_history.StoredManifest | None = None
+    """What was applied last, of an addon that was moved with its Cluster."""
 
     @property
     def context(self) -> ReconcileContext | None:
@@ -82,7 +84,8 @@ def observe(clients: Clients, request: Request) -> Observed:
     if cluster is None or deleting(cluster) or deleting(addon) or cluster_api.is_paused(cluster):
         return Observed(addon, cluster)
     if names_another_cluster(addon, cluster):
-        return Observed(addon, cluster)
+        is_moved = owned_by(addon, cluster)
+        return Observed(addon, cluster, moved=manifest_history.read_applied(clients, addon) if is_moved else None)
     try:
         policy = Policy.of(cluster, addon)
     except PolicyError as error:

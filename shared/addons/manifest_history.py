@@ -44,32 +44,38 @@ def read_previous(clients: Clients, addon: Object) -> StoredManifest:
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != rollback_from]
     if not entries:
         return StoredManifest(problem=f"there is no manifest of another class than {rollback_from} to roll back to")
-    entry = entries[0]
+    return _read(clients, addon, entries[0]["clusterStack"], entries[0].get("version", ""))
+
+
+def read_applied(clients: Clients, addon: Object) -> StoredManifest:
+    """Reads the manifest of the class that was applied last, whatever the status tells. Raises `ApiError`."""
+    return _read(clients, addon, dig(addon, "spec.clusterStack", ""), dig(addon, "spec.version", ""))
+
+
+def _read(clients: Clients, addon: Object, class_name: str, version: str) -> StoredManifest:
     secret = clients.management.find(SECRET, _key(addon)) or {}
     if secret and not owned_by(secret, addon):
         return StoredManifest(problem=_foreign_secret_message(addon))
-    data = dig(secret, ("data", entry["clusterStack"]))
+    data = dig(secret, ("data", class_name))
     if not data:
-        return StoredManifest(problem=f"Secret {_key(addon)} has no manifest of {entry['clusterStack']}")
+        return StoredManifest(problem=f"Secret {_key(addon)} has no manifest of {class_name}")
     try:
         objects = unpack(data)
     except ValueError as error:
-        return StoredManifest(
-            problem=f"Secret {_key(addon)}: the manifest of {entry['clusterStack']} is damaged: {error}"
-        )
-    return StoredManifest(entry["clusterStack"], entry.get("version", ""), tuple(objects))
+        return StoredManifest(problem=f"Secret {_key(addon)}: the manifest of {class_name} is damaged: {error}")
+    return StoredManifest(class_name, version, tuple(objects))
 
 
 def updated_history(addon: Object, target: RolloutTarget, now: datetime, *, stored: Collection[str]) -> list[Object]:
     """Returns `status.history` with `target` first, each class once, limited to classes whose manifests are stored."""
-    newest: Object = {
-        "clusterStack": target.class_name,
-        "version": target.version,
-        "digest": target.digest,
-        "at": rfc3339(now),
-    }
+    newest = history_entry(target.class_name, target.version, target.digest, now)
     entries = [newest, *_other_entries(addon, target.class_name)]
     return [entry for entry in entries if entry["clusterStack"] in stored]
+
+
+def history_entry(class_name: str, version: str, digest: str, now: datetime) -> Object:
+    """Returns the entry of `status.history` for a release that is applied."""
+    return {"clusterStack": class_name, "version": version, "digest": digest, "at": rfc3339(now)}
 
 
 def _other_entries(addon: Mapping[str, Any], class_name: str) -> list[Object]:

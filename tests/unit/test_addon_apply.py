@@ -85,7 +85,13 @@ def test_addon_of_an_earlier_cluster_is_deleted() -> None:
 def test_addon_that_was_moved_with_its_cluster_is_kept() -> None:
     addon = an_addon(spec={"clusterRef": {"name": "demo", "uid": "source"}})
     addon["metadata"]["ownerReferences"] = [{"kind": "Cluster", "name": "demo", "uid": "c"}]
-    decision = decided(None, addon)
+    stored = manifest_history.StoredManifest(NAME.class_name, "v1", (WIDGET,))
+    first = decide(Observed(addon, a_cluster(), moved=stored), NOW)
+    assert first.proceed
+    assert [entry["version"] for entry in (first.status or {})["history"]] == ["v1"]
+    assert [entry["kind"] for entry in (first.status or {})["resources"]] == ["Widget"], "the inventory is as it was"
+    addon["status"] |= first.status or {}
+    decision = decide(Observed(addon, a_cluster(), moved=stored), NOW)
     assert [effect.patch for effect in decision.effects if isinstance(effect, Patch)] == [
         {"spec": {"clusterRef": {"uid": "c"}}}
     ]
