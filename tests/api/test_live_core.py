@@ -222,7 +222,7 @@ def test_addons_move_with_their_cluster_and_stay_as_they_are(core: LiveCore, tar
     moved, its_addon = target.get(CLUSTER, key), target.get(CLUSTER_ADDON, addon)
     assert dig(its_addon, "spec.clusterRef.uid") == moved["metadata"]["uid"]
     assert [one["clusterStack"] for one in its_addon["status"]["history"]] == [release]
-    kinds = (CLUSTER, CLUSTER_CLASS, CLUSTER_ADDON, external_cluster.CLUSTER, external_cluster.PLANE, SECRET)
+    kinds = (CLUSTER, CLUSTER_CLASS, CLUSTER_ADDON, SECRET, *external_cluster.KINDS)
     left = [obj["metadata"]["name"] for kind in kinds for obj in core.client.list(kind, key.namespace)]
     assert left == [], "nothing is left behind"
     assert written_in_turns(core) == {}

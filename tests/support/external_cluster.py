@@ -15,7 +15,7 @@ from shared.kube.crds import install_definitions
 from tests.support import objects
 
 INFRASTRUCTURE, CONTROL_PLANE = "infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"
-CLUSTER, CLUSTER_TEMPLATE, PLANE, PLANE_TEMPLATE = (
+KINDS = CLUSTER, CLUSTER_TEMPLATE, PLANE, PLANE_TEMPLATE = tuple(
     Resource(group, "v1beta2", kind, f"{kind.lower()}s")
     for group, kind in (
         (INFRASTRUCTURE, "ExternalCluster"),
@@ -28,8 +28,7 @@ CLUSTER, CLUSTER_TEMPLATE, PLANE, PLANE_TEMPLATE = (
 
 def install(client: Client) -> None:
     """Installs the kinds."""
-    found = (CLUSTER, CLUSTER_TEMPLATE, PLANE, PLANE_TEMPLATE)
-    install_definitions(client, [_definition(resource) for resource in found], manager="user")
+    install_definitions(client, [_definition(resource) for resource in KINDS], manager="user")
 
 
 def _definition(resource: Resource) -> Object:
