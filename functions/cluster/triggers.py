@@ -64,10 +64,8 @@ def named_cluster(obj: Mapping[str, Any]) -> Key | None:
 
 
 # Finalizers are not among them: when `cluster` adds its own, no event is needed. If it is removed, the sweep sends one.
-# The status follows a change of the spec at once: the function gets both in one event.
 CLUSTER_FIELDS = (
     "metadata.generation",
-    "status.observedGeneration",
     "metadata.deletionTimestamp",
     *PAUSING,
     annotation(OK_TO_DELETE_ANNOTATION),
