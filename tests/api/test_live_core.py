@@ -10,7 +10,6 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from functions.cluster.observe import observe
 from infra import local_control_plane
 from shared.api.cluster import CLUSTER_NAME_LABEL, class_name
 from shared.api.conditions import get_condition, is_true
-from shared.api.core import CORE_ANNOTATION
 from shared.api.names import REGENERATE_ANNOTATION, kubeconfig_secret_of
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, KINDS
 from shared.api.resources import (
@@ -40,7 +38,7 @@ from shared.api.resources import (
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import change_event
-from shared.kube import Client, Key, Object, connect, dig
+from shared.kube import Client, Key, Object, connect, dig, key_of
 from shared.runtime import Request
 from shared.storage import ObjectStore
 from tests.support import external_cluster, objects
@@ -205,10 +203,18 @@ def test_addons_move_with_their_cluster_and_stay_as_they_are(core: LiveCore, tar
     def details(client: Client) -> Callable[[], object]:
         return lambda: [dig(client.find(*one), "status") for one in ((CLUSTER, key), (CLUSTER_ADDON, addon))]
 
+    def collect_garbage() -> None:
+        """Removes owners that are gone: core creates both objects before the Cluster, with another owner."""
+        for kind in (external_cluster.CLUSTER, external_cluster.PLANE):
+            for obj in core.client.list(kind, key.namespace):
+                left = [owner for owner in dig(obj, "metadata.ownerReferences") if owner["kind"] == CLUSTER.kind]
+                core.client.patch(kind, key_of(obj), {"metadata": {"ownerReferences": left}})
+
     def secrets(client: Client) -> dict[str, object]:
         return {one["metadata"]["name"]: one["data"] for one in client.list(SECRET, key.namespace)}
 
     until(lambda: has_moved_in(core.client), "Available", between=serve(core.client), details=details(core.client))
+    collect_garbage()
     applied, kept = core.client.get(CONFIG_MAP, Key(workload, "addon")), secrets(core.client)
     assert {name.removeprefix(f"{addon.name}-") for name in kept} == {"manifests", "generated", "moved-kubeconfig"}
     (tmp_path / "user.kubeconfig").write_bytes(core.kubeconfig)
@@ -225,7 +231,7 @@ def test_addons_move_with_their_cluster_and_stay_as_they_are(core: LiveCore, tar
     kinds = (CLUSTER, CLUSTER_CLASS, CLUSTER_ADDON, SECRET, *external_cluster.KINDS)
     left = [obj["metadata"]["name"] for kind in kinds for obj in core.client.list(kind, key.namespace)]
     assert left == [], "nothing is left behind"
-    assert written_in_turns(core) == {}
+    assert [name for name in written_in_turns(core) if key.namespace in name] == []
 
 
 def test_cluster_in_memory_becomes_available(core: LiveCore) -> None:
@@ -413,51 +419,3 @@ def test_cluster_reports_of_a_broken_cluster_what_core_reports(core: LiveCore) -
     until_core_reports(core, key, "Deleting", "WaitingForWorkersDeletion")
     core.client.patch(MACHINE, Key(key.namespace, "alone"), {"metadata": {"finalizers": []}})
     until(lambda: core.client.find(CLUSTER, key) is None, "the Cluster's end")
-
-
-# -- our Cluster controller in place of core: the last tests, since they end its manager ---------------------------
-
-
-def test_cluster_reports_anew_what_core_has_reported(core: LiveCore) -> None:
-    """The function gets the same objects, and writes the status that core has written, after that is emptied."""
-    key = Key(f"test-{uuid.uuid4().hex[:8]}", "broken")
-    gone = Key(key.namespace, "gone")
-    core.apply(manifest(NAMESPACE, key.namespace), *broken_cluster(key), *broken_cluster(gone, "gone-"))
-    ignore = {"metadata": {"annotations": {CORE_ANNOTATION: "ignore"}}}
-    for each in (MEMORY, key, gone):
-        core.client.patch(CLUSTER, each, ignore)
-    core.client.delete(CLUSTER, gone)
-    until_core_reports(core, MEMORY, "Available", "Available")
-    until_core_reports(core, key, "WorkerMachinesReady", "NotReady")
-    until_core_reports(core, gone, "Deleting", "WaitingForWorkersDeletion")
-    by_core = {each: core.client.get(CLUSTER, each)["status"] for each in (MEMORY, key, gone)}
-    manager = Key("capi-system", "capi-controller-manager")
-    core.client.patch(DEPLOYMENT, manager, {"spec": {"replicas": 0}})
-    until(lambda: manager.name not in core.managers.pids, "core has ended")
-    functions = core.run.services.functions
-    assert functions is not None
-    deliver = HttpDelivery(functions.url)
-
-    def reported_anew(each: Key) -> dict[str, tuple[object, object]]:
-        event = change_event(core.client.get(CLUSTER, each), "update", source="/test")
-        answer = deliver("cluster", event)
-        assert answer.status < 300, answer
-        theirs, ours = (every_field(status) for status in (by_core[each], core.client.get(CLUSTER, each)["status"]))
-        names = theirs.keys() | ours.keys()
-        return {name: (theirs.get(name), ours.get(name)) for name in names if theirs.get(name) != ours.get(name)}
-
-    for each, status in by_core.items():
-        kept = [one for one in status["conditions"] if one["type"] == "TopologyReconciled"]
-        emptied = {**dict.fromkeys(status), "conditions": kept}
-        core.client.patch(CLUSTER, each, {"status": emptied}, subresource="status")
-        again = partial(reported_anew, each)
-        until_none(again, f"{each} is as core has left it")
-    deliver.close()
-
-
-def every_field(status: Object) -> dict[str, object]:
-    """Returns all that a status says, without times, in the order of the conditions."""
-    conditions = {one["type"]: {**one, "lastTransitionTime": ""} for one in status["conditions"]}
-    older = {one["type"]: {**one, "lastTransitionTime": ""} for one in dig(status, "deprecated.v1beta1.conditions", [])}
-    others = {name: value for name, value in status.items() if name not in ("conditions", "deprecated")}
-    return {**conditions, "order": list(conditions), **others, **{f"v1beta1 {name}": older[name] for name in older}}
