@@ -132,6 +132,17 @@ def _of_operation() -> Iterator[Value]:
         "podDisruptionBudgets", True, FLAG, "One for each Deployment with several replicas: one may be missing."
     )
     yield Value(
+        "broker.class", "", TEXT, "The class of Knative's Broker, such as `Kafka`. Default: that of the cluster."
+    )
+    yield Value("broker.config", {}, MAP, "The object that configures it: `{apiVersion, kind, name, namespace}`.")
+    yield Value("broker.delivery", {}, MAP, "Changes of its `spec.delivery`, such as a `deadLetterSink`.")
+    yield Value(
+        "broker.ordered",
+        False,
+        FLAG,
+        "With the class `Kafka`: deliver the events about one object one after the other.",
+    )
+    yield Value(
         "eventPolicy",
         False,
         FLAG,

@@ -10,6 +10,8 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
+from ..event import Event
+
 TOKEN = Path("/oidc/token")
 """The token of this sender, which Knative renews; absent if it does not check senders."""
 
@@ -20,6 +22,14 @@ def authorization() -> dict[str, str]:
         return {"authorization": f"Bearer {TOKEN.read_text().strip()}"}
     except OSError:
         return {}
+
+
+def partition(event: Event) -> dict[str, str]:
+    """Returns the header by which a Broker of the class Kafka keeps the events about one object in order.
+
+    It is the extension `partitionkey`: https://github.com/cloudevents/spec/blob/main/cloudevents/extensions/partitioning.md
+    """
+    return {"ce-partitionkey": f"{event.kind}.{event.group}/{event.namespace}/{event.name}"} if event.kind else {}
 
 
 def tls(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:

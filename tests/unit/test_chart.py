@@ -186,6 +186,23 @@ def test_definitions_are_kept_when_the_release_is_deleted(helm: Path) -> None:
     assert not names(rendered(helm), "CustomResourceDefinition")
 
 
+def test_broker_has_the_class_and_delivery_of_the_values(helm: Path) -> None:
+    plain = rendered(helm, "mode=forwarder")
+    delivery = plain["Broker", "capi-functions"]["spec"]["delivery"]
+    objects = rendered(
+        helm,
+        *("mode=forwarder", "broker.class=Kafka", "broker.ordered=true", "broker.config.kind=ConfigMap"),
+        *("broker.delivery.retry=3", "broker.delivery.deadLetterSink.uri=http://dead"),
+    )
+    broker = objects["Broker", "capi-functions"]
+    annotations = plain["Broker", "capi-functions"]["metadata"]["annotations"]
+    assert broker["metadata"]["annotations"] == {**annotations, "eventing.knative.dev/broker.class": "Kafka"}
+    assert broker["spec"]["config"] == {"kind": "ConfigMap"}
+    assert broker["spec"]["delivery"] == {**delivery, "retry": 3, "deadLetterSink": {"uri": "http://dead"}}
+    orders = [dig(obj, "metadata.annotations", {}) for (kind, _), obj in objects.items() if kind == "Trigger"]
+    assert {one.get("kafka.eventing.knative.dev/delivery.order") for one in orders} == {"ordered"}
+
+
 @pytest.mark.parametrize(("mode", "there"), [("single", False), ("forwarder", True), ("sources", True)])
 def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, there: bool, helm: Path) -> None:
     objects = rendered(helm, f"mode={mode}", "eventPolicy=true")

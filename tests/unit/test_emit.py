@@ -86,6 +86,14 @@ def test_sink_is_trusted_by_its_ca_and_told_the_senders_present_token(
     assert len(secured.requests) == 3, "nothing is sent to a server that is not trusted"
 
 
+def test_events_about_one_object_have_the_same_partition_at_a_sink() -> None:
+    with HttpServer(lambda _: Response(204)) as server:
+        for event in (EVENT, change_event(OBJECT, "delete", source="/f"), Event(type="a.timer", source="/f", id="1")):
+            assert deliver(server.url, event) == 204
+    keys = [request.headers.get("Ce-Partitionkey") for request in server.requests]
+    assert keys == ["ConfigMap./n/c", "ConfigMap./n/c", None]
+
+
 def test_token_for_the_sink_is_not_sent_to_functions(secured: HttpServer) -> None:
     sink.TOKEN.write_text("secret")
     with HttpServer(lambda _: Response(204)) as functions:

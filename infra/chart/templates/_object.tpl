@@ -22,6 +22,16 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if eq $object.kind "Deployment" }}
   {{- include "capi-functions.deployment" . }}
 {{- end }}
+{{- with $values.broker }}
+  {{- if eq $object.kind "Broker" }}
+    {{- if .class }}{{ $_ := set $object.metadata.annotations "eventing.knative.dev/broker.class" .class }}{{ end }}
+    {{- if .config }}{{ $_ := set $object.spec "config" .config }}{{ end }}
+    {{- $_ := set $object.spec "delivery" (merge (dict) .delivery $object.spec.delivery) }}
+  {{- end }}
+  {{- if and .ordered (eq $object.kind "Trigger") }}
+    {{- $_ := set $object.metadata "annotations" (dict "kafka.eventing.knative.dev/delivery.order" "ordered") }}
+  {{- end }}
+{{- end }}
 {{- toYaml $object }}
 {{- if and (eq $object.kind "Deployment") $values.podDisruptionBudgets (gt (int ($object.spec.replicas | default 1)) 1) }}
 ---
