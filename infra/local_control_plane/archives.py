@@ -1,5 +1,6 @@
 """Downloads archives of executables, and unpacks them; both may be hostile. An incomplete file is never visible."""
 
+import errno
 import gzip
 import hashlib
 import http.client
@@ -22,6 +23,7 @@ LARGEST = 400 * 1024 * 1024
 LARGEST_UNPACKED = 1024 * 1024 * 1024
 """The maximum number of bytes of an archive's content, with what is not unpacked."""
 
+_FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 _CONNECT = 4.0  # seconds to connect; if the host cannot be reached, the executable is built
 _CHUNK = 1 << 20
 
@@ -32,11 +34,17 @@ class UnusableArchive(Exception):
 
 @contextmanager
 def unusable() -> Iterator[None]:
-    """Raises UnusableArchive for every error of the network, the disk and the format of an archive in the block."""
+    """Raises UnusableArchive for errors of the network and of the format of an archive in the block.
+
+    An OSError stays if the folder is the reason: no space, no rights.
+    """
     try:
         yield
+    except OSError as error:
+        if error.errno in _FOLDER:
+            raise
+        raise UnusableArchive(str(error)) from error
     except (
-        OSError,
         EOFError,
         ValueError,
         NotImplementedError,  # a compression method of zip
@@ -70,7 +78,7 @@ def unpack(archive: Path, names: Collection[str], directory: Path) -> list[str]:
 
     These are the regular files with one of the base names `names`. Everything else is ignored: folders, links, paths.
 
-    Raises UnusableArchive for a damaged archive, one above the limits, and a folder that cannot be written.
+    Raises UnusableArchive for a damaged archive and for one above the limits, OSError for the folder.
     """
     found = []
     with unusable():

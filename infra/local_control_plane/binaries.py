@@ -32,6 +32,13 @@ class BinaryNotFound(Exception):
     """An executable is missing; the message lists what was tried, and what to do."""
 
 
+class CacheUnusable(BinaryNotFound):
+    """Executables cannot be put into the cache."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"the cache cannot be used: {error}; $CAPI_FUNCTIONS_CACHE names another folder")
+
+
 class _Unavailable(Exception):
     """One way to get an executable failed; the next is tried."""
 
@@ -215,7 +222,7 @@ def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
                     with partial(archive.cache / "archive.tar.gz") as file:
                         download(url, file, archive.digests[system])
                         unpack(file, archive.names, archive.cache)
-    except UnusableArchive as error:
+    except (UnusableArchive, OSError) as error:
         progress(f"{url} cannot be used: {error}")
         raise _Unavailable(f"{url}: {error}") from error
     if not _executable(target):

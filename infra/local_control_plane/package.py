@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from infra.local_control_plane.archives import LARGEST, LARGEST_UNPACKED, UnusableArchive, install, sha512, unusable
-from infra.local_control_plane.binaries import BinaryNotFound, this_platform
+from infra.local_control_plane.binaries import BinaryNotFound, CacheUnusable, this_platform
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 
 FORMAT: Final = 1
@@ -90,6 +90,8 @@ def opened(archive: Path, *, progress: Progress) -> Package:
                     with partial(folder) as part:
                         _unpack(zipped, digests, part)
                         os.replace(part, folder)
+    except OSError as error:
+        raise CacheUnusable(error) from error
     except UnusableArchive as error:
         raise BinaryNotFound(
             f"{archive} cannot be used: {error}; copy the file again, or build one for {this_platform()} with "
@@ -103,7 +105,7 @@ def sums_of(archive: Path) -> bytes:
     try:
         with _reading(archive) as zipped:
             return b"" if zipped.testzip() else _read(zipped, SUMS)
-    except UnusableArchive:
+    except (UnusableArchive, OSError):
         return b""
 
 

@@ -14,7 +14,14 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from infra.local_control_plane.archives import UnusableArchive, download, sha512, unpack, unusable
-from infra.local_control_plane.binaries import ENVTEST, EXECUTABLES, BinaryNotFound, locate, this_platform
+from infra.local_control_plane.binaries import (
+    ENVTEST,
+    EXECUTABLES,
+    BinaryNotFound,
+    CacheUnusable,
+    locate,
+    this_platform,
+)
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 from infra.local_control_plane.modules import module_of
 from infra.local_control_plane.selectors import Selector, Version, parse_version
@@ -183,7 +190,7 @@ _WAYS = (
 
 
 def _remedy(path: Path) -> str:
-    return f"`capi-functions local binaries cleanup {path.name}` removes it, and the next use installs it again"
+    return f"`capi-functions local binaries cleanup {path.name}` removes it; then install it again"
 
 
 def _version_of(path: Path) -> Version | None:
@@ -224,7 +231,7 @@ def _archives(index: str, progress: Progress) -> dict[Version, Download]:
         if len(content) > _LARGEST_INDEX:
             raise UnusableArchive(f"larger than {_LARGEST_INDEX} bytes")
         return downloads(bounded_yaml.load(content.decode()), this_platform())
-    except (UnusableArchive, UnicodeDecodeError, bounded_yaml.YAMLError) as error:
+    except (UnusableArchive, OSError, UnicodeDecodeError, bounded_yaml.YAMLError) as error:
         progress(f"the index {index} cannot be read: {error}")
         return {}
 
@@ -275,6 +282,8 @@ def _add(
                         write_sums(part)
                         _discard(target)
                         os.replace(part, target)
+    except OSError as error:
+        raise CacheUnusable(error) from error
     except UnusableArchive as error:
         raise BinaryNotFound(f"{version} is not installed from {source}: {error}") from error
     return target

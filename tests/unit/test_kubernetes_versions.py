@@ -226,6 +226,12 @@ def test_unusable_archive_is_named_and_leaves_the_former_version(
     assert store.verified(folder) == folder
 
 
+def test_cache_that_cannot_be_written_is_named_with_the_way_out(cache: Path, tmp_path: Path) -> None:
+    cache.write_text("no folder")
+    with pytest.raises(BinaryNotFound, match=f"the cache cannot be used: .*{cache}.*; .CAPI_FUNCTIONS_CACHE names"):
+        sideloaded("1.16.2", tar_of(BOTH), tmp_path)
+
+
 def test_sideload_replaces_an_installed_version(tmp_path: Path) -> None:
     sideloaded("1.16.2", tar_of(BOTH), tmp_path)
     folder = sideloaded("1.16.2", tar_of({**BOTH, "envtest/etcd": b"#!/bin/sh\necho other\n"}), tmp_path)

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -168,6 +169,14 @@ def test_changed_package_is_refused_and_leaves_nothing(
     left = [path.name for path in cache.rglob("*") if path.is_file()]
     assert set(left) <= {".lock", ".package.lock"}
     assert not list(tmp_path.rglob("outside"))
+
+
+def test_cache_that_cannot_be_written_is_named_with_the_way_out(cache: Path, tmp_path: Path) -> None:
+    archive = build(tmp_path / "cluster-api.zip", content(tmp_path), silent).path
+    shutil.rmtree(cache)
+    cache.write_text("no folder")
+    with pytest.raises(BinaryNotFound, match=f"the cache cannot be used: .*{cache}.*; .CAPI_FUNCTIONS_CACHE names"):
+        package.opened(archive, progress=silent)
 
 
 BUILD_INFO = """\
