@@ -59,6 +59,7 @@ def deployment(declared: Mapping[str, Triggers]) -> Object:
     [functions] = pod["containers"]
     program, *arguments = serving.command("", f"--bind=0.0.0.0:{workloads.PORT}")
     functions |= {"name": "functions", "command": [program], "args": arguments}
+    functions["resources"]["requests"]["memory"] = workloads.MEMORY_AT_WORK
     workloads.set_variables(functions, THREADS=str(_THREADS), K_SINK=f"http://127.0.0.1:{INGRESS}")
     [delivering] = forwarder.deployment(
         f"--functions=http://127.0.0.1:{workloads.PORT}", f"--port={INGRESS}", without(declared)

@@ -12,7 +12,7 @@ from functions import serving
 from infra import allocator
 from shared.kube.resources import Object
 from shared.settings import FOLDER, Group
-from shared.triggers import Triggers
+from shared.triggers import MEMORY_TO_RENDER, Triggers
 
 PORT = 8080
 IMAGE = "capi-functions"
@@ -37,6 +37,12 @@ THREADS = 8
 
 Requests mostly wait for other servers, so memory limits their number, not processors.
 """
+
+MEMORY_IDLE = "96Mi"
+"""What pods request: most take 46 to 60 MiB, and the object store for trying 77."""
+
+MEMORY_AT_WORK = "192Mi"
+"""What pods request that render: `addon_apply` takes 115 MiB beside the processes that render."""
 
 WORKERS = 1
 """Processes of a replica. Connections, locks and metrics exist once per process; replicas scale better."""
@@ -65,7 +71,10 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
         "livenessProbe": liveness("http", "HTTP"),
         "resources": {
-            "requests": {"cpu": "10m", "memory": "96Mi"},
+            "requests": {
+                "cpu": "10m",
+                "memory": MEMORY_AT_WORK if triggers.memory == MEMORY_TO_RENDER else MEMORY_IDLE,
+            },
             "limits": {"memory": triggers.memory},
         },
         "securityContext": {

@@ -136,7 +136,7 @@ def test_values_reach_the_pods(helm: Path) -> None:
         assert re.fullmatch(r"registry\.example/it:\d+\.\d+\.\d+", container["image"])
         assert container["imagePullPolicy"] == "Never"
         assert variables(container).items() >= {"LOG_FORMAT": "json", "A": "b", "HOME": "/tmp"}.items()
-    assert functions["resources"] == {"requests": {"cpu": "10m", "memory": "96Mi"}, "limits": {"memory": "4Gi"}}
+    assert functions["resources"] == {"requests": {"cpu": "10m", "memory": "192Mi"}, "limits": {"memory": "4Gi"}}
     assert forwarder["resources"]["limits"] == {"memory": "256Mi"}
 
     token = variables(functions)["AWS_WEB_IDENTITY_TOKEN_FILE"]
