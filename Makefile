@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all test-node check binaries bench mutants generate image requirements clean
+.PHONY: help demo test test-fast test-all test-node check lint types layers generated binaries bench mutants generate image requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,10 +36,19 @@ test-node: $(INSTALLED) ## the image and the manifests in pods of a real node; n
 	$(BIN)/pytest -rP $(PYTEST_ARGS) tests/node
 
 check: $(INSTALLED) ## lint, types, layers, generated files
+	@$(MAKE) --no-print-directory --jobs $$(nproc) --output-sync lint types layers generated
+
+lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
 	$(BIN)/mypy --num-workers auto
+
+layers: $(INSTALLED)
 	$(BIN)/lint-imports --no-cache
+
+generated: $(INSTALLED)
 	$(BIN)/python -m infra.generate --check
 	$(BIN)/python -m infra.demo.build --check
 
