@@ -107,7 +107,7 @@ def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable
 
 
 def down(directory: Dir = DEFAULT_DIR) -> None:
-    """End the run in a folder. Its data stay."""
+    """End the run in a folder, which keeps its data."""
     with report_failures():
         ended = end(directory)
         out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")

@@ -53,7 +53,7 @@ def run(
     install_crds: Annotated[
         bool, typer.Option("--install-crds", help="Install missing CRDs, after a confirmation.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     logs: Annotated[Path, typer.Option("--logs", help="Folder of the log files.")] = DEFAULT_DIR / "logs",
 ) -> None:
     """Run the functions for an existing management cluster, such as one of kind or a cloud. Ctrl-C ends it.

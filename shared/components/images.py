@@ -53,7 +53,7 @@ def _fields(fields: Any, where: str) -> dict[str, str]:
     given = {name: value for name in _FIELDS if (value := dig(fields, name, "")) != ""}
     for name, value in given.items():
         if not isinstance(value, str | int) or isinstance(value, bool):  # no floats: 1.20 would become 1.2
-            raise ImageError(f"{where}: {name}: must be a text, in quotes")
+            raise ImageError(f"{where}: {name}: must be a string, in quotes")
     return {name: str(value) for name, value in given.items()}
 
 

@@ -73,7 +73,7 @@ class _Fields:
             if isinstance(value, str) and value in _NOTHING:
                 return None
         if not isinstance(value, str):
-            raise MetadataError(self.release, path, "not a text")
+            raise MetadataError(self.release, path, "not a string")
         return value
 
     def text(self, path: str) -> str:

@@ -179,7 +179,7 @@ class _Reader:
         )
         namespace = entry.get("namespace") or ""
         if not isinstance(namespace, str):
-            raise self._error(f"{path}.namespace", "must be a text")
+            raise self._error(f"{path}.namespace", "must be a string")
         return BoundObject(key, api_version, kind, name, namespace)
 
     def _seconds(self, value: Any, path: str) -> float:
@@ -202,7 +202,7 @@ class _Reader:
     def _text(self, entry: Mapping[str, Any], field: str, path: str) -> str:
         value = entry.get(field)
         if not isinstance(value, str) or not value:
-            raise self._error(f"{path}.{field}", "missing, or not a text")
+            raise self._error(f"{path}.{field}", "missing, or not a string")
         return value
 
     def _error(self, path: str, problem: str) -> StagesError:

@@ -126,9 +126,9 @@ def test_overrides_are_parsed_field_by_field(text: str, overrides: object) -> No
     [
         ("- all", "images of the config Secret: must be a mapping"),
         ("all: r.io", "all: must be a mapping with some of repository"),
-        ("all: {tag: [v1]}", "all: tag: must be a text"),
-        ("all: {tag: yes}", "all: tag: must be a text"),
-        ("all: {tag: 1.20}", "all: tag: must be a text, in quotes"),
+        ("all: {tag: [v1]}", "all: tag: must be a string"),
+        ("all: {tag: yes}", "all: tag: must be a string"),
+        ("all: {tag: 1.20}", "all: tag: must be a string, in quotes"),
         ("all: {", "not YAML"),
         ("---\na: {}\n---\nb: {}", "not YAML: expected one"),
         ("[" * 100_000, "not YAML"),
