@@ -43,7 +43,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 
 types: $(INSTALLED)
-	$(BIN)/mypy --num-workers auto
+	$(BIN)/mypy
 
 layers: $(INSTALLED)
 	$(BIN)/lint-imports --no-cache
