@@ -52,7 +52,12 @@ def values() -> Iterator[Value]:
     yield Value(
         "profile", "all", {"enum": [*PROFILES]}, "Which functions run, see [profiles](installation.md#profiles)."
     )
-    yield Value("crds.install", True, FLAG, "Install our CustomResourceDefinitions, and upgrade them. They are kept.")
+    yield Value(
+        "crds.install",
+        True,
+        FLAG,
+        "Install and upgrade our CRDs, except those that others have installed. They are never deleted.",
+    )
     yield Value(
         "store", True, FLAG, "Run an object store in memory, for trying. Not used if `settings.storage` names one."
     )

@@ -461,16 +461,24 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
     places += [Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"), deployments]
     places.append(Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"))
     release = ("capi-functions", "infra/chart", "--namespace=capi-functions")
+    of_kind_clusters = Key("", f"{KIND_CLUSTER.plural}.{KIND_CLUSTER.group}")
     made(client, CLUSTER_ADDON, "mine", spec={"clusterRef": {"name": "c"}})
     for role in installed(client, *roles):  # of other tests
         for resource in roles:
             client.delete(resource, Key("", role))
 
     run(kubectl, "apply", "--server-side", "--force-conflicts", "-k", "infra/single")
+    client.delete(CRD, of_kind_clusters)
+    until(lambda: client.find(CRD, of_kind_clusters) is None)
     first = client.get(deployments, Key("capi-functions", "capi-functions"))["metadata"]["uid"]
     run(helm, "install", *release, "--take-ownership", "--force-conflicts")
     assert client.get(deployments, Key("capi-functions", "capi-functions"))["metadata"]["uid"] == first
     assert installed(client, deployments) == {"capi-functions", "capi-functions-store"}
+    managers = {
+        name: {entry["manager"] for entry in client.get(CRD, name)["metadata"]["managedFields"]}
+        for name in (of_kind_clusters, Key("", f"{CLUSTER_ADDON.plural}.{CLUSTER_ADDON.group}"))
+    }
+    assert ["helm" in found for found in managers.values()] == [True, False], "a CRD that is there stays as it is"
     policy = Key("capi-functions", "functions")
     client.patch(places[-1], policy, {"metadata": {"annotations": {"example.com/mine": "kept"}}})
 
@@ -483,6 +491,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
     run(helm, "uninstall", "capi-functions", "--namespace=capi-functions")
     assert installed(client, *roles, *places) == set()
     assert client.get(CLUSTER_ADDON, Key("team", "mine"))["spec"] == {"clusterRef": {"name": "c"}}
+    assert client.find(CRD, of_kind_clusters), "Helm has installed it, and keeps it"
 
 
 def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative: list[Object]) -> None:
