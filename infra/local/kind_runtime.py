@@ -9,7 +9,12 @@ from pathlib import Path
 
 from functions.kind_cluster.runtime import Instance, InstanceSpec, RuntimeUnavailable
 from infra import local_control_plane
+from infra.local_control_plane import files, store
 from infra.local_control_plane.binaries import BinaryNotFound, locate
+from infra.local_control_plane.selectors import parse_selector
+
+_RECORD = "kubernetes-version"
+"""The file in the folder of an instance with the version that it runs."""
 
 
 class LocalRuntime:
@@ -35,7 +40,7 @@ class LocalRuntime:
                 port=status.port,
                 ca=(ca.cert_pem, ca.key_pem),
                 kubeconfig=kubeconfig,
-                version=_version(),
+                version=_recorded(folder) or _version(),
             )
         if status.phase in ("starting", "failed"):
             return Instance(status.phase, status.error, reason="ControlPlaneFailed" if status.error else "")
@@ -45,14 +50,18 @@ class LocalRuntime:
         """Implements `Runtime.create`."""
         from shared.certificates import CertificateAuthority  # loads slowly, and only a start needs it
 
+        folder = spec.folder(self._directory)
         try:
+            version = _installed(str(spec.fields.get("kubernetesVersion") or ""))
             local_control_plane.start(
-                spec.folder(self._directory),
+                folder,
                 ca=CertificateAuthority.load(*ca) if ca else None,
                 owner=self._owner,
                 wait=False,
+                kubernetes_version=version,
             )
-        except (local_control_plane.ControlPlaneError, BinaryNotFound, ValueError) as error:
+            files.write(folder / _RECORD, version)
+        except (local_control_plane.ControlPlaneError, BinaryNotFound, OSError, ValueError) as error:
             raise RuntimeUnavailable(str(error)) from error
 
     def delete(self, spec: InstanceSpec) -> None:
@@ -66,6 +75,22 @@ class LocalRuntime:
         """Implements `Runtime.ended`."""
         folders = [path for path in self._directory.glob("*") if path.is_dir()]
         return [path.name for path in folders if local_control_plane.status(path).phase in ("failed", "stopped")]
+
+
+def _installed(minor: str) -> str:
+    """Returns the newest installed version of a minor version such as "1.35"; "" where the usual one is to run."""
+    if not minor or f"{_version().removeprefix('v')}.".startswith(f"{minor}."):
+        return ""
+    newest = parse_selector(minor).newest(store.installed())
+    return str(newest or "")
+
+
+def _recorded(folder: Path) -> str:
+    """Returns the version that an instance was started with, "" for the usual one."""
+    try:
+        return (folder / _RECORD).read_text()
+    except OSError:
+        return ""
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import signal
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,9 +14,14 @@ from pathlib import Path
 import pytest
 
 from functions import catalog
+from functions.kind_cluster.runtime import InstanceSpec
 from infra import local_control_plane
 from infra.local.instances import Instances
 from infra.local.kind_runtime import LocalRuntime
+from infra.local_control_plane import store
+from infra.local_control_plane.binaries import EXECUTABLES, locate
+from infra.local_control_plane.cache import cache_directory
+from infra.local_control_plane.selectors import Version
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, KIND_CLUSTER, KIND_CLUSTER_TEMPLATE, SECRET
 from shared.certificates import CertificateAuthority
@@ -172,6 +178,26 @@ def test_what_an_instance_is_found_by_is_fixed_from_the_start(world: World, fiel
     world.create(with_cluster=False)
     with pytest.raises(ApiError, match=f"spec.{field} cannot change: delete the KINDCluster"):
         world.client.patch(KIND_CLUSTER, world.key, {"spec": {field: "kind"}})
+
+
+def test_installed_version_of_the_requested_minor_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The executables of the version are scripts that run the usual ones."""
+    usual = {name: f'#!/bin/sh\nexec "{path}" "$@"\n' for name, path in locate(EXECUTABLES, progress=print).items()}
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "binaries").symlink_to(cache_directory() / "binaries")
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
+    with zipfile.ZipFile(tmp_path / "archive", "w") as archive:
+        for name, script in usual.items():
+            archive.writestr(name, script)
+    store.sideload(Version(1, 35, 1), tmp_path / "archive", progress=print)
+    runtime = LocalRuntime(tmp_path / "clusters", os.getpid())
+    spec = InstanceSpec("uid", "dev", {"kubernetesVersion": "1.35"})
+    runtime.create(spec, None)
+    try:
+        until(lambda: runtime.inspect(spec).phase == "ready", "ready", details=lambda: runtime.inspect(spec))
+        assert runtime.inspect(spec).version == "v1.35.1"
+    finally:
+        runtime.delete(spec)
 
 
 def test_template_needs_no_cluster_name_and_does_not_change(world: World) -> None:

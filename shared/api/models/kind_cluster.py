@@ -77,7 +77,8 @@ class KINDClusterSpec(Model):
     cluster_name: str = Field(min_length=1, max_length=64, pattern=_NAME)
     """The name of the cluster; its kubeconfig is in the Secret `<clusterName>-config`."""
     kubernetes_version: str = Field("1.21", pattern=_MINOR)
-    """The requested minor version, 1.14 or later. The runtime `local` has a single version and runs that one."""
+    """The requested minor version, 1.14 or later. The runtime `local` runs an installed version of it, else
+    the one that it comes with."""
     runtime: Literal["local", "kind"] | None = None
     """`local`: a control plane of processes on the machine that runs the functions; `kind`: nodes in containers of that
     machine, which the kind program creates. It must be one of the setting KIND_RUNTIME of the functions; default: the
