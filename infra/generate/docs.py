@@ -25,7 +25,7 @@ makes the function read everything.
 """
 _EMITTED_HEAD = """
 A function answers with at most one event. The following functions also post events to the URL in `K_SINK`, which a
-SinkBinding sets in a cluster.
+SinkBinding sets in a cluster with Knative.
 
 | function | types of events |
 |---|---|
@@ -46,8 +46,8 @@ They are mounted as files, which the kubelet updates in running pods: a change r
 minute, without a restart. Keys that are not listed here are ignored.
 
 Local runs and commands read the same names from the environment variables of `capi-functions`. A variable overrides a
-mounted file. In a cluster, an overlay of `infra/knative` can set variables in a Deployment, such as `LOG_LEVEL` and
-`LOG_FORMAT` ([logs](metrics.md#logs)).
+mounted file. In a cluster, an overlay of a kustomization can set variables in a Deployment, such as `LOG_LEVEL` and
+`LOG_FORMAT` ([logs](metrics.md#logs)); the [chart](chart.md) has values for settings and variables.
 """
 _POD_VARIABLES = (
     (
@@ -62,7 +62,11 @@ _POD_VARIABLES = (
     ),
     (f"`{FOLDER}`", "The folder that the settings above are mounted to."),
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
-    ("`K_SINK`", "The URL of the broker, set by a SinkBinding."),
+    (
+        "`K_SINK`",
+        "The URL for emitted events: of the Broker, set by a SinkBinding, or without Knative of the forwarder.",
+    ),
+    ("`K_CA_CERTS`", "The CA of the Broker, set by a SinkBinding if Knative encrypts."),
 )
 _CHART_HEAD = f"""<!-- {NOTICE} -->
 
