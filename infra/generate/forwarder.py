@@ -42,7 +42,8 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 def rules(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the PolicyRules to watch the kinds that start these functions, and CRDs."""
-    return rbac.policy_rules([*rbac.watch_rules(declared.values()), Rule(CRD.group, (CRD.plural,), rbac.READ)])
+    watched = rbac.watch_rules(declared.values(), rbac.WATCH)
+    return rbac.policy_rules([*watched, Rule(CRD.group, (CRD.plural,), rbac.READ)])
 
 
 def access(declared: Mapping[str, Triggers], account: str = NAME) -> Iterable[Document]:

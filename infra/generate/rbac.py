@@ -10,6 +10,7 @@ from shared.triggers import Rule, Triggers
 from . import workloads
 
 READ = ("get", "list", "watch")
+WATCH = ("list", "watch")
 
 _API = "rbac.authorization.k8s.io"
 _ORDER = (*READ, "create", "update", "patch", "delete")
@@ -36,13 +37,16 @@ def policy_rules(rules: Iterable[Rule]) -> list[Object]:
     ]
 
 
-def watch_rules(functions: Iterable[Triggers]) -> list[Rule]:
-    """Returns the rules that an event source needs to watch all kinds that start these functions."""
+def watch_rules(functions: Iterable[Triggers], verbs: tuple[str, ...] = READ) -> list[Rule]:
+    """Returns the rules that an event source needs to watch all kinds that start these functions.
+
+    Knative does not start an adapter that may not `get`, although that never does.
+    """
     needed: list[Rule] = []
     for triggers in functions:
-        needed += [Rule(watch.resource.group, (watch.resource.plural,), READ) for watch in triggers.watches]
+        needed += [Rule(watch.resource.group, (watch.resource.plural,), verbs) for watch in triggers.watches]
         if triggers.defined_kinds is not None:
-            needed += [Rule(group, ("*",), READ) for group in triggers.defined_kinds.groups]
+            needed += [Rule(group, ("*",), verbs) for group in triggers.defined_kinds.groups]
     return needed
 
 
