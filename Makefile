@@ -32,7 +32,7 @@ test-all: $(INSTALLED) check binaries ## all checks and all tests, functions kil
 	$(PYTEST) --exhaustive
 
 test-node: $(INSTALLED) ## the image and the manifests in pods of a real node; needs root on Debian, skipped with a reason elsewhere
-	$(BIN)/python -m infra.node --prepare
+	$(BIN)/python -m infra.node --prepare --knative
 	$(BIN)/pytest -rP $(PYTEST_ARGS) tests/node
 
 check: $(INSTALLED) ## lint, types, layers, generated files

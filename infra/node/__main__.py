@@ -12,8 +12,7 @@ from pathlib import Path
 
 from infra.local_control_plane import ControlPlaneError
 from infra.local_control_plane.binaries import BinaryNotFound, locate
-from infra.local_control_plane.modules import MODULES
-from infra.node import debian, knative
+from infra.node import knative, programs
 from infra.node.debian import PackagesNotFound
 from infra.node.node import Node, NodeError
 from infra.node.requirements import missing
@@ -24,11 +23,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m infra.node", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say what is missing")
     parser.add_argument("--prepare", action="store_true", help="only get what tests on a node need, with progress")
+    parser.add_argument("--knative", action="store_true", help="with --prepare: also Knative Eventing's programs")
     parser.add_argument("--image", action="append", default=[], type=Path, metavar="FILE", help="OCI archive to import")
     options = parser.parse_args()
     problems = missing()
     if options.prepare:
-        _prepare(problems)
+        try:
+            _prepare(problems, with_knative=options.knative)
+        except (BinaryNotFound, PackagesNotFound) as error:
+            sys.exit(str(error))
         return
     if problems:
         sys.exit("\n".join(problems))
@@ -50,14 +53,18 @@ def main() -> None:
             sys.exit(str(error))
 
 
-def _prepare(problems: Sequence[str]) -> None:
+def _prepare(problems: Sequence[str], *, with_knative: bool) -> None:
     """Fills the cache; on a machine that cannot run a node it says so."""
     if problems:
         print("No node:", *problems)
         return
-    debian.unpacked(print)
-    names = [name for module in MODULES if module.for_nodes for name in module.packages]
-    locate([*names, *knative.PROGRAMS.values()], progress=lambda line: print(line, flush=True))
+
+    def progress(line: str) -> None:
+        print(line, flush=True)
+
+    programs.prepare(progress)
+    if with_knative:
+        locate([*knative.PROGRAMS.values()], progress=progress)
 
 
 if __name__ == "__main__":

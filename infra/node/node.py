@@ -18,11 +18,10 @@ from pathlib import Path
 from types import TracebackType
 
 from infra import local_control_plane
-from infra.local_control_plane import controllers, files
-from infra.local_control_plane.binaries import locate
+from infra.local_control_plane import files
 from infra.local_control_plane.cache import Progress
 from infra.local_control_plane.processes import Process
-from infra.node import addresses, cgroups, daemons, debian, images, keeper
+from infra.node import addresses, cgroups, daemons, debian, images, keeper, programs
 from shared.api.conditions import is_true
 from shared.kube import ApiError, Client, Key, Resource, connect, dig
 
@@ -104,13 +103,10 @@ class Node:
         for name, content in daemons.configurations().items():
             (self.folder / name).write_text(content)
         packages = debian.unpacked(progress)
-        programs = locate(["kubelet", "kube-proxy"], progress=progress)
-        servers = locate(
-            ["etcd", "kube-apiserver", *controllers.chosen(addresses.MANAGEMENT)], progress=progress, archives=()
-        )
+        servers = programs.of_control_plane(progress)
         pause = images.of_program(daemons.PAUSE, "pause", progress)
         self._cleanup.callback(self._await_daemons)  # after the end of the keeper
-        self._start_keeper(packages, programs)
+        self._start_keeper(packages, programs.of_node(progress))
         local_control_plane.start(
             self.plane,
             owner=os.getpid(),
@@ -134,13 +130,13 @@ class Node:
         self._cleanup.callback(client.close)
         self._until(functools.partial(_ready, client), "the node is Ready", "kubelet")
 
-    def _start_keeper(self, packages: Path | None, programs: dict[str, Path]) -> None:
+    def _start_keeper(self, packages: Path | None, daemons_found: dict[str, Path]) -> None:
         owner = Process.of(os.getpid())
         assert owner is not None
         command = [sys.executable, "-m", "infra.node.keeper", str(self.folder)]
         command += [f"--owner={owner.pid}:{owner.started}", "--", str(self.folder), f"--hostname={daemons.NAME}"]
         command += [f"--packages={packages}"] if packages else []
-        command += [f"--program={name}={path}" for name, path in programs.items()]
+        command += [f"--program={name}={path}" for name, path in daemons_found.items()]
         environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH")]))
         log = self.folder / "logs" / "keeper.log"

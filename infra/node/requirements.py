@@ -6,9 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from infra.node import addresses, cgroups, debian
 
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_MKNOD": 27}
 _NAMESPACES = ("--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--propagation=private")
 # Each line is a feature of the kernel: what it is for, and a command that needs it.
 _FEATURES = (
@@ -30,7 +32,14 @@ def missing() -> list[str]:
     tools = [name for name in ("ip", "unshare", "nsenter", "mount", "pivot_root") if not shutil.which(name)]
     if tools:
         return [f"A node needs {', '.join(tools)}: apt-get install iproute2 util-linux mount."]
-    return [*_packages(), *_cgroups(), *_kernel(), *_addresses()]
+    return _capabilities() or [*_packages(), *_cgroups(), *_kernel(), *_addresses()]
+
+
+def _capabilities() -> list[str]:
+    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff"))
+    held = int(line.split()[1], 16)
+    lacking = [name for name, bit in _CAPABILITIES.items() if not held >> bit & 1]
+    return [f"This process lacks {', '.join(lacking)}, as in a container that is not privileged."] if lacking else []
 
 
 def _packages() -> list[str]:
@@ -44,6 +53,10 @@ def _cgroups() -> list[str]:
     found = {name for hierarchy in cgroups.hierarchies() for name in hierarchy.options.split(",")}
     if not found:
         return ["A node needs cgroup v1, and this machine has cgroup v2 only."]
+    if fixed := [
+        str(each.cgroup.parent) for each in cgroups.hierarchies() if not os.access(each.cgroup.parent, os.W_OK)
+    ]:
+        return [f"A node needs cgroups, and {fixed[0]} cannot be written."]
     absent = cgroups.CONTROLLERS - found
     return [f"A node needs the cgroup controllers {', '.join(sorted(absent))}."] if absent else []
 
@@ -72,4 +85,4 @@ def _failure(command: str) -> str:
     done = subprocess.run(
         ["unshare", *_NAMESPACES, "sh", "-c", command], capture_output=True, text=True, check=False, timeout=30
     )
-    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[-1].rstrip(".")
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[0].rstrip(".")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from infra.node import images
+from infra.local_control_plane.binaries import BinaryNotFound
+from infra.node import images, programs
+from infra.node.debian import PackagesNotFound
 from infra.node.node import Node
 from infra.node.requirements import missing
 from tests.support import node_images
 from tests.support.audit import AuditLog
-from tests.support.node_installation import NAMESPACE, Installation, installation
+from tests.support.node_installation import NAMESPACE, Installation, installation, measured
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +23,10 @@ def able() -> None:
     """Skips the tests where the machine cannot run a node."""
     if problems := missing():
         pytest.skip(" ".join(problems))
+    try:
+        programs.prepare(print)
+    except (BinaryNotFound, PackagesNotFound) as error:
+        pytest.skip(f"The programs of a node cannot be had: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +41,13 @@ def installed(
     """A node with DNS, the image, our kinds and settings; an object store, a workload cluster; no functions yet."""
     dns, ours = images.of_program("localhost/coredns:1", "coredns", print), node_images.archive()
     folder = tmp_path_factory.mktemp("node")
-    with (
-        Node(folder / "node", apiserver_flags=audit.flags()) as node,
-        installation(node, kubectl, folder) as installed,
-    ):
-        for archive in (dns, ours):
-            node.import_image(archive)
+    with ExitStack() as cleanup:
+        with measured("node Ready"):
+            node = cleanup.enter_context(Node(folder / "node", apiserver_flags=audit.flags()))
+        installed = cleanup.enter_context(installation(node, kubectl, folder))
+        with measured("images of DNS and functions imported"):
+            for archive in (dns, ours):
+                node.import_image(archive)
         installed.kube("apply", "--server-side", "-f", str(Path(images.__file__).with_name("dns.yaml")))
         installed.install_crds()
         installed.configure()

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import time
+import itertools
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
+from functools import partial
 
 import pytest
 import urllib3
 
 from infra.node import knative
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP
 from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from tests.support.audit import AuditLog, granted, unused
 from tests.support.demo_cluster import DemoCluster
-from tests.support.node_installation import NAMESPACE, NAMESPACES, Installation
+from tests.support.node_installation import NAMESPACE, NAMESPACES, Installation, measured
 from tests.support.objects import manifest
 from tests.support.releases import config_map
 from tests.support.until import until
 
 pytestmark = pytest.mark.timeout(1200)
 
+VERSIONS = itertools.count(1)
+CLUSTER_CLASS = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses")
+CLASS_TEMPLATE = """
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: ClusterClass
+metadata: {name: "{{ .Release.Name }}-VERSION"}
+spec: {}
+"""
 KINDS = "brokers,triggers,pingsources,sinkbindings"
 SERVICE = Resource("", "v1", "Service", "services")
 
@@ -33,15 +42,20 @@ class Addons(DemoCluster):
     def __init__(self, installed: Installation, name: str, workload: Client) -> None:
         super().__init__(installed.client, name, installed.workload.read_bytes())
         self.installed, self.workload = installed, workload
-        self._number = 0
         for client in (installed.client, workload):
             client.apply(NAMESPACES, manifest(NAMESPACES, name), manager="user")
 
     def wants(self, **maps: str) -> None:
-        """Publishes a release with these ConfigMaps, gives it to the Cluster, and waits until it is applied."""
-        self._number += 1
+        """Publishes a release with these ConfigMaps in a ClusterStack, gives it to the Cluster, waits until applied."""
         objects = [config_map(name, value, self.namespace) for name, value in maps.items()]
-        class_name = self.installed.publish(f"v{self._number}", objects)
+        version = f"v{next(VERSIONS)}"
+        templates = {"class.yaml": CLASS_TEMPLATE.replace("VERSION", version)}
+        class_name = self.installed.publish(version, objects, class_templates=templates)
+        spec = {"provider": "test", "name": "stack", "kubernetesVersion": "1.36", "noProvider": True}
+        stack = manifest(CLUSTER_STACK, "stack", self.namespace, spec={**spec, "versions": [version]})
+        self.client.apply(CLUSTER_STACK, stack, manager="user")
+        key = Key(self.namespace, class_name)
+        until(lambda: self.client.find(CLUSTER_CLASS, key), f"the class {key}", details=self._describe)
         self.secret()
         self.cluster(class_name, policy={"drift": "repair"})
         until(lambda: self._ready(class_name), f"{class_name} is ready", details=self._describe)
@@ -57,9 +71,14 @@ class Addons(DemoCluster):
         self.workload.patch(CONFIG_MAP, Key(self.namespace, name), {"data": {"k": value}})
 
     def remove(self) -> None:
-        """Deletes the Cluster, and waits until garbage collection and functions have removed the addons' object."""
+        """Deletes Cluster and ClusterStack, and waits until garbage collection and functions have removed the rest."""
         self.client.delete(CLUSTER, self.cluster_key)
-        until(lambda: self.client.find(CLUSTER_ADDON, self.addon_key) is None, "the addons' object is gone")
+        self.client.delete(CLUSTER_STACK, Key(self.namespace, "stack"))
+        for kind in (CLUSTER_ADDON, CLUSTER_STACK_RELEASE, CLUSTER_STACK):
+            until(partial(self._no, kind), f"no {kind.kind} is left", details=self._describe)
+
+    def _no(self, kind: Resource) -> bool:
+        return not [*self.client.list(kind, self.namespace)]
 
     def _ready(self, class_name: str) -> bool:
         addon = self.client.find(CLUSTER_ADDON, self.addon_key)
@@ -85,7 +104,6 @@ def live(addons: Addons, *, deployments: tuple[str, str], sweep: str) -> None:
     installed = addons.installed
     with measured("first addons Ready"):
         addons.wants(kept="1", changed="1", dropped="1")
-    print("MiB:", installed.memory(NAMESPACE))
     for name in deployments:
         installed.kill_pods(name)
     with measured("upgrade, functions killed"):
@@ -100,14 +118,7 @@ def live(addons: Addons, *, deployments: tuple[str, str], sweep: str) -> None:
         addons.wants(kept="2")
     with measured("deletion"):
         addons.remove()
-
-
-@contextmanager
-def measured(what: str) -> Iterator[None]:
-    """Prints how long the block took; `make test-node` shows it."""
-    started = time.monotonic()
-    yield
-    print(f"{what}: {time.monotonic() - started:.1f} s")
+    print("MiB:", installed.memory(NAMESPACE))
 
 
 def rights(audit: AuditLog, objects: list[Object]) -> None:
@@ -131,8 +142,9 @@ def test_addons_live_without_knative(installed: Installation, audit: AuditLog, w
 
 
 def test_addons_live_with_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
-    for archive in knative.archives(print):
-        installed.node.import_image(archive)
+    with measured("Knative's images imported"):
+        for archive in knative.archives(print):
+            installed.node.import_image(archive)
     with measured("Knative Available"):
         installed.apply(knative.manifests(print))
         installed.until_available(knative.NAMESPACE)

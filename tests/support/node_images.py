@@ -23,9 +23,10 @@ def archive() -> Path:
     target = folder / f"capi-functions-{_digest()}.tar"
     with locked(folder / ".capi-functions.lock", "builds the image", print):
         if not target.exists():
-            with partial(target) as part:
-                build(part, NAME, print)
-                os.replace(part, target)
+            with partial(folder / "capi-functions") as part:  # the builder writes a bill of materials beside it
+                part.mkdir()
+                build(part / target.name, NAME, print)
+                os.replace(part / target.name, target)
         target.touch()
         for old in sorted(folder.glob("capi-functions-*.tar"), key=os.path.getmtime)[:-_KEPT]:
             old.unlink()

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -127,10 +128,10 @@ class Installation:
     def store_url(self) -> str:
         return str(self.store.meta.endpoint_url)
 
-    def publish(self, version: str, objects: Sequence[Object]) -> str:
+    def publish(self, version: str, objects: Sequence[Object], **options: Any) -> str:
         """Publishes a release; returns the name of its ClusterClass."""
         root = self.folder / "published"
-        tag = write_release(root, version, list(objects))
+        tag = write_release(root, version, list(objects), **options)
         for path in (root / tag).iterdir():
             self.store.upload_file(str(path), _RELEASES, f"all/{tag}/{path.name}")
         return tag
@@ -179,3 +180,11 @@ def _client(url: str) -> Any:
         aws_access_key_id=_KEYS["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=_KEYS["AWS_SECRET_ACCESS_KEY"],
     )
+
+
+@contextmanager
+def measured(what: str) -> Iterator[None]:
+    """Prints how long the block took; `make test-node` shows it."""
+    started = time.monotonic()
+    yield
+    print(f"{what}: {time.monotonic() - started:.1f} s")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,14 @@ def test_missing_programs_are_named_with_their_packages(tmp_path: Path, monkeypa
     (problem,) = requirements.missing()
     assert problem.startswith("A node needs ip, unshare, nsenter")
     assert problem.endswith("apt-get install iproute2 util-linux mount.")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
+def test_process_without_rights_on_the_network_is_told_so() -> None:
+    command = ["setpriv", "--bounding-set=-net_admin", sys.executable, "-m", "infra.node", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "This process lacks CAP_NET_ADMIN, as in a container that is not privileged.\n"
 
 
 def test_addresses_of_nodes_are_for_tests_only() -> None:

@@ -1,0 +1,33 @@
+"""The programs of a node: what is in Debian's packages, and what is built from Go modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.local_control_plane import controllers
+from infra.local_control_plane.binaries import locate
+from infra.local_control_plane.cache import Progress
+from infra.node import addresses, debian
+
+DAEMONS = ("kubelet", "kube-proxy")
+IMAGES = ("pause", "coredns")
+"""Programs that run in pods on every node."""
+
+
+def of_node(progress: Progress) -> dict[str, Path]:
+    """Returns the daemons by name, downloaded or built if necessary. Raises BinaryNotFound."""
+    return locate(DAEMONS, progress=progress)
+
+
+def of_control_plane(progress: Progress) -> dict[str, Path]:
+    """Returns the programs of the control plane, none older than the kubelet. Raises BinaryNotFound."""
+    names = ["etcd", "kube-apiserver", *controllers.chosen(addresses.MANAGEMENT)]
+    return locate(names, progress=progress, archives=())
+
+
+def prepare(progress: Progress) -> None:
+    """Fills the cache with all that a node needs. Raises BinaryNotFound or PackagesNotFound."""
+    debian.unpacked(progress)
+    of_control_plane(progress)
+    of_node(progress)
+    locate(IMAGES, progress=progress)
