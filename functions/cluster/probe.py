@@ -17,7 +17,7 @@ from shared.api.cluster import KUBECONFIG_AVAILABLE
 from shared.api.conditions import get_condition, is_true, rfc3339
 from shared.applier.connection import ConnectionFailed, open_workload
 from shared.clients import Clients
-from shared.kube import ApiError, Object, Unauthorized, deleting, dig, key_of
+from shared.kube import ApiError, Client, NotServed, Object, Unauthorized, deleting, dig, key_of
 from shared.kube.circuit_breaker import NotSent
 
 from .scope import Scope
@@ -102,7 +102,7 @@ def probe(clients: Clients, cluster: Object) -> Probe:
     if isinstance(workload, ConnectionFailed):
         return Probe("failed", workload.message)
     try:
-        workload.clients.client.text("/version", timeout=TIMEOUT)  # which any user may read
+        _ask(workload.clients.client)
     except NotSent:
         return Probe("skipped")
     except ApiError as error:
@@ -110,6 +110,14 @@ def probe(clients: Clients, cluster: Object) -> Probe:
             clients.forget(workload.kubeconfig)
         return Probe("failed", str(error))
     return Probe("succeeded")
+
+
+def _ask(client: Client) -> None:
+    """Sends a request that any user may send; to a server without this path the one that Cluster API core sends."""
+    try:
+        client.text("/version", timeout=TIMEOUT)
+    except NotServed:
+        client.text("/", timeout=TIMEOUT)
 
 
 def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, recorded: bool) -> None:

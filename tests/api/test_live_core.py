@@ -22,6 +22,7 @@ from functions.cluster.observe import observe
 from infra import local_control_plane
 from shared.api.cluster import CLUSTER_NAME_LABEL, class_name
 from shared.api.conditions import get_condition, is_true
+from shared.api.core import CORE_ANNOTATION
 from shared.api.names import REGENERATE_ANNOTATION, kubeconfig_secret_of
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, KINDS
 from shared.api.resources import (
@@ -39,7 +40,7 @@ from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import change_event
 from shared.kube import Client, Key, Object, connect, dig, key_of
-from shared.runtime import Request
+from shared.runtime import Answer, Request
 from shared.storage import ObjectStore
 from tests.support import external_cluster, objects
 from tests.support.live_core import OURS, USER, LiveCore, live_core
@@ -54,6 +55,7 @@ pytestmark = pytest.mark.timeout(1800)  # another test run may use the port of t
 MEMORY = Key("default", "memory")
 HOOKS = ("AfterControlPlaneInitialized", "BeforeClusterUpgrade", "AfterClusterUpgrade", "BeforeClusterDelete")
 OLD, NEW = "v1.36.0", "v1.37.0"
+DEPRECATED = ("Ready", "InfrastructureReady", "ControlPlaneInitialized", "ControlPlaneReady")
 
 
 @pytest.fixture(scope="module")
@@ -419,3 +421,64 @@ def test_cluster_reports_of_a_broken_cluster_what_core_reports(core: LiveCore) -
     until_core_reports(core, key, "Deleting", "WaitingForWorkersDeletion")
     core.client.patch(MACHINE, Key(key.namespace, "alone"), {"metadata": {"finalizers": []}})
     until(lambda: core.client.find(CLUSTER, key) is None, "the Cluster's end")
+
+
+# -- our Cluster controller in place of core: the last tests, since they end its manager ---------------------------
+
+
+def test_cluster_reports_anew_what_core_has_reported(core: LiveCore) -> None:
+    """The function gets the same objects, and writes the status that core has written, after that is emptied."""
+    key = Key(f"test-{uuid.uuid4().hex[:8]}", "broken")
+    gone = Key(key.namespace, "gone")
+    core.apply(manifest(NAMESPACE, key.namespace), *broken_cluster(key), *broken_cluster(gone, "gone-"))
+    core.client.delete(CLUSTER, gone)
+    until_core_reports(core, MEMORY, "Available", "Available")
+    until_core_reports(core, key, "WorkerMachinesReady", "NotReady")
+    until_core_reports(core, gone, "Deleting", "WaitingForWorkersDeletion")
+    for each in (MEMORY, key, gone):
+        core.client.patch(CLUSTER, each, {"metadata": {"annotations": {CORE_ANNOTATION: "ignore"}}})
+    by_core = {each: core.client.get(CLUSTER, each)["status"] for each in (MEMORY, key, gone)}
+    manager = Key("capi-system", "capi-controller-manager")
+    core.client.patch(DEPLOYMENT, manager, {"spec": {"replicas": 0}})
+    until(lambda: manager.name not in core.managers.pids, "core has ended")
+    functions = core.run.services.functions
+    assert functions is not None
+    deliver = HttpDelivery(functions.url)
+
+    answers: list[Answer] = []
+
+    def reported_anew(each: Key) -> dict[str, tuple[object, object]]:
+        """Returns what is reported otherwise: (core's, ours)."""
+        event = change_event(core.client.get(CLUSTER, each), "update", source="/test")
+        answers.append(deliver("cluster", event))
+        theirs, ours = (every_field(status) for status in (by_core[each], core.client.get(CLUSTER, each)["status"]))
+        names = theirs.keys() | ours.keys()
+        return {name: (theirs.get(name), ours.get(name)) for name in names if theirs.get(name) != ours.get(name)}
+
+    for each, status in by_core.items():
+        kept = [one for one in status["conditions"] if one["type"] == "TopologyReconciled"]
+        emptied = {**dict.fromkeys(status), "conditions": kept}
+        core.client.patch(CLUSTER, each, {"status": emptied}, subresource="status")
+        # Core leaves the deprecated conditions out while the objects are missing that they are about.
+        expected = set() if each == MEMORY else {f"deprecated {type_}" for type_ in DEPRECATED}
+
+        def reached(each: Key = each, expected: set[str] = expected) -> bool:
+            return reported_anew(each).keys() == expected
+
+        def details(each: Key = each) -> object:
+            return answers[-1], reported_anew(each)
+
+        until(reached, f"{each} is as core has left it", details=details)
+    deliver.close()
+
+
+def every_field(status: Object) -> dict[str, object]:
+    """Returns all that a status says, without times, in the order of the conditions."""
+    conditions = {one["type"]: {**one, "lastTransitionTime": ""} for one in status["conditions"]}
+    older = {
+        one["type"]: {**one, "lastTransitionTime": ""}
+        for one in dig(status, "deprecated.v1beta1.conditions", [])
+        if one["type"] != "TopologyReconciled"  # which is the topology controller's
+    }
+    others = {name: value for name, value in status.items() if value and name not in ("conditions", "deprecated")}
+    return {**conditions, "order": list(conditions), **others, **{f"deprecated {name}": older[name] for name in older}}

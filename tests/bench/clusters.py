@@ -56,7 +56,8 @@ class CoreManager(Running):
         served = ca.issue("localhost", dns=["localhost"], server=True)
         (folder / "tls.crt").write_bytes(served.cert_pem)
         (folder / "tls.key").write_bytes(served.key_pem)
-        health, webhooks, *_ = free_ports("bench")
+        ports = free_ports("bench")
+        health, webhooks = next(ports), next(ports)
         name = "cluster-api-manager"
         command = [
             str(locate([name], progress=print)[name]),
