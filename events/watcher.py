@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from shared.event import Change, Event, change_event
 from shared.kube import ApiError, Client, Gone, Key, NotServed, Object, Resource, dig, key_of
 from shared.kube.client import METADATA, METADATA_LIST
-from shared.kube.crds import CRD
+from shared.kube.crds import CRD, find_definition
 from shared.triggers import Referrer, Triggers, Watch
 
 from .rounds import NumberedRound, OnChange, PlainRound, Round, Rounds
@@ -210,10 +210,9 @@ class Watcher:
                 self._definitions.thread.start()
 
     def _on_defined(self, event: Event, purposes: Collection[str]) -> None:
-        if event.change != "delete":
-            for informer in self._informers:
-                if event.name == f"{informer.resource.plural}.{informer.resource.group}":
-                    informer.wake()
+        for informer in self._informers:
+            if event.name == f"{informer.resource.plural}.{informer.resource.group}":
+                informer.wake(defined=event.change != "delete")
         if _KINDS in purposes and any(pattern.may_define(event.name) for pattern in self._patterns):
             self._watch_defined(event.name)
 
@@ -228,7 +227,7 @@ class Watcher:
             if present is not None:
                 log.info("%s is not watched any more in version %s", present.spec, present.resource.version)
                 del self._defined[name]
-                present.end()
+                present.end(undefined=crd is None)
             if spec is not None and not self._stop.is_set():
                 log.info("%s is watched in version %s, as its definition says", spec, spec.resource.version)
                 self._defined[name] = self._informer(spec, threading.Event())
@@ -309,6 +308,7 @@ class _Informer:
         self._served = True
         self._defined = False
         """Whether the definition of the kind was created or changed since the kind was not served."""
+        self._undefined = False
         self._absences = 0
         """The number of attempts that found the kind not served, since it was last served or defined."""
         self._on_not_served = on_not_served
@@ -330,9 +330,9 @@ class _Informer:
         """Returns whether the object was in the list, or was watched, and not deleted since."""
         return key in self._known
 
-    def wake(self) -> None:
-        """Ends the wait for the kind to be served: its definition was created or changed."""
-        self._defined, self._absences = True, 0
+    def wake(self, *, defined: bool = True) -> None:
+        """Ends the wait for the kind to be served: its definition was created or changed, or else deleted."""
+        self._defined, self._absences = defined, 0
         self._awake.set()
 
     def interrupt(self) -> None:
@@ -343,8 +343,9 @@ class _Informer:
             with suppress(Exception):  # the watch may just have ended by itself
                 self._end()
 
-    def end(self) -> None:
-        """Ends the informer; its thread ends a moment later."""
+    def end(self, *, undefined: bool = False) -> None:
+        """Ends the informer; its thread ends a moment later. If the kind is undefined, all objects are deleted."""
+        self._undefined = undefined
         self._stop.set()
         self.tried.set()
         self.interrupt()
@@ -364,6 +365,8 @@ class _Informer:
                 pause = self._failed(error)
             if not self._stop.is_set() and self._awake.wait(pause) and not self._interrupted:
                 self._stop.wait(_SETTLING_PAUSE)
+        if self._undefined:
+            self._observe_missing(set(self._known))
 
     def _failed(self, error: Exception) -> float:
         """Logs a failed list or watch. Returns the seconds until the next attempt."""
@@ -389,7 +392,8 @@ class _Informer:
             self._defined = self._awake.is_set() and not self._round  # it was defined during its first list
             self._absences = 0
         self._served = False
-        # Known objects are not reported as deleted: the kind may be served in another version and still have them.
+        if self._known and self._is_undefined():
+            self._observe_missing(set(self._known))
         self._rounds.current().round.end(self.spec)
         self.synced.set()
         self.tried.set()
@@ -399,6 +403,15 @@ class _Informer:
             pause = min(pause, (_DEFINED_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
         self._absences += 1
         return pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+
+    def _is_undefined(self) -> bool:
+        """Returns whether the kind's definition is gone, and all objects with it.
+
+        A kind that is not served in this version may be served in another one, and still have its objects.
+        """
+        with suppress(ApiError):
+            return find_definition(self._client, self.resource) is None
+        return False
 
     # -- list and watch ----------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from infra import local_control_plane
 from shared.api.provider import IPAM
 from shared.api.resources import CLUSTER
 from shared.event import Event
-from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
+from shared.kube import ApiError, Client, Key, NotServed, Object, Resource, connect, dig, key_of
 from shared.kube.client import METADATA_LIST
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
@@ -41,6 +41,26 @@ SECRET = Resource("", "v1", "Secret", "secrets")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 NOT_SERVED = Resource("example.dev", "v1", "Widget", "widgets")
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
+WIDGETS: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.dev"},
+    "spec": {
+        "group": "example.dev",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""The definition of `NOT_SERVED`."""
+WIDGET: Object = {"apiVersion": "example.dev/v1", "kind": "Widget"}
 CONFIG = {"config": Triggers("config", (Watch(CONFIG_MAP),))}
 
 
@@ -303,21 +323,12 @@ def test_kind_that_is_defined_later_is_watched(
     management: Client, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = ChangeRecorder()
-    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-    definition = {
-        "apiVersion": CRD.api_version,
-        "kind": CRD.kind,
-        "metadata": {"name": "widgets.example.dev"},
-        "spec": {"group": "example.dev", "scope": "Namespaced", "names": names, "versions": [version]},
-    }
-    widget = {"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"namespace": namespace, "name": "w"}}
+    widget = {**WIDGET, "metadata": {"namespace": namespace, "name": "w"}}
     with (
         caplog.at_level("INFO", logger="capi-functions.events"),
         watching(management, {"w": Triggers("w", (Watch(NOT_SERVED),))}, recorder),
     ):
-        management.create(CRD, definition)
+        management.create(CRD, WIDGETS)
         try:
             until(lambda: dig(management.get(CRD, Key("", "widgets.example.dev")), "status.acceptedNames.kind"))
             until(lambda: _created(management, widget))
@@ -327,6 +338,26 @@ def test_kind_that_is_defined_later_is_watched(
         recorder.waits_for("delete", "w")
     assert len([record for record in caplog.records if "not served" in record.message]) <= 2
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_objects_of_a_kind_whose_definition_is_deleted_before_the_watch_opens_are_reported_as_deleted(
+    management: Client, namespace: str
+) -> None:
+    class DeletesTheDefinition(ChangeRecorder):
+        """Is called with the listed object before the watch that follows the list."""
+
+        def __call__(self, event: Event, functions: Collection[str]) -> None:
+            super().__call__(event, functions)
+            if event.change == "add":
+                management.delete(CRD, Key("", "widgets.example.dev"))
+                until(lambda: management.find(CRD, Key("", "widgets.example.dev")) is None)
+                until(lambda: not _is_served(management, NOT_SERVED))
+
+    management.create(CRD, WIDGETS)
+    until(lambda: _created(management, {**WIDGET, "metadata": {"namespace": namespace, "name": "w"}}))
+    recorder = DeletesTheDefinition()
+    with watching(management, {"w": Triggers("w", (Watch(NOT_SERVED),))}, recorder):
+        recorder.waits_for("delete", "w")
 
 
 def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
@@ -402,6 +433,14 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
             recorder.waits_for("delete", "first")
             recorder.events.clear()
     assert failed
+
+
+def _is_served(client: Client, resource: Resource) -> bool:
+    try:
+        list(client.list(resource))
+    except NotServed:
+        return False
+    return True
 
 
 def _created(client: Client, obj: Object) -> bool:
