@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 
@@ -32,6 +32,7 @@ kind: ClusterClass
 metadata: {name: "{{ .Release.Name }}-VERSION"}
 spec: {}
 """
+BROKER_PODS = ("eventing.knative.dev/brokerRole in (ingress, filter)", "messaging.knative.dev/role=dispatcher")
 KINDS = "brokers,triggers,pingsources,sinkbindings"
 SERVICE = Resource("", "v1", "Service", "services")
 
@@ -45,7 +46,7 @@ class Addons(DemoCluster):
         for client in (installed.client, workload):
             client.apply(NAMESPACES, manifest(NAMESPACES, name), manager="user")
 
-    def wants(self, **maps: str) -> None:
+    def wants(self, *, between: Callable[[], object] = lambda: None, **maps: str) -> None:
         """Publishes a release with these ConfigMaps in a ClusterStack, gives it to the Cluster, waits until applied."""
         objects = [config_map(name, value, self.namespace) for name, value in maps.items()]
         version = f"v{next(VERSIONS)}"
@@ -55,10 +56,10 @@ class Addons(DemoCluster):
         stack = manifest(CLUSTER_STACK, "stack", self.namespace, spec={**spec, "versions": [version]})
         self.client.apply(CLUSTER_STACK, stack, manager="user")
         key = Key(self.namespace, class_name)
-        until(lambda: self.client.find(CLUSTER_CLASS, key), f"the class {key}", details=self._describe)
+        until(lambda: self.client.find(CLUSTER_CLASS, key), f"the class {key}", between=between, details=self._describe)
         self.secret()
         self.cluster(class_name, policy={"drift": "repair"})
-        until(lambda: self._ready(class_name), f"{class_name} is ready", details=self._describe)
+        until(lambda: self._ready(class_name), f"{class_name} is ready", between=between, details=self._describe)
         assert self.maps() == maps
 
     def maps(self) -> dict[str, str]:
@@ -154,7 +155,18 @@ def test_addons_live_with_knative(installed: Installation, audit: AuditLog, work
         installed.kube("wait", "--for=condition=Ready", KINDS, "--all", "-n", NAMESPACE, "--timeout=300s")
         installed.until_available(NAMESPACE)
     live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
+    outlive_broker(Addons(installed, "unlucky", workload))
     rights(audit, installed.built(profile))
+
+
+def outlive_broker(addons: Addons) -> None:
+    """An upgrade goes on while the pods are killed that events pass; the sweep repeats what is lost with them."""
+    addons.wants(kept="1")
+    with measured("upgrade, Knative's ingress, filter and dispatcher killed"):
+        for label in BROKER_PODS:
+            addons.installed.delete_pods(knative.NAMESPACE, label)
+        addons.wants(kept="2", between=lambda: send_timer(addons.installed, "sweep/"))
+    addons.remove()
 
 
 def send_timer(installed: Installation, path: str) -> None:

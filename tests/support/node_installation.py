@@ -116,11 +116,13 @@ class Installation:
         }
 
     def kill_pods(self, name: str) -> None:
-        """Kills the pods of a Deployment, without the time that a deletion gives them."""
-        self.kube(
-            *("delete", "pods", "-n", NAMESPACE, f"--selector=app.kubernetes.io/name={name}"),
-            *("--force", "--grace-period=0", "--wait=false"),
-        )
+        """Kills the pods of a Deployment of ours."""
+        self.delete_pods(NAMESPACE, f"app.kubernetes.io/name={name}")
+
+    def delete_pods(self, namespace: str, selector: str) -> None:
+        """Deletes pods without the time that a deletion gives them."""
+        now = ("--force", "--grace-period=0", "--wait=false")
+        assert self.kube("delete", "pods", "-n", namespace, f"--selector={selector}", *now)
 
     # -- releases and the workload cluster -----------------------------------------------------------------------
 
