@@ -46,6 +46,8 @@ def pytest_configure() -> None:
     os.environ[_MARK] = uuid.uuid4().hex
     # API servers collect garbage less often: a quarter less work, 100 MB more each.
     os.environ.setdefault("GOGC", "400")
+    # Many of them share a few cores: with one running thread each, a request costs a sixth less CPU time.
+    os.environ.setdefault("GOMAXPROCS", "1")
     command = [sys.executable, "-I", "-S", "-c", _GUARD, os.environ[_MARK]]
     watched, _held = os.pipe()  # this process never closes its end: only its own end does
     guard = subprocess.Popen(command, stdin=watched, env={}, cwd="/", start_new_session=True)
