@@ -144,6 +144,7 @@ def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCor
         hooks = HooksServer(folder / "hooks", run.kubeconfig)
         cleanup.callback(hooks.close)
         hooks.start()
+        environment.delenv("KUBEBUILDER_ASSETS")  # other control planes have no place in this log
         yield LiveCore(run, client, hooks, releases, user.read_bytes(), folder / "audit.log")
 
 
