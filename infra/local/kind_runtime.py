@@ -11,10 +11,7 @@ from functions.kind_cluster.runtime import Instance, InstanceSpec, RuntimeUnavai
 from infra import local_control_plane
 from infra.local_control_plane import files, store
 from infra.local_control_plane.binaries import BinaryNotFound, locate
-from infra.local_control_plane.selectors import parse_selector
-
-_RECORD = "kubernetes-version"
-"""The file in the folder of an instance with the version that it runs."""
+from infra.local_control_plane.selectors import Version, parse_selector, parse_version
 
 
 class LocalRuntime:
@@ -40,7 +37,7 @@ class LocalRuntime:
                 port=status.port,
                 ca=(ca.cert_pem, ca.key_pem),
                 kubeconfig=kubeconfig,
-                version=_recorded(folder) or _version(),
+                version=str(_parsed(files.tail(self._record(spec))) or _version()),
             )
         if status.phase in ("starting", "failed"):
             return Instance(status.phase, status.error, reason="ControlPlaneFailed" if status.error else "")
@@ -52,15 +49,14 @@ class LocalRuntime:
 
         folder = spec.folder(self._directory)
         try:
-            version = _installed(str(spec.fields.get("kubernetesVersion") or ""))
+            runs = local_control_plane.status(folder).phase in ("starting", "ready")
             local_control_plane.start(
                 folder,
                 ca=CertificateAuthority.load(*ca) if ca else None,
                 owner=self._owner,
                 wait=False,
-                kubernetes_version=version,
+                kubernetes_version="" if runs else self._choose_version(spec),
             )
-            files.write(folder / _RECORD, version)
         except (local_control_plane.ControlPlaneError, BinaryNotFound, OSError, ValueError) as error:
             raise RuntimeUnavailable(str(error)) from error
 
@@ -68,13 +64,36 @@ class LocalRuntime:
         """Implements `Runtime.delete`."""
         try:
             local_control_plane.remove(spec.folder(self._directory))
-        except local_control_plane.ControlPlaneError as error:
+            self._record(spec).unlink(missing_ok=True)
+        except (local_control_plane.ControlPlaneError, OSError) as error:
             raise RuntimeUnavailable(str(error)) from error
 
     def ended(self) -> list[str]:
         """Implements `Runtime.ended`."""
         folders = [path for path in self._directory.glob("*") if path.is_dir()]
         return [path.name for path in folders if local_control_plane.status(path).phase in ("failed", "stopped")]
+
+    def _choose_version(self, spec: InstanceSpec) -> str:
+        """Returns the version to start, "" for the usual one, and records it before data of that version are written.
+
+        An instance keeps its version. If that is gone, a newer one follows, never an older one.
+        """
+        record, usual = self._record(spec), _parsed(_version())
+        recorded = _parsed(files.tail(record))
+        if recorded is None:
+            version = _installed(str(spec.fields.get("kubernetesVersion") or ""))
+        elif usual and (recorded == usual or (recorded < usual and recorded not in store.installed())):
+            version = ""
+        else:
+            return str(recorded)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        files.write(record, version or str(usual or ""))
+        return version
+
+    def _record(self, spec: InstanceSpec) -> Path:
+        """Returns the file with the version of an instance, beside its folder, which is created by the start."""
+        folder = spec.folder(self._directory)
+        return folder.with_name(f"{folder.name}.kubernetes-version")
 
 
 def _installed(minor: str) -> str:
@@ -85,12 +104,11 @@ def _installed(minor: str) -> str:
     return str(newest or "")
 
 
-def _recorded(folder: Path) -> str:
-    """Returns the version that an instance was started with, "" for the usual one."""
+def _parsed(text: str) -> Version | None:
     try:
-        return (folder / _RECORD).read_text()
-    except OSError:
-        return ""
+        return parse_version(text)
+    except ValueError:
+        return None
 
 
 @cache

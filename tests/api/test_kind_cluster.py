@@ -80,7 +80,7 @@ def world(
     monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path))
     monkeypatch.setenv("CAPI_FUNCTIONS_OWNER", str(os.getpid()))
     yield World(management, clients, namespace, tmp_path)
-    for folder in (tmp_path / "clusters").glob("*"):
+    for folder in (tmp_path / "clusters").glob("*/"):
         local_control_plane.remove(folder)
 
 
@@ -180,7 +180,9 @@ def test_what_an_instance_is_found_by_is_fixed_from_the_start(world: World, fiel
         world.client.patch(KIND_CLUSTER, world.key, {"spec": {field: "kind"}})
 
 
-def test_installed_version_of_the_requested_minor_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_version_of_the_requested_minor_runs_and_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The executables of the version are scripts that run the usual ones."""
     usual = {name: f'#!/bin/sh\nexec "{path}" "$@"\n' for name, path in locate(EXECUTABLES, progress=print).items()}
     (tmp_path / "cache").mkdir()
@@ -194,6 +196,11 @@ def test_installed_version_of_the_requested_minor_runs(tmp_path: Path, monkeypat
     spec = InstanceSpec("uid", "dev", {"kubernetesVersion": "1.35"})
     runtime.create(spec, None)
     try:
+        until(lambda: runtime.inspect(spec).phase == "ready", "ready", details=lambda: runtime.inspect(spec))
+        assert runtime.inspect(spec).version == "v1.35.1"
+        local_control_plane.stop(tmp_path / "clusters" / "uid")
+        store.sideload(Version(1, 34, 9), tmp_path / "archive", progress=print)
+        runtime.create(replace(spec, fields={"kubernetesVersion": "1.34"}), None)
         until(lambda: runtime.inspect(spec).phase == "ready", "ready", details=lambda: runtime.inspect(spec))
         assert runtime.inspect(spec).version == "v1.35.1"
     finally:
