@@ -252,7 +252,9 @@ def _build(name: str, module: Module, output: Path, progress: Progress, **settin
     After an interruption the next build continues: go caches every compiled package.
     """
     command = ["go", "build", "-v", "-trimpath", f"-ldflags={module.linker_flags}", "-o", str(output)]
-    environment = {**os.environ, "GOWORK": "off", **settings}
+    # Callers set these for the servers that they start; a build shall use all cores.
+    inherited = {name: value for name, value in os.environ.items() if name not in ("GOMAXPROCS", "GOGC")}
+    environment = {**inherited, "GOWORK": "off", **settings}
     started = time.monotonic()
     progress(f"building {name} {module.version} (once; this takes minutes)")
     with subprocess.Popen(

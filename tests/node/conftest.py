@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.local_control_plane.binaries import BinaryNotFound
 from infra.node import images, programs
-from infra.node.debian import PackagesNotFound
 from infra.node.node import Node
 from infra.node.requirements import missing
 from tests.support import node_images
@@ -23,10 +21,7 @@ def able() -> None:
     """Skips the tests where the machine cannot run a node."""
     if problems := missing():
         pytest.skip(" ".join(problems))
-    try:
-        programs.prepare(print)
-    except (BinaryNotFound, PackagesNotFound) as error:
-        pytest.skip(f"The programs of a node cannot be had: {error}")
+    programs.prepare(print)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ FAKE_GO = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done
 echo "go: downloading example.com/module v1" >&2
 echo "example.com/package" >&2
-echo built >> "$(dirname "$0")/calls"
+echo "built${GOMAXPROCS:+ with GOMAXPROCS=$GOMAXPROCS}" >> "$(dirname "$0")/calls"
 while [ -n "$FAKE_GO_WAITS_FOR" ] && [ ! -e "$FAKE_GO_WAITS_FOR" ]; do sleep 0.02; done
 [ -z "$FAKE_GO_FAILS" ] || { echo "undefined: everything" >&2; exit 1; }
 echo "$3" > "$2"
@@ -311,6 +311,14 @@ def test_build_reports_progress(go: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
     locate(["ingress"], progress=progress)
     assert any(report in line for line in lines)
+
+
+def test_build_does_not_obey_what_the_caller_set_for_its_servers(
+    go: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOMAXPROCS", "1")
+    locate(["ingress"], progress=lines)
+    assert go.read_text() == "built\n"
 
 
 def test_failed_build_reports_the_output_of_go(
