@@ -8,6 +8,7 @@ killed, the first process is killed by the kernel; the next keeper removes the e
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,9 +16,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 from infra.local_control_plane import files
-from infra.local_control_plane.cache import cache_directory, locked
 from infra.local_control_plane.processes import Process, spawn
 from infra.node import addresses, cgroups
 
@@ -25,6 +26,8 @@ STARTED = "started"
 """The file in the node's folder with the pid of the first process, once the node has its root and network."""
 FAILED = "failed"
 """The file that says why there is no node."""
+LOCK = Path("/run/capi-functions-node.lock")
+"""The file that the keeper of the machine's node holds a lock (flock) on."""
 _TIMEOUT = 60.0  # seconds until the node has its root
 _UNSHARE = ("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL")
 
@@ -33,39 +36,61 @@ class _Stopped(Exception):
     """A signal, the end of the owner, or that of the node ends the keeper."""
 
 
-class _Keeper:
+class Keeper:
+    """Keeps the node whose folder is `folder` until the process `owner` ends."""
+
     def __init__(self, folder: Path, owner: Process) -> None:
         self._folder, self._owner = folder, owner
         self._signalled = False
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._note)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._node: subprocess.Popen[bytes] | None = None
 
     def run(self, init: Sequence[str]) -> None:
         """Runs the node until it has to end."""
-        cache_directory().mkdir(parents=True, exist_ok=True)
-        with locked(cache_directory() / "node.lock", "has a node", self._tell):
+        try:
+            with LOCK.open("ab") as lock:
+                self._acquire(lock)
+                try:
+                    self._run(init)
+                finally:
+                    self._end()
+        except (_Stopped, OSError, subprocess.CalledProcessError) as reason:
+            output = getattr(reason, "stderr", "") or files.tail(self._folder / "logs/init.log")
+            files.write(self._folder / FAILED, f"{reason}: {output.strip()}")
+
+    def stop(self, *_: object) -> None:
+        """Lets the keeper end soon: a handler of signals."""
+        self._signalled = True
+
+    def _acquire(self, lock: IO[bytes]) -> None:
+        told = False
+        while True:
             try:
-                groups = cgroups.create()
-                command = cgroups.joining(groups, [*_UNSHARE, "--propagation=private", *init])
-                log = self._folder / "logs" / "init.log"
-                self._node = spawn(command, directory=Path("/"), log=log, environment=os.environ)
-                self._await((self._folder / "rooted").exists)
-                first = _child(self._node.pid)
-                _link(first)
-                files.write(self._folder / STARTED, str(first))
-                while True:
-                    self._wait(0.1)
-            except (_Stopped, OSError, subprocess.CalledProcessError) as reason:
-                output = getattr(reason, "stderr", "") or files.tail(self._folder / "logs/init.log")
-                files.write(self._folder / FAILED, f"{reason}: {output.strip()}")
-            finally:
-                if self._node is not None:
-                    self._node.kill()
-                    self._node.wait()
-                for left in cgroups.remove():
-                    self._tell(f"{left} cannot be removed")
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if not told:
+                    self._tell("waiting for another run that has the node of this machine")
+                    told = True
+            self._wait(0.1)
+
+    def _run(self, init: Sequence[str]) -> None:
+        groups = cgroups.create()
+        command = cgroups.joining(groups, [*_UNSHARE, "--propagation=private", *init])
+        log = self._folder / "logs" / "init.log"
+        self._node = spawn(command, directory=Path("/"), log=log, environment=os.environ)
+        self._await((self._folder / "rooted").exists)
+        first = _child(self._node.pid)
+        _link(first)
+        files.write(self._folder / STARTED, str(first))
+        while True:
+            self._wait(0.1)
+
+    def _end(self) -> None:
+        if self._node is not None:
+            self._node.kill()
+            self._node.wait()
+        for left in cgroups.remove():
+            self._tell(f"{left} cannot be removed")
 
     def _await(self, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _TIMEOUT
@@ -84,15 +109,12 @@ class _Keeper:
         if self._node is not None and (code := self._node.poll()) is not None:
             raise _Stopped(f"the first process ended with {code}")
 
-    def _note(self, *_: object) -> None:
-        self._signalled = True
-
     def _tell(self, line: str) -> None:
         print(time.strftime("%H:%M:%S"), line, flush=True)
 
 
 def _child(pid: int) -> int:
-    """Returns the pid of the only child of a process."""
+    """Returns the pid of a process's only child."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
@@ -117,14 +139,18 @@ def _link(first: int) -> None:
 
 
 def main() -> None:
-    """Keeps the node until its owner ends; what follows the options is the command of the node's first process."""
+    """Runs the keeper. It passes the arguments after the options to the node's first process."""
     parser = argparse.ArgumentParser(prog="python -m infra.node.keeper")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--owner", required=True, metavar="PID:STARTED")
     parser.add_argument("init", nargs="+")
     options = parser.parse_args()
     owner = Process(*map(int, options.owner.split(":")))
-    _Keeper(options.folder, owner).run([sys.executable, "-m", "infra.node.init", *options.init])
+    keeper = Keeper(options.folder, owner)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, keeper.stop)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    keeper.run([sys.executable, "-m", "infra.node.init", *options.init])
 
 
 if __name__ == "__main__":

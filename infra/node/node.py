@@ -28,7 +28,8 @@ from shared.kube import ApiError, Client, Key, Resource, connect, dig
 _PROJECT = Path(__file__).parents[2]
 _NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 _PATH = "/node/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# The keeper outlives this process for a moment, and then must not be taken for what somebody left.
+# The keeper gets no other variables: a test run kills what it left by a mark in the environment, and the keeper, which
+# outlives it for a moment, has to clean up.
 _INHERITED = ("PATH", "HOME", "XDG_CACHE_HOME", "CAPI_FUNCTIONS_CACHE")
 _NAMESPACES = ("--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--root", "--wd")
 
@@ -107,20 +108,21 @@ class Node:
         pause = images.of_program(daemons.PAUSE, "pause", progress)
         self._cleanup.callback(self._await_daemons)  # after the end of the keeper
         self._start_keeper(packages, programs.of_node(progress))
-        local_control_plane.start(
+        start = functools.partial(
+            local_control_plane.start,
             self.plane,
             owner=os.getpid(),
             progress=progress,
-            wait=False,
             binaries={**servers, "kube-apiserver": self._with_flags(servers["kube-apiserver"])},
             controllers=True,
             network=addresses.MANAGEMENT,
         )
+        start(wait=False)
         self._cleanup.callback(local_control_plane.stop, self.plane)
         self._spawn("containerd")
         self._until(self._containerd_answers, "containerd answers", "containerd")
         self.import_image(pause)
-        local_control_plane.start(self.plane, network=addresses.MANAGEMENT, controllers=True, binaries=servers)
+        start()
         (self.folder / "ca.crt").write_bytes(local_control_plane.load_ca(self.plane).cert_pem)
         for name, (user, group) in daemons.KUBECONFIGS.items():
             issued = local_control_plane.add_user(self.plane, user, [group] if group else [])

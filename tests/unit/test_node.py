@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import json
 import os
@@ -15,7 +16,8 @@ import yaml
 from infra.local_control_plane import servers
 from infra.local_control_plane.layout import Layout
 from infra.local_control_plane.modules import MODULES, module_of
-from infra.node import addresses, cgroups, daemons, images, requirements
+from infra.local_control_plane.processes import Process
+from infra.node import addresses, cgroups, daemons, images, keeper, requirements
 from tests.support.audit import AuditLog, Right, granted, unused
 
 V1 = """9:name=systemd:/
@@ -61,6 +63,23 @@ def test_process_without_rights_on_the_network_is_told_so() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "This process lacks CAP_NET_ADMIN, as in a container that is not privileged.\n"
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_keeper_that_waits_for_the_node_of_another_run_ends_with_its_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signalled: bool
+) -> None:
+    monkeypatch.setattr(keeper, "LOCK", tmp_path / "lock")
+    owner = Process.of(os.getpid())
+    assert owner is not None
+    waiting = keeper.Keeper(tmp_path, owner if signalled else Process(owner.pid, owner.started + 1))
+    if signalled:
+        waiting.stop()
+    with keeper.LOCK.open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        waiting.run(["false"])
+    failed = (tmp_path / keeper.FAILED).read_text()
+    assert failed == ("stopped by a signal: " if signalled else "the owner has ended: ")
 
 
 def test_addresses_of_nodes_are_for_tests_only() -> None:
