@@ -227,7 +227,7 @@ class Watcher:
             if present is not None:
                 log.info("%s is not watched any more in version %s", present.spec, present.resource.version)
                 del self._defined[name]
-                present.end(undefined=crd is None)
+                present.end(undefined=crd is None and not self._stop.is_set())
             if spec is not None and not self._stop.is_set():
                 log.info("%s is watched in version %s, as its definition says", spec, spec.resource.version)
                 self._defined[name] = self._informer(spec, threading.Event())
@@ -344,7 +344,7 @@ class _Informer:
                 self._end()
 
     def end(self, *, undefined: bool = False) -> None:
-        """Ends the informer; its thread ends a moment later. If the kind is undefined, all objects are deleted."""
+        """Ends the informer; its thread ends a moment later. Objects of an undefined kind are reported as deleted."""
         self._undefined = undefined
         self._stop.set()
         self.tried.set()

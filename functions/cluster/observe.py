@@ -67,7 +67,12 @@ def _is_probe_alone(request: Request) -> bool:
 def _class_gates(clients: Clients, cluster: Object) -> tuple[Object, ...]:
     if not uses_class_gates(cluster):
         return ()
-    return clients.class_gates(Key(cluster_api.class_namespace(cluster), cluster_api.class_name(cluster) or ""))
+    try:
+        return clients.class_gates(Key(cluster_api.class_namespace(cluster), cluster_api.class_name(cluster) or ""))
+    except ApiError:
+        if deleting(cluster):  # a class that cannot be read must not hold the deletion up
+            return ()
+        raise
 
 
 def _secrets(clients: Clients, cluster: Object) -> tuple[Object, ...]:
