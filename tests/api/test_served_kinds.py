@@ -31,6 +31,7 @@ from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects, provider_releases
+from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.objects import EVENT
 from tests.support.planes import running_plane
 from tests.support.until import until
@@ -293,6 +294,16 @@ def test_defined_but_unserved_infrastructure_kind_blocks_the_deletion(client: Cl
         until(lambda: answers(client, INFRA))
         until(lambda: send(clients, "cluster", going) and client.find(CLUSTER, KEY) is None)
         assert client.find(INFRA, KEY) is None
+
+
+def test_class_that_cannot_be_read_does_not_hold_up_a_deletion(server: Path, client: Client) -> None:
+    cluster(client, FINALIZER, topology={"classRef": {"name": "c"}, "version": "v1.36.3"})
+    live = deleted(client, CLUSTER, KEY)
+    with Proxy(api_server(server)) as proxy:
+        proxy.fail(answering(500), lambda request: "/clusterclasses/" in request.path)
+        send(Clients(connect.workload(proxy.kubeconfig).once()), "cluster", live)
+        assert any("/clusterclasses/" in request.path for request in proxy.seen)
+    assert client.find(CLUSTER, KEY) is None
 
 
 @pytest.mark.parametrize("scope", ["Cluster", "built-in"])
