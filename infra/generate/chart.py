@@ -39,9 +39,6 @@ from .files import NOTICE, Document, yaml_text
 _EVENTS = 8081
 """The port of the forwarder's Service, which functions with `mode: direct` send events to."""
 
-_KEPT = {"helm.sh/resource-policy": "keep"}
-"""Neither an uninstallation nor a smaller selection may delete a CRD: all of its objects would be gone."""
-
 _RELEASE = "{{ .Release.Namespace }}"
 _PEERS = {
     network.BROKERS: "{{ .Values.networkPolicy.brokers }}",
@@ -53,14 +50,11 @@ _SECRETS = {group.name: f"{{{{ .Values.secrets.{values.group_key(group)} }}}}" f
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns the content of the generated files, by path in the chart."""
     ours = [custom for custom in CUSTOM_RESOURCES if custom.resource.group != CLUSTER.group]
-    definitions = [crds.definition(custom) for custom in ours]
-    for definition in definitions:
-        definition["metadata"]["annotations"] = _KEPT
     return {
         "Chart.yaml": yaml_text([("", _chart())]),
         "values.yaml": f"# {NOTICE}\n{values.values_yaml()}",
         "values.schema.json": json.dumps(values.schema(), indent=2) + "\n",
-        "definitions.yaml": yaml_text([("", definition) for definition in definitions]),
+        "definitions.yaml": yaml_text([("", crds.definition(custom)) for custom in ours]),
         "alerts.yaml": yaml_text([("", monitoring.alerts())]),
         "dashboard.json": monitoring.dashboard(),
         "objects.yaml": yaml_text([("", _data(declared))]),

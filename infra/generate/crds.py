@@ -16,6 +16,12 @@ from shared.kube.resources import Object
 
 from .files import Document, yaml_text
 
+_KEPT = {"helm.sh/resource-policy": "keep"}
+"""Helm must not delete a CRD that it has taken over, nor one of a smaller release: all of its objects would be gone.
+
+Not for the group that Cluster API installs: whoever deletes that provider decides about its CRDs.
+"""
+
 _DROPPED = {"title", "additionalProperties", "$defs"}
 _HEADER = "Leaves out the CRDs of cluster.x-k8s.io, which Cluster API installs. Local runs apply those of this folder."
 
@@ -39,6 +45,8 @@ def definition(custom: CustomResource) -> Object:
     metadata: Object = {"name": f"{resource.plural}.{resource.group}"}
     if custom.labels:
         metadata["labels"] = dict(custom.labels)
+    if resource.group != CLUSTER.group:
+        metadata["annotations"] = dict(_KEPT)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

@@ -56,7 +56,8 @@ def values() -> Iterator[Value]:
         "crds.install",
         True,
         FLAG,
-        "Install and upgrade our CRDs, except those that others have installed. They are never deleted.",
+        "Install and upgrade our CRDs, except those of Cluster API's groups that others have installed. They are "
+        "never deleted.",
     )
     yield Value(
         "store", True, FLAG, "Run an object store in memory, for trying. Not used if `settings.storage` names one."

@@ -88,6 +88,13 @@ def test_crds_have_contract_labels_and_versions() -> None:
     assert [(version["name"], version["storage"]) for version in versions] == [("v1beta2", True), ("v1beta1", False)]
 
 
+def test_helm_never_deletes_a_crd_of_the_kustomization_that_it_has_taken_over() -> None:
+    keep = {"helm.sh/resource-policy": "keep"}
+    marks = {c.resource.group: crds.definition(c)["metadata"].get("annotations") for c in CUSTOM_RESOURCES}
+    assert marks.pop(CLUSTER.group) is None, "its provider decides"
+    assert [*marks.values()] == [keep] * len(marks)
+
+
 def test_kustomization_leaves_out_the_kinds_of_cluster_api() -> None:
     resources = yaml.safe_load(crds.files(CUSTOM_RESOURCES)["kustomization.yaml"])["resources"]
     left_out = {file for file in crds.files(CUSTOM_RESOURCES) if file not in resources} - {"kustomization.yaml"}
