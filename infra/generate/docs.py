@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from infra import allocator
-from shared.settings import FOLDER, GROUPS, NAMESPACE, Group
+from shared.settings import FOLDER, GROUPS, NAMESPACE, STORAGE, Group
 from shared.triggers import Triggers, Watch
 
 from . import values, workloads
@@ -38,8 +38,8 @@ In a cluster, settings are keys of ConfigMaps and Secrets in the namespace `{NAM
 optional. A key can be in either of the two; put *secret* keys into the Secret. The Secret wins if both have a key. For
 example:
 
-    kubectl -n {NAMESPACE} create configmap {GROUPS[0].name} --from-literal=S3_ENDPOINT_URL=https://s3.example.com
-    kubectl -n {NAMESPACE} create secret generic {GROUPS[0].name} \\
+    kubectl -n {NAMESPACE} create configmap {STORAGE.name} --from-literal=S3_ENDPOINT_URL=https://s3.example.com
+    kubectl -n {NAMESPACE} create secret generic {STORAGE.name} \\
       --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=...
 
 They are mounted as files, which the kubelet updates in running pods: a change reaches the functions within about a
