@@ -40,6 +40,7 @@ _EVENTS = 8081
 """The port of the forwarder's Service, which functions with `mode: direct` send events to."""
 
 _RELEASE = "{{ .Release.Namespace }}"
+_CHOSEN = '{{ .Values.profile | replace "-" "," }}'
 _PEERS = {
     network.BROKERS: "{{ .Values.networkPolicy.brokers }}",
     network.PROMETHEUS[0]: "{{ .Values.networkPolicy.prometheus }}",
@@ -197,6 +198,8 @@ def _replaced(node: Any, kind: str, key: str = "") -> Any:
         return node
     if kind == "NetworkPolicy" and key.endswith("metadata.name"):
         return _PEERS.get(node, node)
+    if key == forwarder.PROFILES:
+        return _CHOSEN
     if key == "namespace" and node == NAMESPACE:
         return _RELEASE
     node = node.replace(f"serviceaccount:{NAMESPACE}:", f"serviceaccount:{_RELEASE}:")

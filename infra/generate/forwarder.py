@@ -18,6 +18,9 @@ from .network import FORWARDER as NAME
 ROLE = f"capi-functions-{NAME}"
 """The ClusterRole of the forwarder."""
 
+PROFILES = "capi-functions.dev/profiles"
+"""The annotation of the forwarder's pods that names their profiles: a change restarts them, as they read these once."""
+
 _REPLICAS = 2
 _MEMORY = "256Mi"
 
@@ -74,7 +77,7 @@ def deployment(*arguments: str) -> Object:
     )
     deployment["spec"]["replicas"] = _REPLICAS
     template = deployment["spec"]["template"]
-    del template["metadata"]["annotations"]
+    template["metadata"]["annotations"] = {PROFILES: "all"}
     [container] = template["spec"]["containers"]
     for field in ("ports", "readinessProbe", "livenessProbe"):  # without --port it serves no HTTP
         del container[field]

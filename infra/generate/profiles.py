@@ -14,7 +14,7 @@ from shared.kube.resources import Object
 from shared.settings import INSTALLATION, NAMESPACE
 from shared.triggers import Triggers
 
-from . import forwarder, knative, workloads
+from . import forwarder, knative, network, workloads
 from .files import yaml_text
 
 _PARTS = ("addons", "providers", "kubeconfig")
@@ -42,7 +42,7 @@ def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str])
     every = knative.in_a_cluster(declared)
     chosen = {name: triggers for name, triggers in every.items() if profiles.belongs(triggers.profiles, wanted)}
     others = ", ".join(workloads.name_of(name) for name in every if name not in chosen)
-    of_sources = _of_sources(chosen) if base == "knative" else _of_forwarder(chosen)
+    of_sources = _of_sources(chosen) if base == "knative" else _of_forwarder(base, chosen, wanted)
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -65,9 +65,14 @@ def _of_sources(chosen: Mapping[str, Triggers]) -> list[Object]:
     ] + [role]
 
 
-def _of_forwarder(chosen: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the patch of the forwarder's rights; which functions it serves is a setting."""
-    return [knative.replacement({"kind": "ClusterRole", "name": forwarder.ROLE}, "/rules", forwarder.rules(chosen))]
+def _of_forwarder(base: str, chosen: Mapping[str, Triggers], wanted: Sequence[str]) -> list[Object]:
+    """Returns the patches of the forwarder's rights, and of the annotation that restarts it with other profiles."""
+    pods = {"kind": "Deployment", "name": workloads.SINGLE if base == "single" else network.FORWARDER}
+    path = f"/spec/template/metadata/annotations/{forwarder.PROFILES.replace('/', '~1')}"
+    return [
+        knative.replacement({"kind": "ClusterRole", "name": forwarder.ROLE}, "/rules", forwarder.rules(chosen)),
+        knative.replacement(pods, path, ",".join(wanted)),
+    ]
 
 
 def _setting(wanted: Sequence[str]) -> Object:

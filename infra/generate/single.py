@@ -55,7 +55,9 @@ def deployment(declared: Mapping[str, Triggers]) -> Object:
     groups: tuple[Group, ...] = tuple(dict.fromkeys((INSTALLATION, KUBECONFIGS, *used)))
     result = workloads.deployment(Triggers(NAME, memory=_MEMORY, settings=groups), NAME, NAMESPACE)
     result["spec"]["replicas"] = _REPLICAS
-    pod = result["spec"]["template"]["spec"]
+    template = result["spec"]["template"]
+    template["metadata"]["annotations"] = {**workloads.SCRAPED, forwarder.PROFILES: "all"}
+    pod = template["spec"]
     [functions] = pod["containers"]
     program, *arguments = serving.command("", f"--bind=0.0.0.0:{workloads.PORT}")
     functions |= {"name": "functions", "command": [program], "args": arguments}

@@ -355,6 +355,9 @@ def test_overlay_without_knative_has_the_rights_of_its_functions_only(profiles: 
     assert {obj["subjects"][0]["name"] for obj in objects if obj["kind"] == "ClusterRoleBinding"} == {"capi-functions"}
     setting = next(obj for obj in objects if obj["metadata"]["name"] == "capi-functions-installation")
     assert setting["data"] == {"CAPI_FUNCTIONS_PROFILES": ",".join(profiles)}
+    (pods,) = (obj for obj in objects if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "capi-functions")
+    restarted = dig(pods, "spec.template.metadata.annotations")["capi-functions.dev/profiles"]
+    assert restarted == ",".join(profiles), "the forwarder reads its profiles once"
 
 
 def rendered_chart(helm: Path, *settings: str) -> dict[tuple[str, str], Object]:

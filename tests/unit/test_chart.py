@@ -82,6 +82,17 @@ def test_mode_and_profile_choose_what_runs(mode: str, profile: str, helm: Path) 
     assert profiles.parse(setting) == wanted
 
 
+@pytest.mark.parametrize("mode", ["single", "direct", "forwarder"])
+def test_another_profile_restarts_the_forwarder_which_reads_it_once(mode: str, helm: Path) -> None:
+    name = "capi-functions" if mode == "single" else "forwarder"
+    templates = [
+        rendered(helm, f"mode={mode}", f"profile={profile}")["Deployment", name]["spec"]["template"]
+        for profile in ("all", "addons-providers")
+    ]
+    assert templates[0] != templates[1]
+    assert dig(templates[1], "metadata.annotations")["capi-functions.dev/profiles"] == "addons,providers"
+
+
 @pytest.mark.parametrize("mode", [*values.MODES])
 def test_everything_is_in_the_namespace_of_the_release(mode: str, helm: Path) -> None:
     objects = rendered(helm, f"mode={mode}", "hooks=true", namespace="elsewhere")
