@@ -101,7 +101,8 @@ def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable
     from .provider import local_managers
 
     package = opened(file, progress=say)
-    package.executables([*EXECUTABLES, "helm", *local_managers.programs(providers)])
+    # All are checked: providers of a former start, and those that are created later, have managers, too.
+    package.executables({*EXECUTABLES, "helm", *local_managers.programs(providers), *package.programs})
     os.environ["KUBEBUILDER_ASSETS"] = str(package.bin)
     return package.components if package.components.is_dir() else None
 

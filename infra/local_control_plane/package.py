@@ -54,6 +54,11 @@ class Package:
         """The folder of the executables."""
         return self.folder / BIN
 
+    @property
+    def programs(self) -> list[str]:
+        """The names of the executables."""
+        return [path.removeprefix(f"{BIN}/") for path in self.digests if path.startswith(f"{BIN}/")]
+
     def executables(self, names: Collection[str]) -> dict[str, Path]:
         """Returns executables by name, after a check of their digests. Raises BinaryNotFound."""
         if missing := [name for name in names if f"{BIN}/{name}" not in self.digests]:

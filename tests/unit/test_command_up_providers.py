@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from infra.cli.failures import Failure
-from infra.cli.provider.local_managers import parse
+from infra.cli.provider.local_managers import creator, parse
+from infra.cli.provider.report import Report
+from infra.cli.provider.requests import ProviderSettings
+from infra.local.local_run import LocalRun
+from infra.local_control_plane import binaries
+from shared.kube import Client
+from shared.kube.credentials import Credentials
 
 CORE = "CoreProvider capi-system/cluster-api"
 BOOTSTRAP = "BootstrapProvider capi-kubeadm-bootstrap-system/kubeadm"
@@ -41,3 +49,17 @@ def test_needed_providers_are_added_in_the_version_of_the_programs(text: str, wa
 def test_provider_without_a_program_is_refused(text: str, message: str) -> None:
     with pytest.raises(Failure, match=message):
         parse(text)
+
+
+def test_run_without_the_programs_of_managers_does_not_count_as_one_with_managers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its next start would choose the profile beside core."""
+    monkeypatch.setattr(binaries, "ARCHIVES", ())
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setattr("shutil.which", {}.get)
+    create = creator(tmp_path, {}, lambda _line: None)
+    with pytest.raises(binaries.BinaryNotFound):
+        create(Client(Credentials("http://127.0.0.1:1")), parse("core"), ProviderSettings(), Report(as_json=True))
+    assert not LocalRun.has_managers(tmp_path)

@@ -58,6 +58,7 @@ def test_package_is_unpacked_once_with_checked_executables(tmp_path: Path) -> No
     found = [package.opened(archive, progress=lines.append) for _ in range(2)]
     assert found[0] == found[1]
     assert lines == [f"unpacking {archive}"]
+    assert found[0].programs == ["etcd", "kube-apiserver"]
     executable = found[0].executables(["etcd", "kube-apiserver"])["etcd"]
     assert subprocess.check_output([executable]) == b"packaged\n"
     assert (found[0].components / "sigs/v1/core-components.yaml").read_text() == "kind: Namespace\n"

@@ -81,6 +81,7 @@ def install(run: LocalRun, wanted: Sequence[ProviderRequest], say: Callable[[str
         wanted,
         ProviderSettings(),
         Report(as_json=False),
+        folder=run.directory / Managers.FOLDER,
         url=lambda label: f"https://{host}:{managers.free_port(f'{label} webhooks')}",
         say=say,
     )
@@ -93,15 +94,17 @@ def create_with_managers(
     settings: ProviderSettings,
     report: Report,
     *,
+    folder: Path,
     url: Callable[[str], str],
     say: Callable[[str], None],
 ) -> list[ProviderRequest]:
     """Creates providers whose managers run as processes; returns what `init.create` returns.
 
-    `url` returns the scheme, host and port of the webhooks of the manager with a label. Raises `BinaryNotFound` or
-    `ApiError`.
+    `url` returns the scheme, host and port of the webhooks of the manager with a label. `folder` is created once the
+    programs are there: from then on the run counts as one with managers. Raises `BinaryNotFound` or `ApiError`.
     """
     locate(programs(wanted), progress=say)
+    folder.mkdir(mode=0o700, exist_ok=True)
     if settings.secret is None:
         client.apply(SECRET, _variables(), manager="capi-functions")
         settings = replace(settings, secret=VARIABLES)
@@ -118,7 +121,6 @@ def creator(run: Path, settings: Mapping[str, str], say: Callable[[str], None]) 
     `settings` has the environment of the run's functions: programs are looked for where the run finds them.
     """
     os.environ.update({name: value for name, value in settings.items() if name == "KUBEBUILDER_ASSETS"})
-    (run / Managers.FOLDER).mkdir(mode=0o700, exist_ok=True)
     host, taken = webhook_host(run / PLANE), set[int]()
 
     def url(label: str) -> str:
@@ -126,7 +128,7 @@ def creator(run: Path, settings: Mapping[str, str], say: Callable[[str], None]) 
         taken.add(port)
         return f"https://{host}:{port}"
 
-    return functools.partial(create_with_managers, url=url, say=say)
+    return functools.partial(create_with_managers, folder=run / Managers.FOLDER, url=url, say=say)
 
 
 def _variables() -> Object:
