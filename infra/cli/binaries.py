@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from infra.local_control_plane.selectors import ANY
+
 from .failures import report_failures
 from .output import Timeline, err, out
 
@@ -46,6 +48,12 @@ def selected(text: str) -> Selector:
 
 def _checked(text: str) -> str:
     return selected(text).text
+
+
+def _checked_range(text: str) -> str:
+    if text in ANY:
+        raise typer.BadParameter(f"{text} matches every version here; give a range, such as 1.35 or '<1.36'")
+    return _checked(text)
 
 
 Chosen = Annotated[str, typer.Argument(metavar="SELECTOR", callback=_checked, help="Which versions.")]
@@ -105,10 +113,10 @@ def list_versions(
 @app.command()
 def cleanup(
     selector: Annotated[
-        str, typer.Argument(metavar="SELECTOR", callback=_checked, help="Which versions.", show_default=False)
+        str, typer.Argument(metavar="SELECTOR", callback=_checked_range, help="Which versions.", show_default=False)
     ],
 ) -> None:
-    """Delete installed versions. What was built from source stays in the cache."""
+    """Delete the installed versions in a range. What was built from source stays in the cache."""
     from infra.local_control_plane import store
 
     with report_failures(OSError):

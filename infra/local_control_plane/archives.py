@@ -23,6 +23,7 @@ LARGEST = 400 * 1024 * 1024
 LARGEST_UNPACKED = 1024 * 1024 * 1024
 """The maximum number of bytes of an archive's content, with what is not unpacked."""
 
+_TOO_LARGE = "its content is larger than {} bytes"
 _FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)
 _CONNECT = 4.0  # seconds to connect; if the host cannot be reached, the executable is built
 _CHUNK = 1 << 20
@@ -85,6 +86,8 @@ def unpack(archive: Path, names: Collection[str], directory: Path) -> list[str]:
         for name, size, content in _members(archive):
             if name not in names:
                 continue
+            if name in found:
+                raise UnusableArchive(f"it holds two files {name}")
             if size > LARGEST:
                 raise UnusableArchive(f"{name} is larger than {LARGEST} bytes")
             with partial(directory / name) as part:
@@ -123,6 +126,8 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
     """Yields base name, declared size and content of each regular file."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
+            if sum(info.file_size for info in zipped.infolist()) > LARGEST_UNPACKED:
+                raise UnusableArchive(_TOO_LARGE.format(LARGEST_UNPACKED))
             for info in zipped.infolist():
                 kind = stat.S_IFMT(info.external_attr >> 16)  # 0 if the archive was not written on Unix
                 if kind in (0, stat.S_IFREG) and not info.is_dir():
@@ -147,5 +152,5 @@ class _Bounded:
         chunk = self._stream.read(size)
         self._left -= len(chunk)
         if self._left < 0:
-            raise UnusableArchive(f"its content is larger than {LARGEST_UNPACKED} bytes")
+            raise UnusableArchive(_TOO_LARGE.format(LARGEST_UNPACKED))
         return chunk

@@ -138,6 +138,12 @@ def locate(
     return found
 
 
+def in_assets(names: Sequence[str]) -> bool:
+    """Returns whether $KUBEBUILDER_ASSETS holds all these executables."""
+    folder = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
+    return all(_executable(folder / name) for name in names)
+
+
 def cross_build(name: str, architecture: str, *, progress: Progress) -> Path:
     """Returns the path of an executable for another architecture of Linux, by Go's name, after building it once.
 

@@ -222,14 +222,15 @@ def _find(wanted: Sequence[str], kubernetes_version: str, progress: Callable[[st
     from infra.local_control_plane.selectors import parse_selector
 
     if not kubernetes_version:
-        # The archive has no controllers, and controllers must not be newer than their API server.
-        controllers = set(wanted) - set(binaries.EXECUTABLES)
-        return binaries.locate(wanted, progress=progress, archives=() if controllers else None)
+        if set(wanted) <= set(binaries.EXECUTABLES):
+            return binaries.locate(wanted, progress=progress)
+        # Controllers must not be newer than their API server: all come from one place. The archive has none.
+        return binaries.locate(wanted, progress=progress, archives=(), assets=binaries.in_assets(wanted))
     version, folder = store.use(parse_selector(kubernetes_version), progress=progress)
     progress(f"Kubernetes {version}")
     found = {name: folder / name for name in binaries.EXECUTABLES}
     if others := [name for name in wanted if name not in found]:
-        store.refuse_older_than_controllers(version)
+        store.refuse_unless_controllers_work_with(version)
         found |= binaries.locate(others, progress=progress, archives=(), assets=False)
     return found
 

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 SYNTAX = "1.36, 1.36.x, 1.36.3, ~1.36.2 (that patch or a later one), <1.36.2, <=1.36.2, latest, latest-on-disk"
 
+ANY = ("latest", "latest-on-disk")
+"""The selectors that match every version."""
+
 _NUMBER = r"0|[1-9]\d{0,5}"
 _VERSION = re.compile(rf"v?({_NUMBER})\.({_NUMBER})\.({_NUMBER})", re.ASCII)
 _SELECTOR = re.compile(rf"(~|<=|<|)v?({_NUMBER})\.({_NUMBER})(?:\.({_NUMBER}|x|\*))?(!?)", re.ASCII)
@@ -64,7 +67,7 @@ def parse_version(text: str) -> Version:
 
 def parse_selector(text: str) -> Selector:
     """Parses a selector. Raises ValueError with the syntax."""
-    if text in ("latest", "latest-on-disk"):
+    if text in ANY:
         return Selector(text, ask=text == "latest", on_disk=text == "latest-on-disk")
     match = _SELECTOR.fullmatch(text)
     if match is None:

@@ -63,7 +63,8 @@ def use(
     """Returns the newest version that matches, and the folder of its executables, which may be downloaded or built.
 
     An installed version suffices, unless the selector asks for a newer one. The version that infra/binaries pins is
-    built if no archive matches. What is in the cache for planes without a selector counts as installed.
+    built if no archive and no installed version matches. What is in the cache for planes without a selector counts as
+    installed.
 
     Raises BinaryNotFound: no version matches, or one cannot be installed, or a file of it was changed.
     """
@@ -134,7 +135,7 @@ def verified(path: Path) -> Path:
     return path
 
 
-def refuse_older_than_controllers(version: Version) -> None:
+def refuse_unless_controllers_work_with(version: Version) -> None:
     """Raises BinaryNotFound if the controllers, which have the pinned version, do not work with this API server.
 
     Kubernetes supports controllers that are as old as their API server, or one minor version older.
@@ -162,7 +163,7 @@ def downloads(index: object, platform: str) -> dict[Version, Download]:
         entry = files.get(f"envtest-{name}-{platform}.tar.gz") if isinstance(files, dict) else None
         try:
             found[parse_version(name)] = _download_of(entry)
-        except (TypeError, KeyError, ValueError):
+        except (TypeError, KeyError, ValueError, AttributeError):
             continue
     return found
 
@@ -280,8 +281,7 @@ def _add(
                         part.mkdir()
                         fill(part)
                         write_sums(part)
-                        _discard(target)
-                        os.replace(part, target)
+                        _discard(target, part)
     except OSError as error:
         raise CacheUnusable(error) from error
     except UnusableArchive as error:
@@ -289,8 +289,10 @@ def _add(
     return target
 
 
-def _discard(target: Path) -> None:
-    """Deletes a version in one step for others."""
+def _discard(target: Path, replacement: Path | None = None) -> None:
+    """Deletes a version in one step for others; the replacement is in its place before that takes time."""
     with partial(target.with_name(f"{target.name}.removed")) as removed:
         if target.exists():
             os.replace(target, removed)
+        if replacement:
+            os.replace(replacement, target)

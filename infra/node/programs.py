@@ -16,13 +16,13 @@ IMAGES = ("pause", "coredns")
 
 def of_node(progress: Progress) -> dict[str, Path]:
     """Returns the daemons by name, downloaded or built if necessary. Raises BinaryNotFound."""
-    return locate(DAEMONS, progress=progress)
+    return locate(DAEMONS, progress=progress, assets=False)
 
 
 def of_control_plane(progress: Progress) -> dict[str, Path]:
-    """Returns the programs of the control plane, none older than the kubelet. Raises BinaryNotFound."""
+    """Returns the programs of the control plane, of the kubelet's version. Raises BinaryNotFound."""
     names = ["etcd", "kube-apiserver", *controllers.chosen(addresses.MANAGEMENT)]
-    return locate(names, progress=progress, archives=())
+    return locate(names, progress=progress, archives=(), assets=False)
 
 
 def prepare(progress: Progress) -> None:

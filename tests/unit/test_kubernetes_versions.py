@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from infra.cli import binaries
 from infra.local_control_plane import archives, store
 from infra.local_control_plane.binaries import EXECUTABLES, BinaryNotFound, this_platform
 from infra.local_control_plane.modules import module_of
@@ -85,6 +87,7 @@ HASH, LINK = {"hash": "Aa" * 64}, {"selfLink": "https://host/file"}
         ("v1.16.4", "linux-amd64", {"hash": "aa"} | LINK, False),
         ("v1.16.4", "linux-amd64", {"hash": 3} | LINK, False),
         ("v1.16.4", "linux-amd64", HASH | {"selfLink": "file:///etc/passwd"}, False),
+        ("v1.16.4", "linux-amd64", HASH | {"selfLink": 5}, False),
         ("v1.16.4", "linux-amd64", HASH, False),
         ("v1.16.4", "linux-amd64", "text", False),
     ],
@@ -208,9 +211,12 @@ FLIPPED[3000] ^= 1
         (tar_of({"etcd": SCRIPT}), "does not hold kube-apiserver"),
         (tar_of({"etcd": elf(22), "kube-apiserver": SCRIPT}), "etcd in it is for linux on another machine"),
         (zip_of({"etcd": SCRIPT, "kube-apiserver": b"MZ"}), "kube-apiserver in it is for windows"),
-        (tar_of({**BOTH, "etcd": bytes(200_000)}), "etcd is larger than 100000"),
-        (zip_of({**BOTH, "etcd": bytes(200_000)}), "etcd is larger than 100000"),
+        (tar_of({**BOTH, "envtest/etcd": bytes(200_000)}), "etcd is larger than 100000"),
+        (zip_of({**BOTH, "envtest/etcd": bytes(200_000)}), "etcd is larger than 100000"),
         (tar_of({**BOTH, "other": bytes(400_000)}), "its content is larger than 300000"),
+        (zip_of({**BOTH, "other": bytes(400_000)}), "its content is larger than 300000"),
+        (tar_of({**BOTH, "other/etcd": SCRIPT}), "it holds two files etcd"),
+        (zip_of({**BOTH, "other/etcd": SCRIPT}), "it holds two files etcd"),
     ],
 )
 def test_unusable_archive_is_named_and_leaves_the_former_version(
@@ -345,9 +351,19 @@ def test_version_that_nobody_has_is_refused_with_what_is_there(tmp_path: Path, i
         store.use(parse_selector("1.10"), progress=print, index=index[1])
 
 
+@pytest.mark.parametrize("selector", ["latest", "latest-on-disk"])
+def test_cleanup_takes_a_range(selector: str, tmp_path: Path) -> None:
+    """Who wants to delete the newest version shall not delete all."""
+    folder = sideloaded("1.16.2", tar_of(BOTH), tmp_path)
+    assert CliRunner().invoke(binaries.app, ["cleanup", selector]).exit_code == 2
+    assert store.verified(folder)
+    assert CliRunner().invoke(binaries.app, ["cleanup", "1.16"]).exit_code == 0
+    assert store.installed() == {}
+
+
 def test_controllers_are_not_newer_than_their_api_server() -> None:
     for version in (PINNED, PINNED._replace(patch=99), PINNED._replace(minor=PINNED.minor + 1)):
-        store.refuse_older_than_controllers(version)
+        store.refuse_unless_controllers_work_with(version)
     for version in (PINNED._replace(minor=PINNED.minor - 1), PINNED._replace(minor=PINNED.minor + 2)):
         with pytest.raises(BinaryNotFound, match=f"there are no controllers for {version}"):
-            store.refuse_older_than_controllers(version)
+            store.refuse_unless_controllers_work_with(version)
