@@ -21,7 +21,6 @@ PROGRAMS = {
     "nftables": "usr/sbin/nft",
 }
 """A file of each package that a node needs, relative to the root."""
-_UNPACK = 'dpkg-deb --fsys-tarfile "$1" | tar --extract --keep-directory-symlink --directory "$2"'
 
 
 class PackagesNotFound(Exception):
@@ -39,6 +38,12 @@ def downloadable() -> bool:
     return bool(shutil.which("apt-get") and shutil.which("dpkg-deb"))
 
 
+def present() -> Path | None:
+    """Returns the folder with the unpacked packages that this machine lacks, None if none was unpacked yet."""
+    chosen = _chosen(absent())
+    return chosen.resolve() if chosen.is_symlink() and not absent(chosen.resolve()) else None
+
+
 def unpacked(progress: Progress) -> Path | None:
     """Returns the folder with the unpacked packages that this machine lacks, None if it lacks none.
 
@@ -47,13 +52,12 @@ def unpacked(progress: Progress) -> Path | None:
     wanted = absent()
     if not wanted:
         return None
-    folder = cache_directory() / "debian"
+    chosen = _chosen(wanted)
+    folder = chosen.parent
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".lock", "downloads Debian packages", progress):
-        name = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:12]
-        chosen = folder / f"{name}.current"
-        if chosen.is_symlink() and not absent(chosen.resolve()):
-            return chosen.resolve()
+        if found := present():
+            return found
         progress(f"downloading {', '.join(wanted)} of Debian")
         with partial(folder / "packages") as packages:
             _download(wanted, packages)
@@ -65,12 +69,18 @@ def unpacked(progress: Progress) -> Path | None:
         return target
 
 
+def _chosen(wanted: Sequence[str]) -> Path:
+    """Returns the symbolic link to the folder of these packages."""
+    name = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:12]
+    return cache_directory() / "debian" / f"{name}.current"
+
+
 def _download(names: Sequence[str], folder: Path) -> None:
     """Downloads packages with their dependencies that are not installed; installs nothing."""
     (folder / "partial").mkdir(parents=True)
     lists = folder / "lists"
     (lists / "partial").mkdir(parents=True)
-    options = [f"--option=Dir::Cache::archives={folder}", "--option=APT::Sandbox::User=root"]
+    options = [f"--option=Dir::Cache::archives={folder}"]
     install = ["install", "--yes", "--download-only", "--no-install-recommends", *names]
     # Lists that are on the machine save half a minute; fresh ones are needed where these are old or missing.
     fresh = [*options, f"--option=Dir::State::lists={lists}"]
@@ -104,11 +114,11 @@ def _unpack(packages: Path, folder: Path) -> Path:
                 (part / "usr" / name).mkdir()
                 (part / name).symlink_to(f"usr/{name}")
         for archive in archives:
-            unpack = (
-                f"dpkg-deb --fsys-tarfile '{archive}' | tar --extract --keep-directory-symlink --directory '{part}'"
-            )
-            done = subprocess.run(["sh", "-ec", unpack], capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise PackagesNotFound(f"{archive.name} cannot be unpacked: {done.stderr.strip()}")
+            # Its own --extract would replace the symbolic links above by folders.
+            packed = subprocess.run(["dpkg-deb", "--fsys-tarfile", archive], capture_output=True, check=False)
+            tar = ["tar", "--extract", "--keep-directory-symlink", "--directory", str(part)]
+            for done in packed, subprocess.run(tar, input=packed.stdout, capture_output=True, check=False):
+                if done.returncode:
+                    raise PackagesNotFound(f"{archive.name} cannot be unpacked: {done.stderr.decode().strip()}")
         part.rename(target)
     return target

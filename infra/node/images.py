@@ -32,7 +32,7 @@ def of_program(name: str, program: str, progress: Progress) -> Path:
         BinaryNotFound: The executable cannot be built.
     """
     path = locate([program], progress=progress)[program]
-    wanted = [path, *_libraries(path)]
+    wanted = [path, *_libraries(path), *filter(Path.exists, [_AUTHORITIES])]
     digest = hashlib.sha256(f"{_VERSION} {name}".encode())
     for file in wanted:
         with file.open("rb") as content:
@@ -57,10 +57,6 @@ def _write(target: Path, name: str, program: str, wanted: list[Path]) -> None:
             inside.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, inside)
             inside.chmod(0o755)
-        if _AUTHORITIES.exists():
-            inside = root / _AUTHORITIES.relative_to("/")
-            inside.parent.mkdir(parents=True)
-            shutil.copyfile(_AUTHORITIES, inside)
         oci.write_archive(
             target,
             [oci.write_layer(root, Path(temporary, "layer.tar.gz"))],

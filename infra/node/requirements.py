@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -68,7 +69,10 @@ def _kernel() -> list[str]:
     for what, command in _FEATURES:
         if error := _failure(command):
             problems.append(f"The kernel has no {what}: {error}.")
-    if shutil.which("nft") and (error := _failure(_NFTABLES)):
+    packages, nft = debian.present(), _NFTABLES
+    if packages and not shutil.which("nft"):
+        nft = f"mount -t overlay -o lowerdir={shlex.quote(str(packages / 'usr'))}:/usr o /usr && {nft}"
+    if (packages or shutil.which("nft")) and (error := _failure(nft)):  # else nothing can try it before a download
         problems.append(f"The kernel has no nftables: {error}.")
     return problems
 
@@ -82,7 +86,14 @@ def _addresses() -> list[str]:
 
 def _failure(command: str) -> str:
     """Returns why a shell command fails in namespaces of its own, "" if it succeeds."""
-    done = subprocess.run(
-        ["unshare", *_NAMESPACES, "sh", "-c", command], capture_output=True, text=True, check=False, timeout=30
-    )
+    try:
+        done = subprocess.run(
+            ["unshare", *_NAMESPACES, "--kill-child", "sh", "-c", command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    except subprocess.TimeoutExpired:
+        return f"`{command}` has no end after 30 s"
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["no message"])[0].rstrip(".")
