@@ -124,7 +124,8 @@ class LocalRun:
         files.write(self.kubeconfig, local_control_plane.kubeconfig(self.plane).read_bytes())
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
-        settings = self.services.start_functions({**store, **self._settings(), **self.helm_program()})
+        components = self._components.start() if self._components else {}
+        settings = self.services.start_functions({**store, **components, **self._settings(), **self.helm_program()})
         settings.pop("HELM", None)  # the commands find the program themselves
         skipped = crds.install_missing(self.client, crds.load())
         self._progress("custom resources installed")
@@ -195,7 +196,6 @@ class LocalRun:
             "KIND_RUNTIME": os.environ.get("KIND_RUNTIME") or "local",
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
-            **(self._components.start() if self._components else {}),
             # For `provider init --managers`: a package may be the only place of the managers.
             **({"KUBEBUILDER_ASSETS": str(Path(assets).absolute())} if assets else {}),
         }

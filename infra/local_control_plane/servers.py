@@ -1,4 +1,4 @@
-"""The command lines of etcd and kube-apiserver: fast to start, small, on loopback only."""
+"""The command lines of etcd and kube-apiserver: fast to start, small, on loopback unless pods have to reach them."""
 
 from pathlib import Path
 
