@@ -14,7 +14,7 @@ from typing import Any
 from infra import version
 from shared import profiles
 from shared.api.models import CUSTOM_RESOURCES
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, CONFIG_MAP
 from shared.kube.resources import Object
 from shared.settings import GROUPS, NAMESPACE
 from shared.triggers import Triggers
@@ -86,7 +86,8 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
             }
             for name, triggers in every.items()
         },
-        "store": _in_release(_objects(store.documents())),
+        "store": _in_release(obj for obj in _objects(store.documents()) if obj["kind"] != CONFIG_MAP.kind),
+        "storeSettings": store.settings()["data"],
         "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),
         "hooks": _in_release(_objects(hooks.documents())),
     }

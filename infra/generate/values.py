@@ -14,6 +14,8 @@ from shared.settings import GROUPS, Group
 from . import profiles
 
 TEXT = {"type": "string"}
+SCALAR = {"type": ["string", "number", "boolean"]}
+"""What becomes text in a pod or a ConfigMap."""
 FLAG = {"type": "boolean"}
 MAP = {"type": "object"}
 LIST = {"type": "array"}
@@ -60,7 +62,11 @@ def values() -> Iterator[Value]:
         "never deleted.",
     )
     yield Value(
-        "store", True, FLAG, "Run an object store in memory, for trying. Not used if `settings.storage` names one."
+        "store",
+        True,
+        FLAG,
+        "Run an object store in memory, for trying, unless `S3_ENDPOINT_URL` or `CAPI_FUNCTIONS_BUCKET` of "
+        "`settings.storage`, or `webIdentity.roleARN`, is for another one.",
     )
     yield Value("hooks", False, FLAG, "Run Cluster API's [runtime hooks](hooks.md); needs cert-manager.")
     yield from _of_image()
@@ -80,7 +86,7 @@ def _of_image() -> Iterator[Value]:
 
 def _of_settings() -> Iterator[Value]:
     for group in GROUPS:
-        public = {key: TEXT for key, _ in group.keys if key not in group.secret}
+        public = {key: SCALAR for key, _ in group.keys if key not in group.secret}
         if group.name == "capi-functions-installation":
             continue  # `profile` sets it
         named = ", ".join(f"`{key}`" for key in public)
@@ -119,7 +125,13 @@ def _of_pods() -> Iterator[Value]:
     )
     yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "What is logged.")
     yield Value("logFormat", "text", {"enum": ["text", "json"]}, "How it is logged.")
-    yield Value("env", {}, {"type": "object", "additionalProperties": TEXT}, "More environment variables of all pods.")
+    secret = {"enum": sorted(frozenset[str]().union(*(group.secret for group in GROUPS)))}
+    yield Value(
+        "env",
+        {},
+        {"type": "object", "propertyNames": {"not": secret}, "additionalProperties": SCALAR},
+        "More environment variables of all pods; none that is secret.",
+    )
     yield Value("podAnnotations", {}, MAP, "Annotations of all pods.")
     yield Value("priorityClassName", "", TEXT, "Of all pods.")
     yield Value("nodeSelector", {}, MAP, "Of all pods.")

@@ -165,6 +165,23 @@ def test_values_reach_the_pods(helm: Path) -> None:
     assert objects["ServiceAccount", "capi-functions"]["metadata"]["annotations"] == {"role": "r"}
 
 
+def test_numbers_and_booleans_become_text(helm: Path) -> None:
+    objects = rendered(helm, "env.COUNT=5", "env.FLAG=true", "settings.releases.RELEASE_POLL_SECONDS=10000000")
+    (functions, _) = pod(objects, "capi-functions")["containers"]
+    assert variables(functions).items() >= {"COUNT": "5", "FLAG": "true"}.items()
+    assert objects["ConfigMap", "capi-functions-releases"]["data"] == {"RELEASE_POLL_SECONDS": "10000000"}
+
+
+def test_values_of_a_deployment_that_the_release_lacks_are_refused(helm: Path) -> None:
+    def rejected(*settings: str) -> str:
+        done = run(helm, "template", "release", str(CHART), *(p for each in settings for p in ("--set", each)))
+        assert done.returncode != 0
+        return done.stderr
+
+    assert "deployments.sweep: " in rejected("deployments.sweep.replicas=2")
+    assert "deployments.clutser: " in rejected("mode=direct", "deployments.clutser.replicas=2")
+
+
 def test_number_of_replicas_is_that_of_functions_unless_a_deployment_has_its_own(helm: Path) -> None:
     objects = rendered(helm, "mode=forwarder", "replicas=2", "deployments.sweep.replicas=1", "store=true")
     replicas = {name: dig(obj, "spec.replicas", 1) for (kind, name), obj in objects.items() if kind == "Deployment"}
@@ -182,6 +199,32 @@ def test_store_for_trying_is_the_one_that_settings_name(helm: Path) -> None:
     assert service["ports"][0]["port"] == 80
     assert objects["ConfigMap", "capi-functions-storage"]["data"]["S3_ENDPOINT_URL"] == "http://capi-functions-store"
     assert "app.kubernetes.io/part-of" not in labels, "neither scraped nor reached as a function"
+
+
+@pytest.mark.parametrize(
+    ("settings", "runs"),
+    [
+        (["settings.storage.RELEASE_KEEP_HOURS=48"], True),
+        (["settings.storage.S3_ENDPOINT_URL=https://s3.example.com"], False),
+        (["settings.storage.CAPI_FUNCTIONS_BUCKET=mine", "settings.storage.AWS_REGION=eu-west-1"], False),
+        (["webIdentity.roleARN=arn:aws:iam::1:role/it"], False),
+        (["store=false", "settings.storage.AWS_REGION=eu-west-1"], False),
+    ],
+)
+def test_store_for_trying_runs_unless_the_values_name_another_one(settings: list[str], runs: bool, helm: Path) -> None:
+    objects = rendered(helm, *settings)
+    assert ("capi-functions-store" in names(objects, "Deployment")) == runs
+    named = dig(objects.get(("ConfigMap", "capi-functions-storage"), {}), "data.S3_ENDPOINT_URL", "")
+    assert (named == "http://capi-functions-store") == runs
+    for setting in settings:
+        key, _, value = setting.removeprefix("settings.storage.").partition("=")
+        if key.isupper():
+            assert objects["ConfigMap", "capi-functions-storage"]["data"][key] == value
+
+
+def test_settings_that_no_store_would_read_are_refused(helm: Path) -> None:
+    done = run(helm, "template", "release", str(CHART), "--set", "settings.storage.AWS_REGION=eu-west-1")
+    assert "settings.storage has AWS_REGION, which the object store in memory does not use" in done.stderr
 
 
 def test_definitions_are_kept_when_the_release_is_deleted(helm: Path) -> None:
@@ -232,6 +275,8 @@ def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, t
         "replica=2",
         "replicas=many",
         "settings.storage.AWS_SECRET_ACCESS_KEY=secret",
+        "env.AWS_SECRET_ACCESS_KEY=secret",
+        "env.A.b=c",
         "settings.unknown.A=b",
         "image.digest=latest",
         "deployments.cluster.image=x",

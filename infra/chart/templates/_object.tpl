@@ -10,6 +10,23 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- /* A value as text: numbers and booleans as they are written. */ -}}
+{{- define "capi-functions.text" -}}
+{{ kindIs "string" . | ternary . (toJson .) }}
+{{- end }}
+
+{{- /* Not empty if the object store in memory runs: the values name no other one. */ -}}
+{{- define "capi-functions.store" -}}
+{{- $storage := .Values.settings.storage | default dict }}
+{{- $other := or $storage.S3_ENDPOINT_URL $storage.CAPI_FUNCTIONS_BUCKET .Values.webIdentity.roleARN }}
+{{- if and .Values.store (not $other) }}
+  {{- with omit $storage "RELEASE_KEEP_HOURS" | keys | sortAlpha }}
+    {{- fail (printf "settings.storage has %s, which the object store in memory does not use. Name yours with S3_ENDPOINT_URL or CAPI_FUNCTIONS_BUCKET, or set store=false." (join ", " .)) }}
+  {{- end -}}
+true
+{{- end }}
+{{- end }}
+
 {{- /* An object as the values want it, and the PodDisruptionBudget of a Deployment with several replicas. */ -}}
 {{- define "capi-functions.object" -}}
 {{- $object := .object }}
@@ -77,7 +94,7 @@ spec:
   {{- $variables := list }}
   {{- range .env }}{{ if not (hasKey $env .name) }}{{ $variables = append $variables . }}{{ end }}{{ end }}
   {{- range $variable, $value := $env }}
-    {{- $variables = append $variables (dict "name" $variable "value" $value) }}
+    {{- $variables = append $variables (dict "name" $variable "value" (include "capi-functions.text" $value)) }}
   {{- end }}
   {{- $_ := set . "env" $variables }}
 {{- end }}
