@@ -36,13 +36,11 @@ from . import (
 )
 from .files import NOTICE, Document, yaml_text
 
-_EVENTS = 8081
-"""The port of the forwarder's Service, which functions with `mode: direct` send events to."""
-
 _RELEASE = "{{ .Release.Namespace }}"
 _CHOSEN = '{{ .Values.profile | replace "-" "," }}'
 _PEERS = {
     network.BROKERS: "{{ .Values.networkPolicy.brokers }}",
+    network.CORE[0]: "{{ .Values.networkPolicy.core }}",
     network.PROMETHEUS[0]: "{{ .Values.networkPolicy.prometheus }}",
 }
 _SECRETS = {group.name: f"{{{{ .Values.secrets.{values.group_key(group)} }}}}" for group in GROUPS if group.secret}
@@ -151,17 +149,18 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
 def _calling_forwarder(declared: Mapping[str, Triggers]) -> Iterable[Object]:
     """Yields the forwarder that calls each function at its Service, and receives what functions emit.
 
-    It has one replica: a second one, in standby, would refuse the events that the Service sends to it.
+    It has one replica, also during an upgrade: a second one, in standby, would refuse the events that the Service sends
+    to it.
     """
     deployment = forwarder.deployment(
-        "--functions=http://{function}", "--host=0.0.0.0", f"--port={_EVENTS}", single.without(declared)
+        "--functions=http://{function}", "--host=0.0.0.0", f"--port={single.INGRESS}", single.without(declared)
     )
-    deployment["spec"]["replicas"] = 1
+    deployment["spec"] |= {"replicas": 1, "strategy": {"type": "Recreate"}}
     [container] = deployment["spec"]["template"]["spec"]["containers"]
-    container["ports"] = [{"name": "events", "containerPort": _EVENTS}]
+    container["ports"] = [{"name": "events", "containerPort": single.INGRESS}]
     service = workloads.service(network.FORWARDER, NAMESPACE)
     service["spec"]["ports"] = [{"name": "events", "port": 80, "targetPort": "events"}]
-    yield from (deployment, service, network.of_forwarder(NAMESPACE, _EVENTS))
+    yield from (deployment, service, network.of_forwarder(NAMESPACE, single.INGRESS))
 
 
 def _profile(every: Mapping[str, Triggers], wanted: list[str]) -> Object:

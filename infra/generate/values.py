@@ -170,6 +170,12 @@ def _of_operation() -> Iterator[Value]:
     yield Value(
         "networkPolicy.brokers", "knative-eventing", TEXT, "The namespace from which Knative's brokers deliver."
     )
+    yield Value(
+        "networkPolicy.core",
+        "capi-system",
+        TEXT,
+        "The namespace of Cluster API's core controller, which calls the hooks.",
+    )
     yield Value("networkPolicy.prometheus", "monitoring", TEXT, "The namespace of Prometheus.")
     yield Value("serviceMonitor.enabled", False, FLAG, "A ServiceMonitor of the Prometheus Operator.")
     yield Value("serviceMonitor.labels", {}, MAP, "Its labels.")

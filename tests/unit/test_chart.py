@@ -122,6 +122,7 @@ def test_direct_forwarder_calls_services_and_functions_reach_it_through_its_own(
     (sweep,) = pod(objects, "sweep")["containers"]
     assert variables(sweep)["K_SINK"] == "http://forwarder"
     assert "K_SINK" not in variables(forwarder)
+    assert objects["Deployment", "forwarder"]["spec"]["strategy"] == {"type": "Recreate"}, "a standby refuses events"
     admitted = dig(objects["NetworkPolicy", "forwarder"], "spec.ingress")[0]
     assert admitted["ports"][0]["port"] == forwarder["ports"][0]["containerPort"]
 
@@ -172,7 +173,7 @@ def test_numbers_and_booleans_become_text(helm: Path) -> None:
     assert objects["ConfigMap", "capi-functions-releases"]["data"] == {"RELEASE_POLL_SECONDS": "10000000"}
 
 
-def test_values_of_a_deployment_that_the_release_lacks_are_refused(helm: Path) -> None:
+def test_values_of_a_deployment_that_the_release_cannot_have_are_refused(helm: Path) -> None:
     def rejected(*settings: str) -> str:
         done = run(helm, "template", "release", str(CHART), *(p for each in settings for p in ("--set", each)))
         assert done.returncode != 0
@@ -180,6 +181,7 @@ def test_values_of_a_deployment_that_the_release_lacks_are_refused(helm: Path) -
 
     assert "deployments.sweep: " in rejected("deployments.sweep.replicas=2")
     assert "deployments.clutser: " in rejected("mode=direct", "deployments.clutser.replicas=2")
+    assert "has one forwarder" in rejected("mode=direct", "deployments.forwarder.replicas=2")
 
 
 def test_number_of_replicas_is_that_of_functions_unless_a_deployment_has_its_own(helm: Path) -> None:
@@ -267,6 +269,12 @@ def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, t
         assert spec["to"][0]["ref"]["name"] in names(objects, "Broker")
 
 
+def test_hooks_are_called_from_the_namespace_of_core(helm: Path) -> None:
+    objects = rendered(helm, "hooks=true", "networkPolicy.core=elsewhere")
+    core = dig(objects["NetworkPolicy", "cluster-hooks"], "spec.ingress")[0]["from"][0]
+    assert core["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "elsewhere"}
+
+
 @pytest.mark.parametrize(
     "setting",
     [
@@ -331,14 +339,17 @@ def test_prometheus_objects_are_rendered_on_request(helm: Path) -> None:
     kinds = {"ServiceMonitor", "PrometheusRule"}
     assert not kinds & {kind for kind, _ in rendered(helm)}
     wanted: list[Any] = [f"{name}.enabled=true" for name in ("serviceMonitor", "prometheusRule", "dashboard")]
-    objects = rendered(helm, *wanted, "serviceMonitor.labels.release=prometheus")
+    objects = rendered(helm, *wanted, "hooks=true", "serviceMonitor.labels.release=prometheus")
     monitor = objects["ServiceMonitor", "capi-functions"]
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
     services = [obj for (kind, _), obj in objects.items() if kind == "Service"]
     selected = [
         s for s in services if monitor["spec"]["selector"]["matchLabels"].items() <= s["metadata"]["labels"].items()
     ]
-    assert [port["name"] for service in selected for port in service["spec"]["ports"]] == ["http"]
+    ports = {port["name"] for service in selected for port in service["spec"]["ports"]}
+    assert ports == {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} == {"http", "https"}
+    host = monitor["spec"]["endpoints"][1]["tlsConfig"]["serverName"]
+    assert host in objects["Certificate", "cluster-hooks"]["spec"]["dnsNames"]
     assert objects["PrometheusRule", "capi-functions"]["spec"] == monitoring.alerts()
     board = objects["ConfigMap", "capi-functions-dashboard"]["data"]["capi-functions.json"]
     assert json.loads(board)["title"] == "capi-functions"
