@@ -1,0 +1,56 @@
+"""Which CRDs a release of the Helm chart contains, by those that the cluster has: `helm` asks a real API server."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra.local import crds
+from shared.kube import Client, Key
+from shared.kube.crds import CRD
+
+CHART = Path(__file__).parents[2] / "infra/chart"
+OURS = Key("", "clusterstacks.clusterstack.x-k8s.io")
+OF_CLUSTERCTL = Key("", "providers.clusterctl.cluster.x-k8s.io")
+OWNER = "meta.helm.sh/release-name"
+
+
+def release(helm: Path, kubeconfig: Path) -> str:
+    """What `helm install` would install as the release `it` in the namespace `team`."""
+    command = [str(helm), "install", "it", str(CHART), "--namespace=team", f"--kubeconfig={kubeconfig}"]
+    done = subprocess.run(
+        [*command, "--dry-run=server", "--take-ownership"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def installed(management: Client) -> Iterator[Client]:
+    """A cluster with the CRDs of the kustomization, without marks of Helm."""
+    crds.install_missing(management, crds.load())
+    for key in (OURS, OF_CLUSTERCTL):
+        owned_by(management, key, None, None)
+    yield management
+    owned_by(management, OF_CLUSTERCTL, None, None)
+
+
+def owned_by(client: Client, key: Key, name: str | None, namespace: str | None) -> None:
+    """Marks a CRD as part of a release, and removes what says to keep it."""
+    annotations = {OWNER: name, "meta.helm.sh/release-namespace": namespace, "helm.sh/resource-policy": None}
+    client.patch(CRD, key, {"metadata": {"annotations": annotations}})
+
+
+def test_release_has_our_definitions_and_none_that_others_have_installed(
+    installed: Client, helm: Path, kubeconfig: Path
+) -> None:
+    for name, namespace in ((None, None), ("operator", "team"), ("it", "elsewhere")):
+        owned_by(installed, OF_CLUSTERCTL, name, namespace)
+        definitions = release(helm, kubeconfig)
+        assert f"name: {OURS.name}\n" in definitions, "also those that a kustomization has installed"
+        assert f"name: {OF_CLUSTERCTL.name}\n" not in definitions
+    owned_by(installed, OF_CLUSTERCTL, "it", "team")
+    assert f"name: {OF_CLUSTERCTL.name}\n" in release(helm, kubeconfig), "left out, it would be deleted"
