@@ -4,7 +4,7 @@ The targets have the signature `http`. A target with the signature `cloudevent` 
 Knative broker takes for a failed delivery.
 
 POST delivers an event. GET returns the metrics at `/metrics`, and the version of this project at `/version`. At
-`/healthz`, for liveness probes, it returns 503 if a delivery is stuck; at `/readyz` 503 and what the functions lack. At
+`/healthz`, for liveness probes, it returns 503 if a delivery is stuck; at `/readyz` 500 and what the functions lack. At
 all other paths it returns 200, for readiness probes.
 """
 
@@ -131,7 +131,7 @@ def respond_to_get(request: flask.Request, readiness: Readiness | None = None) -
     if name == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
     if name == "readyz" and readiness is not None and (missing := readiness.missing()):
-        return flask.Response("".join(f"{line}\n" for line in missing), 503, mimetype="text/plain")
+        return flask.Response("".join(f"{line}\n" for line in missing), 500, mimetype="text/plain")
     if name == "version":
         return flask.jsonify(version=version("capi-functions"))
     return flask.Response("ok\n", mimetype="text/plain")

@@ -72,7 +72,7 @@ def test_object_store_and_api_server_that_do_not_answer_are_named(monkeypatch: p
 @pytest.mark.parametrize(
     ("functions", "status", "text"),
     [
-        (lambda: [declared(UNKNOWN)], 503, "Thing.example.dev is not served: is its CRD installed?\n"),
+        (lambda: [declared(UNKNOWN)], 500, "Thing.example.dev is not served: is its CRD installed?\n"),
         (lambda: [declared()], 200, "ok\n"),
         (list, 200, "ok\n"),
     ],
