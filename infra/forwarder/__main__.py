@@ -21,6 +21,7 @@ from events.shard import ALL, Shard
 from functions import catalog
 from shared import profiles
 from shared.kube import Key, connect
+from shared.runtime import logs
 from shared.settings import SETTINGS
 
 log = logging.getLogger("capi-functions.events")
@@ -72,10 +73,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         wanted = profiles.parse(options.profile)
     except ValueError as error:
         parser.error(f"--profile: {error}")
-    logging.basicConfig(
-        level=os.environ.get("LOG_LEVEL", "INFO").upper(), format="%(asctime)s %(levelname)s %(message)s"
-    )
-
     try:
         management = connect.management()
     except connect.KubeconfigError as error:
@@ -141,4 +138,5 @@ def _key(text: str) -> Key:
 
 
 if __name__ == "__main__":
+    logs.set_up()
     sys.exit(main())

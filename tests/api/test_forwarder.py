@@ -606,6 +606,7 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
 ) -> None:
     with EventReceiver() as receiver:
         environment = os.environ | {"KUBECONFIG": str(kubeconfig), "K_SINK": receiver.url + "/broker"}
+        environment["LOG_FORMAT"] = "json"
         command = [sys.executable, "-m", "infra.forwarder", "--port", "0", "--namespace", namespace]
         with (tmp_path / "log").open("wb") as log:
             process = processes.start(command, env=environment, stderr=log)
@@ -623,7 +624,8 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
             assert process.wait(60) == 0
     path, event = next((path, event) for path, event, _ in receiver.received if event.name == "one-ca")
     assert (path, event.type) == ("broker", "dev.knative.apiserver.ref.add")
-    assert "Traceback" not in (tmp_path / "log").read_text()
+    entries = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert not [entry for entry in entries if "traceback" in entry]
 
 
 def test_latency_from_change_to_call_is_printed(
