@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ PATHS = f"/{PACKAGES}\n/{HOME}\n"
 PROGRAMS = f"{HOME}/bin"
 
 _SOURCES = ("events", "functions", "infra", "shared")
+_GENERATED = re.compile(r"/__pycache__/|/\.|\.partial$")
 _INTERPRETER = "#!/usr/local/bin/python3\n"
 _PROGRAMS = ("capi-functions", "gunicorn")
 _UNUSED = (
@@ -92,9 +94,9 @@ def _project() -> dict[str, Any]:
 
 def write_project(root: Path) -> None:
     """Writes the files of the project below `root`, and what Python's packaging knows of it: version and programs."""
-    for source in _SOURCES:
-        skipped = shutil.ignore_patterns("__pycache__", ".*", "*.partial")
-        shutil.copytree(PROJECT / source, root / HOME / source, ignore=skipped, copy_function=shutil.copyfile)
+    for path in sources(PROJECT):
+        (root / HOME / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(PROJECT / path, root / HOME / path)
     project = _project()
     name = project["name"].replace("-", "_")
     about = root / HOME / f"{name}-{project['version']}.dist-info"
@@ -105,17 +107,34 @@ def write_project(root: Path) -> None:
     _write_programs(root, root / HOME)
 
 
+def sources(project: Path) -> list[Path]:
+    """Returns the files of the project that belong into the image, relative to its folder. Raises ContentError.
+
+    Of a clone these are the ones that git knows: others, such as a kubeconfig that was left there, may be secret.
+    """
+    if (project / ".git").exists():
+        known = _run(["git", "-C", str(project), "ls-files", "-z", "--", *_SOURCES]).split("\0")
+        return [Path(name) for name in known if (project / name).is_file()]
+    found = (path.relative_to(project) for source in _SOURCES for path in (project / source).rglob("*"))
+    return [path for path in found if (project / path).is_file() and not _GENERATED.search(f"/{path}")]
+
+
 def compile_bytecode(folder: Path, interpreter: Sequence[str], environment: Mapping[str, str], root: Path) -> None:
     """Compiles all modules in `folder`: a container cannot write bytecode, and would compile them at each start.
 
     The bytecode is never compared with its source, whose time differs from build to build. It refers to the paths below
-    `root` as if that was /. Syntax errors in files that nothing imports, such as templates, are ignored.
+    `root` as if that was /. Syntax errors in files that nothing imports, such as templates, are ignored. Raises
+    ContentError if there is no bytecode at all.
     """
     command = [*interpreter, "-m", "compileall", "-qq", "-j1", "--invalidation-mode=unchecked-hash"]
     paths = ["-s", str(root), "-p", "/", str(folder)]
     # The interpreter may be part of `root`: it must not cache the modules that it imports now.
     settings = {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
-    subprocess.run([*command, *paths], env=settings, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [*command, *paths], env=settings, check=False, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    if next(folder.rglob("*.pyc"), None) is None:
+        raise ContentError(f"{interpreter[0]} compiled nothing in {folder}:\n{done.stderr.strip()}")
 
 
 def _entry_points(project: Mapping[str, Any]) -> str:
@@ -141,7 +160,8 @@ def _write_programs(root: Path, packages: Path) -> None:
             program.chmod(0o755)
 
 
-def _run(command: Sequence[str]) -> None:
+def _run(command: Sequence[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise ContentError(f"`{' '.join(command[:3])}` failed:\n{done.stderr.strip()}")
+    return done.stdout

@@ -7,6 +7,8 @@ import json
 import lzma
 import os
 import re
+import subprocess
+import sys
 import tarfile
 from importlib.metadata import distributions
 from pathlib import Path
@@ -223,6 +225,25 @@ def test_project_in_the_image_has_its_version_and_programs_but_no_tests(tmp_path
     assert (tmp_path / contents.HOME / "functions/main.py").is_file()
     assert not (tmp_path / contents.HOME / "tests").exists()
     assert not [*tmp_path.rglob("__pycache__")]
+
+
+def test_image_has_no_file_of_a_clone_that_git_does_not_know(tmp_path: Path) -> None:
+    files = [Path("infra/kubeconfig"), Path("infra/tracked.py"), Path("tests/test.py")]
+    for path in (*files, Path("infra/__pycache__/tracked.pyc")):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    assert sorted(contents.sources(tmp_path)) == files[:2], "a folder that is no clone"
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    subprocess.run(["git", "-C", tmp_path, "add", "infra/tracked.py"], check=True)
+    assert contents.sources(tmp_path) == [files[1]]
+
+
+def test_compiler_that_does_not_start_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("")
+    with pytest.raises(contents.ContentError, match="compiled nothing"):
+        contents.compile_bytecode(tmp_path, ["false"], {}, tmp_path)
+    contents.compile_bytecode(tmp_path, [sys.executable], {}, tmp_path)
+    assert [*tmp_path.rglob("module.*.pyc")]
 
 
 def test_bill_of_materials_names_every_part_with_its_package_url(tmp_path: Path) -> None:
