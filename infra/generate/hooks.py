@@ -117,6 +117,7 @@ def _extension_config() -> Object:
         "kind": "ExtensionConfig",
         "metadata": {
             "name": "capi-functions",
+            "labels": dict([workloads.PART_OF]),
             "annotations": {"runtime.cluster.x-k8s.io/inject-ca-from-secret": f"{NAMESPACE}/{SECRET}"},
         },
         "spec": {"clientConfig": {"service": {"name": NAME, "namespace": NAMESPACE, "port": 443}}},

@@ -272,6 +272,7 @@ def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, t
 def test_hooks_are_called_from_the_namespace_of_core(helm: Path) -> None:
     objects = rendered(helm, "hooks=true", "networkPolicy.core=elsewhere")
     core = dig(objects["NetworkPolicy", "cluster-hooks"], "spec.ingress")[0]["from"][0]
+    assert objects["ExtensionConfig", "capi-functions"]["metadata"]["labels"]["app.kubernetes.io/part-of"]
     assert core["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "elsewhere"}
 
 
