@@ -134,6 +134,7 @@ INSTALLATION = Group(
         (
             "CAPI_FUNCTIONS_PROFILES",
             "Profiles, separated by commas: the forwarder and the sweep leave out functions of other profiles. "
+            "The forwarder reads it when it starts: chart and overlays restart it. "
             "See [installation](installation.md#profiles). Default: `all`.",
         ),
     ),
