@@ -15,7 +15,7 @@ from .merge import Reasons, Weight, summarize, weigh
 from .observed import Observed
 from .probe import PROBED
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
-from .scope import Scope, of_others
+from .scope import Scope, foreign_conditions
 
 TOPOLOGY_TIMEOUT = timedelta(minutes=1)
 """The time that a topology controller has for its first reconciliation of a new Cluster."""
@@ -100,7 +100,8 @@ def set_available(scope: Scope, observed: Observed) -> None:
     """
     own = dig(scope.cluster, "spec.availabilityGates")
     listed = (observed.class_gates or ()) if own is None else own
-    if observed.class_gates is None and any(of_others(scope.conditions)):
+    foreign = {condition["type"] for condition in foreign_conditions(scope.conditions)}
+    if observed.class_gates is None and foreign - {TOPOLOGY_RECONCILED}:  # that one is summarized anyway
         scope.waits.append(0.0)
     gates = {gate["conditionType"]: gate.get("polarity") for gate in listed if gate.get("conditionType")}
     negative = {"Deleting", *(type_ for type_, polarity in gates.items() if polarity == "Negative")}

@@ -86,7 +86,7 @@ def _set_conditions(scope: Scope, observed: Observed) -> None:
     if observed.failure and not deleting(scope.cluster):
         scope.errors.append(observed.failure)
         scope.waits.append(REFERENCE_RETRY)
-    set_remote_connection_probe(scope, observed.probe, recorded=observed.recorded)
+    set_remote_connection_probe(scope, observed.probe, waits_on=observed.recorded and not observed.ended_wait)
     set_infrastructure_ready(scope, observed)
     set_control_plane_initialized(scope, observed)
     set_control_plane_available(scope, observed)

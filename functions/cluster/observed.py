@@ -33,6 +33,8 @@ class Observed:
     """The outcome of an attempt to connect to the workload cluster; None: there was none."""
     recorded: bool = False
     """Whether nothing was read: the objects are as the Cluster's status records them."""
+    ended_wait: bool = False
+    """Whether the event has replaced a repetition that the function had asked for: nothing else repeats that."""
     core: CoreState = "none"
     """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
     the deletion."""

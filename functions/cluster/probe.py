@@ -120,10 +120,11 @@ def _ask(client: Client) -> None:
         client.text("/", timeout=TIMEOUT)
 
 
-def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, recorded: bool) -> None:
+def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, waits_on: bool) -> None:
     """Sets the condition to the outcome of an attempt; without one it stays as it is.
 
-    Asks for a repetition when the next attempt is due; with `recorded`, only if it is due now.
+    Asks for a repetition when the next attempt is due; with `waits_on`, only if it is due now, since the repetition
+    that was asked for before still comes.
     """
     before = get_condition(scope.initial, PROBED)
     if attempt is None or attempt.outcome == "skipped":
@@ -131,10 +132,10 @@ def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, recorded
         before = before or {"status": "False", "reason": reason, "message": message}
         scope.set(PROBED, before["status"], before.get("reason") or reason, before.get("message") or "")
         left = due(scope.cluster, scope.now)
-        is_judged = recorded and attempt is None
-        if left is not None and not is_judged:  # after a read: it ended the earlier wait for the next attempt
+        waits_on = waits_on and attempt is None
+        if left is not None and not waits_on:
             scope.waits.append(left or _FIRST)
-        if left == 0 and is_judged:  # from the record: a wait for a later attempt goes on
+        if left == 0 and waits_on:
             scope.waits.append(0.0)
     elif attempt.outcome == "succeeded":
         failed = before is not None and before["status"] == "False" and not _never_succeeded(before)

@@ -42,6 +42,7 @@ def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
         descendants=None if has_machines else {},
         class_gates=None if uses_class_gates(cluster) else (),
         recorded=True,
+        ended_wait=event.change == "update",
         core=core,
     )
 

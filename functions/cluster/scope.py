@@ -35,7 +35,8 @@ _ORDER = (
 _LAST = ("Paused", "Deleting")
 """The order of the conditions: those of other types are between the first and the last ones, by name."""
 
-_OWN = {*_ORDER, *_LAST, KUBECONFIG_AVAILABLE, CERTIFICATES_AVAILABLE} - {TOPOLOGY_RECONCILED}
+_OF_V1BETA1 = ("Ready", "ControlPlaneReady")
+_OWN = {*_ORDER, *_LAST, *_OF_V1BETA1, KUBECONFIG_AVAILABLE, CERTIFICATES_AVAILABLE} - {TOPOLOGY_RECONCILED}
 """The types of the conditions that functions write."""
 
 
@@ -82,7 +83,7 @@ class Scope(StatusBuilder):
         return self.initialization.get("infrastructureProvisioned") is True
 
 
-def of_others(conditions: Iterable[Object]) -> Iterator[Object]:
+def foreign_conditions(conditions: Iterable[Object]) -> Iterator[Object]:
     """Yields the conditions that other programs write."""
     return (entry for entry in conditions if entry.get("type") not in _OWN)
 

@@ -11,6 +11,8 @@ from shared.api.cluster import (
     CONTROL_PLANE_LABEL,
     OK_TO_DELETE_ANNOTATION,
     PAUSING,
+    TOPOLOGY_RECONCILED,
+    class_name,
     conditions,
 )
 from shared.api.contract import provider_kind
@@ -25,7 +27,7 @@ from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, anno
 from .descendants import MACHINES, POOL_LABEL
 from .probe import has_kubeconfig
 from .reconciled import is_reconciled
-from .scope import of_others
+from .scope import foreign_conditions
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -77,10 +79,16 @@ def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
     """Returns the values that start the function when an update of a Cluster changes one of them.
 
     They are `CLUSTER_FIELDS`, whether the Cluster shows that there is an API server to connect to, and the conditions
-    of other programs, which may be those of availability gates.
+    of other programs that `Available` may summarize: those of its gates, or any if its class may have gates.
     """
-    gates = [_told(one) for one in of_others(conditions(cluster))]
-    return [Watch(CLUSTER, fields=CLUSTER_FIELDS).relevant(cluster), has_kubeconfig(dict(cluster)), gates]
+    gates, has_class = dig(cluster, "spec.availabilityGates"), class_name(cluster) is not None
+    types = {TOPOLOGY_RECONCILED, *(gate.get("conditionType") for gate in gates or ())}
+    summarized = [
+        _told(condition)
+        for condition in foreign_conditions(conditions(cluster))
+        if condition.get("type") in types or (gates is None and has_class)
+    ]
+    return [Watch(CLUSTER, fields=CLUSTER_FIELDS).relevant(cluster), has_kubeconfig(dict(cluster)), summarized]
 
 
 def relevant_in_machine(obj: Mapping[str, Any]) -> object:

@@ -15,7 +15,7 @@ from functions.cluster.descendants import Descendants
 from functions.cluster.merge import Reasons, aggregate
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
-from functions.cluster.recorded import shows_machines, shows_no_machines
+from functions.cluster.recorded import recorded, shows_machines, shows_no_machines
 from functions.cluster.scope import FINALIZER
 from functions.cluster.triggers import TRIGGERS, relevant_in_cluster
 from shared.api.conditions import get_condition, rfc3339
@@ -23,7 +23,7 @@ from shared.api.event_sources import watched_kinds
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
 from shared.effects import Patch
-from shared.event import change_event
+from shared.event import Change, change_event
 from shared.kube import Object, Resource, dig
 from shared.runtime import Decision
 
@@ -334,6 +334,17 @@ def test_remote_connection_probe(
     assert reason == ("ProbeSucceeded" if expected[0] == "True" else "ProbeFailed") or attempt is None
     assert decide(Observed(obj, probe=attempt, recorded=True), NOW).requeue_after != 0.0 or attempt is None
     assert decision.requeue_after == requeue_after
+
+
+@pytest.mark.parametrize(("change", "requeue_after"), [("add", None), ("update", 60.0)])
+def test_an_update_that_ends_the_wait_for_the_next_attempt_begins_it_again(
+    change: Change, requeue_after: float | None
+) -> None:
+    obj = probed("False", FAILS + attempts(5, 100, 9000))
+    settled = {**obj, "status": {**obj["status"], **(decide(Observed(obj), NOW).status or {})}}
+    known = recorded(settled, change_event(settled, change, source="/test"), "none")
+    assert known is not None
+    assert decide(known, NOW).requeue_after == requeue_after
 
 
 def test_failures_and_recovery_are_told_once() -> None:
@@ -830,6 +841,8 @@ def test_available_summarizes_other_conditions(observed: Observed, expected: tup
         pytest.param({**TOPOLOGY, "availabilityGates": []}, [entry("Fast", "False")], True, id="own gates"),
         pytest.param({}, [entry("Fast", "False")], True, id="no class"),
         pytest.param(TOPOLOGY, [entry("KubeconfigAvailable", "False")], True, id="a condition of another function"),
+        pytest.param(TOPOLOGY, [entry("TopologyReconciled", "True")], True, id="summarized anyway"),
+        pytest.param(TOPOLOGY, [entry("Ready", "True")], True, id="a condition of v1beta1"),
     ],
 )
 def test_conditions_of_others_matter_while_the_gates_of_the_class_are_not_read(
@@ -843,11 +856,23 @@ def test_conditions_of_others_matter_while_the_gates_of_the_class_are_not_read(
     assert TRIGGERS.is_reconciled(settled, event, NOW) == is_reconciled
 
 
-def test_conditions_of_other_programs_start_the_function() -> None:
-    before, after = (good(entry("Fast", status)).cluster or {} for status in ("True", "False"))
-    assert relevant_in_cluster(before) != relevant_in_cluster(after)
-    ours = [good(entry("ScalingUp", status)).cluster or {} for status in ("True", "False")]
-    assert relevant_in_cluster(ours[0]) == relevant_in_cluster(ours[1])
+@pytest.mark.parametrize(
+    ("type_", "spec", "starts"),
+    [
+        pytest.param("Fast", TOPOLOGY, True, id="it may be that of a gate of the class"),
+        pytest.param("Fast", {"availabilityGates": GATES}, True, id="that of an own gate"),
+        pytest.param("Slow", TOPOLOGY | {"availabilityGates": GATES}, False, id="that of no own gate"),
+        pytest.param("Fast", {}, False, id="neither gates nor class"),
+        pytest.param("TopologyReconciled", TOPOLOGY | {"availabilityGates": []}, True, id="TopologyReconciled"),
+        pytest.param("ScalingUp", TOPOLOGY, False, id="a condition of the function"),
+        pytest.param("Ready", TOPOLOGY, False, id="a condition of the function in v1beta1"),
+    ],
+)
+def test_conditions_of_other_programs_start_the_function_if_available_summarizes_them(
+    type_: str, spec: Object, starts: bool
+) -> None:
+    before, after = (good(entry(type_, status), **spec).cluster or {} for status in ("True", "False"))
+    assert (relevant_in_cluster(before) != relevant_in_cluster(after)) is starts
 
 
 def test_conditions_are_in_order_and_keep_their_places() -> None:
