@@ -52,7 +52,7 @@ class HttpDelivery:
         url = self._url if self._single else address(self._url, function)
         headers, body = event.to_http()
         if self._single:
-            headers |= sink.authorization() | sink.partition(event)
+            headers |= sink.headers(url, event)
         try:
             response = self._pool.request("POST", url, body=body, headers=headers, redirect=False)
         except (urllib3.exceptions.HTTPError, OSError) as error:

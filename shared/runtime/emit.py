@@ -50,6 +50,6 @@ def _send(url: str, events: Iterable[Event]) -> int:
         for event in events:
             headers, body = event.to_http()
             with suppress(urllib3.exceptions.HTTPError):
-                response = pool.request("POST", url, body=body, headers=headers | sink.authorization())
+                response = pool.request("POST", url, body=body, headers=headers | sink.headers(url, event))
                 accepted += response.status < 300
     return accepted

@@ -16,15 +16,22 @@ TOKEN = Path("/oidc/token")
 """The token of this sender, which Knative renews; absent if it does not check senders."""
 
 
-def authorization() -> dict[str, str]:
-    """Returns the headers that tell a sink who sends, read anew for each request."""
+def headers(url: str, event: Event, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Returns the headers for an event to the sink at `url`: who sends it, and which events stay in order.
+
+    Only the sink of the SinkBinding (K_SINK) gets the token, which is made for it and read anew for each request.
+    """
+    return (_authorization() if url == environment.get("K_SINK") else {}) | _partition(event)
+
+
+def _authorization() -> dict[str, str]:
     try:
         return {"authorization": f"Bearer {TOKEN.read_text().strip()}"}
     except OSError:
         return {}
 
 
-def partition(event: Event) -> dict[str, str]:
+def _partition(event: Event) -> dict[str, str]:
     """Returns the header by which a Broker of the class Kafka keeps the events about one object in order.
 
     It is the extension `partitionkey`: https://github.com/cloudevents/spec/blob/main/cloudevents/extensions/partitioning.md

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 import urllib3
@@ -15,6 +16,7 @@ from events.delivery import HttpDelivery, address, read_answer
 from events.ingress import Ingress
 from events.replay import replay_to
 from shared.event import Event, change_event, issue, own_event
+from shared.runtime import sink
 from shared.runtime.answer import Answer
 from tests.support.event_receiver import EventReceiver
 
@@ -75,6 +77,17 @@ def test_http_delivery_with_single_posts_to_the_url_itself() -> None:
     with EventReceiver() as receiver, delivering(receiver.url + "/default/broker", single=True) as deliver:
         assert deliver("sink", EVENT).status == 204
     assert receiver.received[0][0] == "default/broker"
+
+
+def test_only_the_sink_of_the_binding_gets_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (token := tmp_path / "token").write_text("t0ken\n")
+    monkeypatch.setattr(sink, "TOKEN", token)
+    with EventReceiver() as receiver:
+        monkeypatch.setenv("K_SINK", receiver.url + "/broker")
+        for path in ("/broker", "/other"):
+            with delivering(receiver.url + path, single=True) as deliver:
+                deliver("", EVENT)
+    assert [request.authorization for request in receiver.requests] == ["Bearer t0ken", None]
 
 
 def test_http_delivery_answers_503_for_a_refused_connection() -> None:
