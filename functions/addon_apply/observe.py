@@ -96,7 +96,9 @@ def observe(clients: Clients, request: Request) -> Observed:
     done = is_up_to_date(addon, cluster)
     if done and not check_connection and not (resync and _resync_can_differ(addon, policy)):
         return Observed(addon, cluster, name, UpToDate())
-    return Observed(addon, cluster, name, _find_work(clients, addon, cluster, policy, name, done=done, resync=resync))
+    return Observed(
+        addon, cluster, name, _find_work(clients, addon, cluster, policy, name, done=done, look=request.event.is_look)
+    )
 
 
 def _resync_can_differ(addon: Object, policy: Policy) -> bool:
@@ -105,13 +107,13 @@ def _resync_can_differ(addon: Object, policy: Policy) -> bool:
 
 
 def _find_work(
-    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool, resync: bool
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool, look: bool
 ) -> Finding:
     connection = connect_workload(clients, key_of(cluster))
     if isinstance(connection, ConnectionFailed):
         return connection
     entries = inventory.load(dig(addon, "status.resources"))
-    if is_awaiting_readiness(addon, cluster) and not (resync and policy.drift != "ignore"):
+    if is_awaiting_readiness(addon, cluster) and not (look and policy.drift != "ignore"):
         return AwaitingReadiness(policy, connection, entries)
     if (
         done

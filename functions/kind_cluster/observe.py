@@ -47,7 +47,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     instance = _inspect(kind_cluster)
     # An event of the Cluster is about its pause, which only the Cluster shows.
     is_own = request.event.kind != CLUSTER.kind
-    if is_own and not request.event.resync and is_published(kind_cluster, instance):
+    if is_own and not request.event.is_look and is_published(kind_cluster, instance):
         return Observed(kind_cluster, instance, published=True)
     cluster = _cluster(clients, kind_cluster)
     if instance.phase == "unknown" or is_paused(kind_cluster, cluster):

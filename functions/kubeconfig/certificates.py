@@ -111,7 +111,7 @@ def needs_secrets(cluster: Mapping[str, Any], event: Event) -> bool:
     is_doubted = bool(record) and not is_true(dig(cluster, "status.conditions"), CERTIFICATES_AVAILABLE)
     deleted = event.key if event.kind == SECRET.kind and event.change == "delete" else None
     is_lost = deleted in [certificate_secret_of(key, purpose) for purpose in record]
-    return bool(pending(cluster)) or is_doubted or is_lost or (bool(record) and event.resync)
+    return bool(pending(cluster)) or is_doubted or is_lost or (bool(record) and event.is_look)
 
 
 def find_certificates(clients: Clients, cluster: Object, event: Event, now: datetime) -> Certificates:

@@ -435,6 +435,8 @@ def test_object_deleted_while_waiting_is_recreated_if_drift_is_repaired(world: W
     world.client.delete(DEPLOYMENT, Key(world.namespace, "web"))
     world.settle()
     assert world.names() == []
+    world.resync(repeated=True)
+    assert world.names() == [], "a look is over once it waits: it does not apply everything at each repetition"
     world.resync()
     assert world.names() == ["a"]
     assert world.client.find(DEPLOYMENT, Key(world.namespace, "web")) is not None

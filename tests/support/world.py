@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,10 @@ class World(DemoCluster):
             answer = self.call("addon_apply", fetched.reply)
         return answer
 
-    def resync(self) -> Answer:
-        """Delivers the periodic resync, which also checks reconciled objects."""
+    def resync(self, *, repeated: bool = False) -> Answer:
+        """Delivers the periodic resync, which also checks reconciled objects, or repeats one that had to wait."""
         event = change_event(self.addon(), "update", source="/test", reference=True, resync=True)
-        return self.call("addon_apply", event)
+        return self.call("addon_apply", replace(event, repeated=repeated))
 
     def names(self) -> list[str]:
         """Returns the names of the ConfigMaps in the test's namespace."""
