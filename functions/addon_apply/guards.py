@@ -19,7 +19,7 @@ from shared.effects import Effect, Patch, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
-from shared.runtime import Decision
+from shared.runtime import Decision, KubernetesEvent
 
 from .status import AddonStatusBuilder
 from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
@@ -51,13 +51,20 @@ def moved(addon: Object, cluster: Object, applied: manifest_history.StoredManife
     """Decides to keep an addon that clusterctl has moved with its Cluster, which has another uid there.
 
     clusterctl moves no status. First the inventory is written again, by the stored manifest that was `applied`.
+    If there is none, a Kubernetes event says what follows from that.
     """
-    if applied is not None and applied.objects and not dig(addon, "status.history"):
+    is_first = not dig(addon, "status.history")
+    if applied is not None and applied.objects and is_first:
         entries = inventory.dump(inventory.entry_of(obj) for obj in applied.objects)
         history = [manifest_history.history_entry(applied.class_name, applied.version, "", now)]
         return Decision(status={"resources": entries, "history": history}, proceed=True)
     reference = {"spec": {"clusterRef": {"uid": cluster["metadata"]["uid"]}}}
-    return Decision((Patch(CLUSTER_ADDON, addon, reference),), proceed=True, message="moved with its Cluster")
+    lost: tuple[KubernetesEvent, ...] = ()
+    if applied is not None and applied.problem and is_first and dig(addon, "spec.clusterStack"):
+        message = f"{applied.problem}: objects that the next release does not contain will stay in the workload cluster"
+        lost = (KubernetesEvent("InventoryLost", message, "Warning"),)
+    adopt = Patch(CLUSTER_ADDON, addon, reference)
+    return Decision((adopt,), kubernetes_events=lost, proceed=True, message="moved with its Cluster")
 
 
 def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:

@@ -37,18 +37,26 @@ class Readiness:
         self._missing: list[str] = []
 
     def missing(self) -> list[str]:
-        """Returns a sentence for each thing that is missing; no element if there is nothing."""
-        with self._lock:
-            if time.monotonic() >= self._until:
-                self._missing = self._find()
-                self._until = time.monotonic() + _REMEMBERED
-            return self._missing
+        """Returns a sentence for each thing that is missing; no element if there is nothing.
+
+        While another thread asks, the last findings are the answer: an API server that hangs must not hold all threads.
+        """
+        if self._lock.acquire(blocking=self._until < 0):
+            try:
+                if time.monotonic() >= self._until:
+                    self._missing = self._find()
+                    self._until = time.monotonic() + _REMEMBERED
+            finally:
+                self._lock.release()
+        return self._missing
 
     def _find(self) -> list[str]:
+        found: list[str] = []
         try:
-            return [*find_missing(self._clients, self._declared())]
+            found.extend(find_missing(self._clients, self._declared()))
         except ValueError as error:  # a setting is wrong
-            return [str(error)]
+            found.append(str(error))
+        return found
 
 
 def find_missing(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:

@@ -96,7 +96,21 @@ def test_addon_that_was_moved_with_its_cluster_is_kept() -> None:
         {"spec": {"clusterRef": {"uid": "c"}}}
     ]
     assert decision.proceed
+    assert decision.kubernetes_events == ()
     assert decided(None, addon, a_cluster(paused=True)).effects == (), "clusterctl has not moved its Secrets yet"
+
+
+def test_lost_inventory_of_a_moved_addon_is_told() -> None:
+    addon = an_addon(spec={"clusterRef": {"name": "demo", "uid": "source"}, "clusterStack": NAME.class_name})
+    addon["metadata"]["ownerReferences"] = [{"kind": "Cluster", "name": "demo", "uid": "c"}]
+    missing = manifest_history.StoredManifest(problem="Secret s has no manifest of c")
+    decision = decide(Observed(addon, a_cluster(), moved=missing), NOW)
+    assert [effect.patch for effect in decision.effects if isinstance(effect, Patch)] == [
+        {"spec": {"clusterRef": {"uid": "c"}}}
+    ]
+    [event] = decision.kubernetes_events
+    assert (event.reason, event.type) == ("InventoryLost", "Warning")
+    assert event.message.startswith("Secret s has no manifest of c: objects that the next release does not contain")
 
 
 @pytest.mark.parametrize(
