@@ -94,16 +94,18 @@ def start(
     layout = _layout(directory)
     say = progress or _ignore_progress
     host = network.address if network else address(status(directory).host, ip_family)
-    if ca is not None:
-        _place_ca(layout, ca)
+    executables: Mapping[str, Path] = {}
     if status(directory).phase not in ("starting", "ready"):
         if not ports.has_address(host):
             raise ControlPlaneError(f"{layout.root} is not started: this machine has no address {host}")
         wanted = ["etcd", "kube-apiserver", *(controller_programs.chosen(network) if controllers else ())]
-        if binaries is None:
-            binaries = _find(wanted, kubernetes_version, say)
+        found = _find(wanted, kubernetes_version, say) if binaries is None else binaries
+        executables = {name: found[name] for name in wanted}
+    if ca is not None:  # once nothing is missing: a folder with a CA alone is no instance, and could not be removed
+        _place_ca(layout, ca)
+    if executables:
         say(f"starting the control plane in {layout.root}")
-        _spawn_supervisor(layout, {name: binaries[name] for name in wanted}, host, owner, timeout, network)
+        _spawn_supervisor(layout, executables, host, owner, timeout, network)
     if not wait:
         return status(directory)
     deadline = time.monotonic() + timeout + _MARGIN

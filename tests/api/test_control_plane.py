@@ -401,6 +401,18 @@ def test_executable_that_cannot_run_is_reported(
     until(lambda: not processes_of(directory))
 
 
+def test_start_with_a_ca_that_finds_no_executables_leaves_nothing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(*_: object) -> dict[str, Path]:
+        raise binaries.BinaryNotFound("no etcd")
+
+    monkeypatch.setattr("infra.local_control_plane.instance._find", find)
+    with pytest.raises(binaries.BinaryNotFound):
+        start(directory / "a", ca=CertificateAuthority.generate("users"))
+    assert not (directory / "a").exists()
+
+
 def test_concurrent_starts_get_the_same_instance(directory: Path, run: Callable[..., Status]) -> None:
     """Also while it is being stopped."""
     results: list[Status] = []
