@@ -52,8 +52,10 @@ def test_dead_cluster_costs_little_and_rotated_credentials_are_used(
     assert (failed["status"], failed["reason"]) == ("False", "ProbeFailed")
     assert failed["message"].startswith("Remote connection not established yet (attempt 1 at ")
     before = management.requests
-    assert reconcile(clients, key).status == 204
-    assert management.requests - before == 1, "the test's: the next attempt is not due"
+    answer = reconcile(clients, key)
+    assert answer.status == 202, "an update ends the wait for the next attempt, so it begins again"
+    assert 0 < (answer.retry_after or 0) <= 10.0
+    assert management.requests - before == 1 + 1, "the Cluster: the next attempt is not due"
 
     management.patch(SECRET, Key(namespace, "demo-kubeconfig"), {"data": {"value": base64.b64encode(live).decode()}})
     hour_ago = rfc3339(datetime.now(UTC) - timedelta(hours=1))
