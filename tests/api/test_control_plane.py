@@ -311,7 +311,7 @@ def test_instance_starts_after_it_was_killed_at_every_step_of_its_start(
         assert supervisor
         supervisor.signal(signal.SIGKILL)
         until(lambda: not processes_of(directory), "the end of all processes")
-        assert status(instance).phase == "stopped"
+        until(lambda: status(instance).phase == "stopped", "stopped")
     assert run(instance).phase == "ready"
     assert "default" in Client(kubeconfig(instance)).namespaces()
 
