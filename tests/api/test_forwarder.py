@@ -28,7 +28,7 @@ from infra import local_control_plane
 from shared.api.provider import IPAM
 from shared.api.resources import CLUSTER
 from shared.event import Event
-from shared.kube import ApiError, Client, Key, NotServed, Object, Resource, connect, dig, key_of
+from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
 from shared.kube.client import METADATA_LIST
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
@@ -351,7 +351,7 @@ def test_objects_of_a_kind_whose_definition_is_deleted_before_the_watch_opens_ar
             if event.change == "add":
                 management.delete(CRD, Key("", "widgets.example.dev"))
                 until(lambda: management.find(CRD, Key("", "widgets.example.dev")) is None)
-                until(lambda: not _is_served(management, NOT_SERVED))
+                until(lambda: not objects.is_served(management, NOT_SERVED))
 
     management.create(CRD, WIDGETS)
     until(lambda: _created(management, {**WIDGET, "metadata": {"namespace": namespace, "name": "w"}}))
@@ -434,14 +434,6 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
             recorder.waits_for("delete", "first")
             recorder.events.clear()
     assert failed
-
-
-def _is_served(client: Client, resource: Resource) -> bool:
-    try:
-        list(client.list(resource))
-    except NotServed:
-        return False
-    return True
 
 
 def _created(client: Client, obj: Object) -> bool:

@@ -24,7 +24,7 @@ from shared.api.provider import PROVIDER_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, DEPLOYMENT, MACHINE, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
 from shared.event import PING, Event, change_event
-from shared.kube import Client, Key, NotServed, Object, Resource, connect, dig, owner_reference
+from shared.kube import Client, Key, Object, Resource, connect, dig, owner_reference
 from shared.kube.crds import CRD, await_established
 from shared.kube.discovery import Discovery
 from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
@@ -84,11 +84,11 @@ def defined(client: Client, resource: Resource, *, scope: str = "Namespaced") ->
     crd = client.create(CRD, definition(resource, scope=scope))
     try:
         await_established(client, crd["metadata"]["name"])
-        until(lambda: answers(client, resource))
+        until(lambda: objects.is_served(client, resource))
         yield
     finally:
         client.delete(CRD, Key("", crd["metadata"]["name"]))
-        until(lambda: not answers(client, resource))
+        until(lambda: not objects.is_served(client, resource))
 
 
 @contextmanager
@@ -100,21 +100,13 @@ def clusters_not_served(client: Client) -> Iterator[None]:
         crd = client.get(CRD, Key("", name))
         changed = [{**version, "served": served} for version in crd["spec"]["versions"]]
         client.patch(CRD, Key("", name), {"spec": {"versions": changed}})
-        until(lambda: answers(client, CLUSTER) is served)
+        until(lambda: objects.is_served(client, CLUSTER) is served)
 
     serve(served=False)
     try:
         yield
     finally:
         serve(served=True)
-
-
-def answers(client: Client, resource: Resource) -> bool:
-    try:
-        list(client.list(resource))
-    except NotServed:
-        return False
-    return True
 
 
 def send(clients: Clients, name: str, obj: Object) -> Answer:
@@ -281,7 +273,7 @@ def test_defined_but_unserved_infrastructure_kind_blocks_the_deletion(client: Cl
         versions = client.get(CRD, Key("", name))["spec"]["versions"]
         off = [{**version, "served": False} for version in versions]
         client.patch(CRD, Key("", name), {"spec": {"versions": off}})
-        until(lambda: not answers(client, INFRA))
+        until(lambda: not objects.is_served(client, INFRA))
         going = deleted(client, CLUSTER, KEY)
 
         def condition() -> Object:
@@ -291,7 +283,7 @@ def test_defined_but_unserved_infrastructure_kind_blocks_the_deletion(client: Cl
         until(lambda: condition()["reason"] == NOT_SERVED)
         assert "continues once the kind is served, or its CRD is deleted" in condition()["message"]
         client.patch(CRD, Key("", name), {"spec": {"versions": versions}})
-        until(lambda: answers(client, INFRA))
+        until(lambda: objects.is_served(client, INFRA))
         until(lambda: send(clients, "cluster", going) and client.find(CLUSTER, KEY) is None)
         assert client.find(INFRA, KEY) is None
 

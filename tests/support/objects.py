@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
-from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube import Client, Key, NotServed, Object, Resource, dig
 from shared.kube.client import METADATA_LIST
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -84,3 +84,12 @@ def widgets_crd(group: str) -> Object:
             "versions": [version],
         },
     }
+
+
+def is_served(client: Client, resource: Resource) -> bool:
+    """Returns whether the API server serves the kind in this version."""
+    try:
+        list(client.list(resource))
+    except NotServed:
+        return False
+    return True
