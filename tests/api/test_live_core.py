@@ -433,8 +433,11 @@ def test_cluster_reports_anew_what_core_has_reported(core: LiveCore) -> None:
     core.apply(manifest(NAMESPACE, key.namespace), *broken_cluster(key), *broken_cluster(gone, "gone-"))
     core.client.delete(CLUSTER, gone)
     until_core_reports(core, MEMORY, "Available", "Available")
-    until_core_reports(core, key, "WorkerMachinesReady", "NotReady")
-    until_core_reports(core, gone, "Deleting", "WaitingForWorkersDeletion")
+    until(lambda: core.client.find(MACHINE_DEPLOYMENT, Key(key.namespace, "gone-md")) is None, "its deletion")
+    # The last changes of what core reports: a Machine that has not said so counts as not up to date after 10 s.
+    until_core_reports(core, gone, "WorkerMachinesUpToDate", "UpToDateUnknown")
+    core.client.patch(CLUSTER, key, {"metadata": {"annotations": {"example.com/again": "after 10 s"}}})
+    until_core_reports(core, key, "WorkerMachinesUpToDate", "UpToDateUnknown")
     for each in (MEMORY, key, gone):
         core.client.patch(CLUSTER, each, {"metadata": {"annotations": {CORE_ANNOTATION: "ignore"}}})
     by_core = {each: core.client.get(CLUSTER, each)["status"] for each in (MEMORY, key, gone)}
