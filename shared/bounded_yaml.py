@@ -140,6 +140,9 @@ def _plain(number: float) -> int | float:
     return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
+_SCALARS = (str, bool, int, float, type(None))
+
+
 class _JsonCopier:
     """Copies the documents of one text into JSON values, up to a limit."""
 
@@ -147,16 +150,23 @@ class _JsonCopier:
         self._nodes = 0
 
     def copy(self, value: Any) -> Any:
-        self._nodes += 1
+        self._count(1)
+        return value if type(value) in _SCALARS else self._copy(value)
+
+    def _copy(self, value: Any) -> Any:
+        # Scalars, most of all values, are copied without a call.
+        if isinstance(value, dict):
+            self._count(len(value))
+            return {_key(key): item if type(item) in _SCALARS else self._copy(item) for key, item in value.items()}
+        if isinstance(value, list):
+            self._count(len(value))
+            return [item if type(item) in _SCALARS else self._copy(item) for item in value]
+        raise YAMLError(f"the document holds a {type(value).__name__}, which JSON cannot represent")
+
+    def _count(self, nodes: int) -> None:
+        self._nodes += nodes
         if self._nodes > MAX_NODES:
             raise YAMLError(f"the text has more than {MAX_NODES} values")
-        if isinstance(value, dict):
-            return {_key(key): self.copy(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.copy(item) for item in value]
-        if value is None or isinstance(value, str | bool | int | float):
-            return value
-        raise YAMLError(f"the document holds a {type(value).__name__}, which JSON cannot represent")
 
 
 def _key(key: Any) -> str:
