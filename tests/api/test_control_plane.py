@@ -1,6 +1,7 @@
 """Instances of kube-apiserver and etcd: start, status, failures, and the end of all processes."""
 
 import base64
+import functools
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -266,30 +267,32 @@ def test_instance_without_owner_survives_the_process_that_started_it(directory: 
     stop(directory / "a")
 
 
-@pytest.mark.parametrize(
-    ("victim", "phase"), [("supervisor", "stopped"), ("etcd", "failed"), ("kube-apiserver", "failed")]
-)
+def ended(processes: Iterable[Process]) -> bool:
+    return not any(process.alive() for process in processes)
+
+
 def test_kill_of_one_process_ends_all_and_the_instance_starts_again(
-    victim: str, phase: str, directory: Path, run: Callable[..., Status]
+    directory: Path, run: Callable[..., Status]
 ) -> None:
+    """Each kill happens to what was started after the kill before."""
     instance = directory / "a"
     first = run(instance)
     Client(kubeconfig(instance)).create_namespace("kept")
-    running = state(instance)
-    os.kill(member(running, victim).pid, signal.SIGKILL)
-    until(lambda: not any(process.alive() for process in running.processes))
-    assert not processes_of(directory)
-    after = status(instance)
-    assert (after.phase, after.pid) == (phase, None)
-    if victim != "supervisor":
-        assert "SIGKILL" in after.error
-        assert str(instance / "logs" / f"{victim}.log") in after.error
-    assert run(instance).url == first.url
-    # And without waiting for leftovers, which a supervisor would kill.
-    if victim == "supervisor":
-        os.kill(member(state(instance), victim).pid, signal.SIGKILL)
-        until(lambda: status(instance).phase == "stopped")
+    for victim, phase in (("etcd", "failed"), ("kube-apiserver", "failed"), ("supervisor", "stopped")):
+        running = state(instance)
+        os.kill(member(running, victim).pid, signal.SIGKILL)
+        until(functools.partial(ended, running.processes), victim)
+        assert not processes_of(directory)
+        after = status(instance)
+        assert (after.phase, after.pid) == (phase, None)
+        if victim != "supervisor":
+            assert "SIGKILL" in after.error
+            assert str(instance / "logs" / f"{victim}.log") in after.error
         assert run(instance).url == first.url
+    # And without waiting for leftovers, which a supervisor would kill.
+    os.kill(member(state(instance), "supervisor").pid, signal.SIGKILL)
+    until(lambda: status(instance).phase == "stopped")
+    assert run(instance).url == first.url
     assert "kept" in Client(kubeconfig(instance)).namespaces()
 
 
@@ -362,33 +365,28 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("broken", "text", "reason"),
-    [
-        ("kube-apiserver", 'exec {real} "$@" --no-such-flag', "unknown flag: --no-such-flag"),
-        ("etcd", 'exec {real} "$@" --no-such-flag', "no-such-flag"),
-        ("etcd", "exit 3", "exited with status 3"),
-        ("kube-apiserver", "exec sleep 600", "was not ready within "),
-        ("kube-apiserver", "sleep 600", "was not ready within "),
-    ],
+FAILURES = (
+    ("kube-apiserver", 'exec {real} "$@" --no-such-flag', "unknown flag: --no-such-flag"),
+    ("etcd", 'exec {real} "$@" --no-such-flag', "no-such-flag"),
+    ("etcd", "exit 3", "exited with status 3"),
+    ("kube-apiserver", "exec sleep 600", "was not ready within "),
+    ("kube-apiserver", "sleep 600", "was not ready within "),
 )
+
+
 def test_failed_start_quotes_the_log_and_leaves_no_process(
-    broken: str,
-    text: str,
-    reason: str,
-    directory: Path,
-    servers: dict[str, Path],
-    run: Callable[..., Status],
+    directory: Path, servers: dict[str, Path], run: Callable[..., Status]
 ) -> None:
-    """The error names the directory and the log."""
+    """The error names the directory and the log. Each start finds what the failures before have left."""
     instance = directory / "a"
-    fake = script(directory / "fake", text.format(real=servers[broken]))
-    with pytest.raises(ControlPlaneError, match=reason) as caught:
-        run(instance, binaries={**servers, broken: fake}, timeout=1 if "sleep" in text else 60)
-    assert str(instance) in str(caught.value)
-    assert str(instance / "logs" / f"{broken}.log") in str(caught.value)
-    assert status(instance).phase == "failed"
-    until(lambda: not processes_of(directory))
+    for broken, text, reason in FAILURES:
+        fake = script(directory / "fake", text.format(real=servers[broken]))
+        with pytest.raises(ControlPlaneError, match=reason) as caught:
+            run(instance, binaries={**servers, broken: fake}, timeout=1 if "sleep" in text else 60)
+        assert str(instance) in str(caught.value)
+        assert str(instance / "logs" / f"{broken}.log") in str(caught.value)
+        assert status(instance).phase == "failed"
+        until(lambda: not processes_of(directory))
     assert run(instance).phase == "ready"
 
 
