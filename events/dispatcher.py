@@ -133,6 +133,11 @@ class Dispatcher:
                 return False
             time.sleep(0.005)
 
+    @property
+    def size(self) -> int:
+        """The number of queued items, those in flight included."""
+        return self._queue.size
+
     def pending(self) -> Pending:
         """Returns the number of queued items in each state."""
         return self._queue.pending()

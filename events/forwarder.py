@@ -11,14 +11,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from shared.event import Event
+from shared.dead_letters import FUNCTION as DEAD_LETTERS
+from shared.dead_letters import without_content
+from shared.event import DeliveryFailure, Event
 from shared.kube import Client, Key
+from shared.runtime import Answer
 from shared.triggers import PrimaryRef, Triggers
 
 from .delivery import Deliver
-from .dispatcher import Dispatcher, OnDeadLetter, OnDelivery
+from .dispatcher import Dispatcher, OnDelivery
 from .drift import DriftLooks
 from .ingress import Ingress
 from .rounds import PlainRound, Round
@@ -33,6 +36,11 @@ log = logging.getLogger("capi-functions.events")
 _REMEMBERED = 120.0
 """Seconds for which a forwarder in standby remembers what no list shows: longer than it takes until it takes over."""
 _MAX_UNLISTED = 10_000
+_MAX_LETTERS = 1_000
+"""Dead letters that wait to be delivered."""
+_LETTERS_PER_SECOND = 10.0
+_LAST_LETTERS = 2.0
+"""Seconds for dead letters before the end, at most."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +53,53 @@ class AllEvents(Triggers):
         return PrimaryRef(None, Key(f"{event.type}/{about}", event.name))
 
 
+class LetterBox:
+    """Delivers dead letters to the function that keeps them, beside all other events, and so never in their way.
+
+    Those of one function about one object are merged while they wait. A letter that finds the box full is lost.
+    """
+
+    def __init__(self, deliver: Deliver) -> None:
+        receivers = {DEAD_LETTERS: _AllLetters(DEAD_LETTERS)}
+        self._dispatcher = Dispatcher(receivers, deliver, workers=1, rate=_LETTERS_PER_SECOND)
+
+    def add(self, function: str, event: Event, answer: Answer) -> None:
+        """Takes an event that a function has rejected: its attributes, not the content."""
+        if self.waiting >= _MAX_LETTERS:
+            log.warning("too many dead letters: that of event %s is lost", event.id)
+            return
+        failure = DeliveryFailure(function, answer.status, answer.message)
+        self._dispatcher.submit(without_content(replace(event, failure=failure)))
+
+    @property
+    def waiting(self) -> int:
+        """The number of letters that are not delivered yet."""
+        return self._dispatcher.size
+
+    def stop(self, drain: float) -> None:
+        """Delivers what waits for at most `drain` seconds."""
+        if drain:
+            self._dispatcher.drain(drain, ignore_waits_above=0.0)
+        self._dispatcher.stop()
+
+
+@dataclass(frozen=True)
+class _AllLetters(AllEvents):
+    """The triggers of the function that keeps dead letters. The key includes who rejected the event."""
+
+    def primary_ref(self, event: Event) -> PrimaryRef:
+        """Returns a key for the object, the type of the event, and who rejected it."""
+        namespace, name = super().primary_ref(event).key
+        rejecting = event.failure.destination if event.failure else ""
+        return PrimaryRef(None, Key(f"{rejecting}/{namespace}", name))
+
+
 class Forwarder:
     """Delivers the changes that `triggers` declare, and the events that its ingress receives.
 
     Args:
         client: The cluster to watch.
-        triggers: The functions by name.
+        triggers: The functions by name. If `dead_letters` is among them, it gets the events that the others reject.
         deliver: Delivers an event to a function.
         to_sink: Delivers every event once, to the name "sink", whichever functions it is for.
         workers: Deliveries at a time.
@@ -65,7 +114,6 @@ class Forwarder:
         port: Port of the ingress; 0 for a free one. Without `port` and `listener` there is no ingress.
         listener: Listening socket of the ingress.
         on_delivery: See `OnDelivery`.
-        on_dead_letter: See `OnDeadLetter`.
     """
 
     def __init__(
@@ -86,7 +134,6 @@ class Forwarder:
         port: int | None = None,
         listener: socket.socket | None = None,
         on_delivery: OnDelivery | None = None,
-        on_dead_letter: OnDeadLetter | None = None,
     ) -> None:
         self._to_sink = to_sink
         self._lock = threading.Lock()
@@ -96,8 +143,14 @@ class Forwarder:
         of objects whose events are references."""
         self._triggers = triggers
         routes = {"sink": AllEvents("sink")} if to_sink else triggers
+        self._letters = LetterBox(deliver) if DEAD_LETTERS in routes else None
         self.dispatcher = Dispatcher(
-            routes, deliver, workers=workers, rate=rate, on_delivery=on_delivery, on_dead_letter=on_dead_letter
+            routes,
+            deliver,
+            workers=workers,
+            rate=rate,
+            on_delivery=on_delivery,
+            on_dead_letter=self._letters.add if self._letters else None,
         )
         self._drift = DriftLooks(triggers, self._submit, every=resync)
         self.watcher = Watcher(
@@ -158,6 +211,8 @@ class Forwarder:
         if drain and not self.dispatcher.drain(drain, ignore_waits_above=0.0):
             log.warning("stopped with undelivered events: %s", self.dispatcher.pending())
         self.dispatcher.stop()
+        if self._letters is not None:
+            self._letters.stop(min(drain, _LAST_LETTERS))
 
     def _begin_round(self, specs: Collection[InformerSpec]) -> Round:
         if not self._active:

@@ -240,6 +240,11 @@ class WorkQueue:
             if newer is not None and after == 0.0:
                 item.due_at = newer[1]
 
+    @property
+    def size(self) -> int:
+        """The number of items, those in flight included."""
+        return len(self._items)
+
     def pending(self) -> Pending:
         """Returns the number of items in each state."""
         with self._changed:

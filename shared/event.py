@@ -7,6 +7,8 @@ interchangeable. Next steps have types that begin with `dev.capi-functions.`.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
 import uuid
@@ -36,6 +38,33 @@ class EventError(ValueError):
     """A request is not a valid CloudEvent; the message says why."""
 
 
+_FAILURE = "knativeerror"
+"""The beginning of the names of the attributes that Knative adds for a dead-letter sink."""
+_MAX_ERROR = 768
+"""Bytes of an error's text: Knative limits its base64 to 1024 characters."""
+
+
+@dataclass(frozen=True)
+class DeliveryFailure:
+    """How the last delivery of an event failed, as Knative tells a dead-letter sink (extensions `knativeerror*`).
+
+    Attributes:
+        destination: Who did not handle the event: a URL, or the name of a function.
+        status: The HTTP status of the answer; 0 if there was none.
+        text: The text of the answer.
+    """
+
+    destination: str
+    status: int
+    text: str = ""
+
+    def attributes(self) -> dict[str, str]:
+        """Returns the extension attributes."""
+        encoded = base64.b64encode(self.text.encode(errors="replace")[:_MAX_ERROR]).decode()
+        found = {"dest": self.destination, "code": str(self.status), "data": encoded}
+        return {f"{_FAILURE}{name}": value for name, value in found.items() if value}
+
+
 @dataclass(frozen=True)
 class Event:
     """A CloudEvent. `kind`, `api_version`, `name` and `namespace` are empty unless the event is about an object."""
@@ -54,6 +83,8 @@ class Event:
     """Whether to look for what nothing shows, such as drift (extension `resync`)."""
     repeated: bool = False
     """Whether a function has asked for this delivery, because it waits for something (extension `repeated`)."""
+    failure: DeliveryFailure | None = None
+    """Why it is not delivered again, if it is a dead letter."""
 
     @property
     def change(self) -> Change | None:
@@ -114,7 +145,7 @@ class Event:
             attributes["resync"] = "true"
         if self.repeated:
             attributes["repeated"] = "true"
-        return attributes
+        return attributes | (self.failure.attributes() if self.failure else {})
 
     def to_http(self) -> tuple[dict[str, str], bytes]:
         """Returns headers and body in binary mode."""
@@ -189,6 +220,7 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
         data=data,
         resync=str(attributes.get("resync", "")).lower() == "true",
         repeated=str(attributes.get("repeated", "")).lower() == "true",
+        failure=_failure(attributes),
     )
     _check(event)
     if event.change and not (event.kind and event.api_version and event.name):
@@ -196,10 +228,23 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
     return event
 
 
+def _failure(attributes: Mapping[str, Any]) -> DeliveryFailure | None:
+    destination, code, data = (str(attributes.get(f"{_FAILURE}{name}") or "") for name in ("dest", "code", "data"))
+    if not (destination or code):
+        return None
+    try:
+        text = base64.b64decode(data, validate=True).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        text = data
+    status = int(code) if re.fullmatch(r"[1-5][0-9]{2}", code) else 0
+    return DeliveryFailure(destination, status, text[:_MAX_ERROR])
+
+
 def _check(event: Event) -> None:
     """Raises `EventError` for attributes that are not valid in headers, or as names in Kubernetes."""
     names = {"kind": event.kind, "apiversion": event.api_version, "namespace": event.namespace, "name": event.name}
     free = {"id": event.id, "type": event.type, "source": event.source, "subject": event.subject, "time": event.time}
+    free |= {f"{_FAILURE}dest": event.failure.destination} if event.failure else {}
     for attribute, value in (names | free).items():
         if len(value) > _MAX_LENGTH:
             raise EventError(f"attribute {attribute} is longer than {_MAX_LENGTH} characters")

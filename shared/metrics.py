@@ -19,6 +19,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # these would double
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 OUTCOMES = ("applied", "pruned", "failed")
+LETTERS = ("kept", "lost")
 FETCHES = ("fetched", "present", "held", "unwanted", "invalid", "failed")
 
 DELIVERIES = Counter("capi_functions_deliveries", "Events answered, by outcome", ("function", "outcome"))
@@ -40,6 +41,7 @@ WAITED = Histogram(
     buckets=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600),
 )
 RELEASE_FETCHES = Counter("capi_functions_release_fetches", "Requests for releases, by outcome", ("outcome",))
+DEAD_LETTERS = Counter("capi_functions_dead_letters", "Events that are not delivered again, by outcome", ("outcome",))
 HOOKS = Counter("capi_functions_hooks", "Calls of runtime hooks, by outcome", ("hook", "outcome"))
 
 # Create the series at once, so that a rate includes the first increment.
@@ -47,6 +49,8 @@ for _outcome in OUTCOMES:
     OBJECTS.labels(outcome=_outcome)
 for _outcome in FETCHES:
     RELEASE_FETCHES.labels(outcome=_outcome)
+for _outcome in LETTERS:
+    DEAD_LETTERS.labels(outcome=_outcome)
 
 
 def exposition() -> bytes:

@@ -179,6 +179,8 @@ class Rule:
 READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",))
 """The rule for reading CRDs, which shows whether a kind that is not served is undefined, and so has no objects."""
 
+RECORD_EVENTS = Rule("", ("events",), ("create", "get", "patch"))
+"""The rule for recording Kubernetes events."""
 
 MEMORY_TO_RENDER = "1536Mi"
 """The memory limit of functions that render: the processes that they render in have limits too (`shared.sandbox`).
@@ -251,7 +253,7 @@ class Triggers:
         rules = [Rule(kind.group, (kind.plural,), ("get",)) for kind in self.primaries]
         if self.reports and self.primaries:
             rules += [Rule(kind.group, (f"{kind.plural}/status",), ("patch",)) for kind in self.primaries]
-            rules.append(Rule("", ("events",), ("create", "get", "patch")))
+            rules.append(RECORD_EVENTS)
         return (*rules, *self.rules)
 
     def watch(self, event: Event) -> Watch | None:

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from infra import version
 
-from . import clusters, local, planes, recordings, release, run, sources
+from . import clusters, dead_letters, local, planes, recordings, release, run, sources
 from .bench import commands as bench
 from .connection import open_management_cluster
 from .failures import report_failures
@@ -72,6 +72,7 @@ local.register(app)
 run.register(app)
 app.command()(clusters.render)
 recordings.register(app)
+app.add_typer(dead_letters.app)
 app.command()(doctor)
 clusters.register(app)
 sources.register(app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -38,3 +39,9 @@ def duration(seconds: float) -> str:
     while len(parts) > 1 and not parts[0][0]:
         parts.pop(0)
     return "".join(f"{count}{unit}" for count, unit in parts[:2])
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of a table; the last column is not padded."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    return ["   ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]

@@ -6,9 +6,12 @@ import json
 import re
 from collections.abc import Iterable
 
+from shared.dead_letters import FUNCTION as DEAD_LETTERS
 from shared.event import OWN
 from shared.kube.resources import Object, Resource
 from shared.triggers import DefinedKinds, Subscription, Triggers, Watch
+
+from . import workloads
 
 BROKER: Object = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "capi-functions"}
 """Reference to the Broker of all events."""
@@ -23,7 +26,9 @@ API_SERVER_SOURCE: Object = {"apiVersion": _SOURCES, "kind": "ApiServerSource"}
 
 
 def broker(namespace: str) -> Object:
-    """Returns the Broker."""
+    """Returns the Broker, whose dead letters go to the function that keeps them."""
+    sink = {"apiVersion": "v1", "kind": "Service", "name": workloads.name_of(DEAD_LETTERS), "namespace": namespace}
+    delivery = {"retry": 8, "backoffPolicy": "exponential", "backoffDelay": "PT0.5S", "deadLetterSink": {"ref": sink}}
     return {
         "apiVersion": BROKER["apiVersion"],
         "kind": BROKER["kind"],
@@ -32,7 +37,7 @@ def broker(namespace: str) -> Object:
             "namespace": namespace,
             "annotations": {"messaging.knative.dev/async-handler": "true"},
         },
-        "spec": {"delivery": {"retry": 8, "backoffPolicy": "exponential", "backoffDelay": "PT0.5S"}},
+        "spec": {"delivery": delivery},
     }
 
 

@@ -32,8 +32,8 @@ sends one event at a time, so one slow or failing function would delay all chang
 falls behind and loses events. The price: a crash of the dispatcher loses the events in flight; the sweep sends them
 again.
 
-Retries take about two minutes, until the next sweep. There is no dead-letter sink, because a lost event is not lost
-work; to see such events, set spec.delivery.deadLetterSink in an overlay.
+Retries take about two minutes, until the next sweep. What then was not handled goes to `dead-letters`, for diagnosis:
+a lost event is not lost work.
 """
 _RESOURCE = """
 Events with the whole object, for kinds whose content functions read. One watch per kind for all namespaces. The

@@ -25,6 +25,7 @@ def buckets(metric: MetricWrapperBase) -> str:
 _DELIVERIES = counter(metrics.DELIVERIES)
 _OBJECTS = counter(metrics.OBJECTS)
 _FETCHES = counter(metrics.RELEASE_FETCHES)
+_LETTERS = counter(metrics.DEAD_LETTERS)
 
 
 def alerts() -> Object:
@@ -71,6 +72,13 @@ def alerts() -> Object:
                         "warning",
                         "no release could be fetched: conditions of ClusterAddons and ClusterStacks say why",
                     ),
+                    _alert(
+                        "CapiEventsAreNotHandled",
+                        f"sum(increase({_LETTERS}[30m])) > 0",
+                        "0m",
+                        "warning",
+                        "no function handled some events: `capi-functions dead-letter list` shows them",
+                    ),
                 ],
             }
         ]
@@ -112,6 +120,7 @@ _PANELS: Mapping[str, tuple[str, str, str]] = {
         "s",
     ),
     "Releases": (f"sum by (outcome) (rate({_FETCHES}[$__rate_interval]))", "{{outcome}}", "ops"),
+    "Dead letters": (f"sum by (outcome) (increase({_LETTERS}[$__interval]))", "{{outcome}}", "short"),
     "Runtime hooks": (
         f"sum by (hook, outcome) (rate({counter(metrics.HOOKS)}[$__rate_interval]))",
         "{{hook}} {{outcome}}",

@@ -153,7 +153,7 @@ def _of_operation() -> Iterator[Value]:
         "broker.class", "", TEXT, "The class of Knative's Broker, such as `Kafka`. Default: that of the cluster."
     )
     yield Value("broker.config", {}, MAP, "The object that configures it: `{apiVersion, kind, name, namespace}`.")
-    yield Value("broker.delivery", {}, MAP, "Changes of its `spec.delivery`, such as a `deadLetterSink`.")
+    yield Value("broker.delivery", {}, MAP, "Changes of its `spec.delivery`: `retry`, or another `deadLetterSink`.")
     yield Value(
         "broker.ordered",
         False,

@@ -255,6 +255,11 @@ def test_broker_has_the_class_and_delivery_of_the_values(helm: Path) -> None:
     assert broker["metadata"]["annotations"] == {**annotations, "eventing.knative.dev/broker.class": "Kafka"}
     assert broker["spec"]["config"] == {"kind": "ConfigMap"}
     assert broker["spec"]["delivery"] == {**delivery, "retry": 3, "deadLetterSink": {"uri": "http://dead"}}
+    assert delivery["deadLetterSink"]["ref"]["namespace"] == "team"
+    assert ("Service", delivery["deadLetterSink"]["ref"]["name"]) in plain
+    without = rendered(helm, "mode=forwarder", "broker.delivery.deadLetterSink=null")["Broker", "capi-functions"]
+    del delivery["deadLetterSink"]
+    assert without["spec"]["delivery"] == delivery
     orders = [dig(obj, "metadata.annotations", {}) for (kind, _), obj in objects.items() if kind == "Trigger"]
     assert {one.get("kafka.eventing.knative.dev/delivery.order") for one in orders} == {"ordered"}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.event import Event, EventError, change_event, from_http, from_json, issue, own_event
+from shared.event import DeliveryFailure, Event, EventError, change_event, from_http, from_json, issue, own_event
 from shared.kube import Key, Object
 
 HEADERS = {
@@ -157,3 +157,37 @@ def test_own_event_round_trips() -> None:
     again = from_http(*event.to_http())
     assert again == event
     assert (again.change, again.key, again.data) == (None, Key("default", "demo"), {"release": "r"})
+
+
+# -- what Knative adds for a dead-letter sink --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dest", "code", "data", "expected"),
+    [
+        (None, None, None, None),
+        ("http://f.n.svc/", "400", "bm8K", DeliveryFailure("http://f.n.svc/", 400, "no\n")),
+        ("http://f.n.svc/", "503", None, DeliveryFailure("http://f.n.svc/", 503)),
+        ("http://f.n.svc/", "-1", "not base64!", DeliveryFailure("http://f.n.svc/", 0, "not base64!")),
+        ("http://f.n.svc/", "4" * 5000, "/w==", DeliveryFailure("http://f.n.svc/", 0, "\ufffd")),
+        (None, "500", None, DeliveryFailure("", 500)),
+    ],
+)
+def test_reason_of_a_dead_letter_is_parsed(
+    dest: str | None, code: str | None, data: str | None, expected: DeliveryFailure | None
+) -> None:
+    assert parse(knativeerrordest=dest, knativeerrorcode=code, knativeerrordata=data).failure == expected
+
+
+def test_dead_letter_is_the_same_after_its_way_over_http() -> None:
+    event = replace(change_event(CLUSTER, "update", source="/x"), failure=DeliveryFailure("f", 400, "no\r\nß"))
+    assert from_http(*event.to_http()) == event
+    assert from_json(event.to_json()) == event
+    text = replace(event, failure=DeliveryFailure("f", 400, "ß" * 5000)).attributes()["knativeerrordata"]
+    assert len(text) <= 1024
+
+
+@pytest.mark.parametrize("dest", ["http://f\nx: y", "x" * 3000])
+def test_address_of_a_dead_letter_that_no_header_may_contain_is_rejected(dest: str) -> None:
+    with pytest.raises(EventError, match="attribute knativeerrordest"):
+        parse(knativeerrordest=dest)

@@ -25,6 +25,7 @@ ADDONS = {
     "release_assets",
     "release_prune",
 }
+ALWAYS = {"dead_letters", "sweep"}
 PROVIDERS = {name for name in catalog.names() if name.startswith("provider_")}
 
 
@@ -49,11 +50,11 @@ def test_unknown_profile_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (("addons",), {*ADDONS, "sweep"}),
-        (("providers",), {*PROVIDERS, "sweep"}),
-        (("kubeconfig",), {"kubeconfig", "sweep"}),
-        (("addons", "kubeconfig"), {*ADDONS, "kubeconfig", "sweep"}),
-        (("standalone",), {*ADDONS, "kubeconfig", "cluster", "kind_cluster", "sweep"}),
+        (("addons",), {*ADDONS, *ALWAYS}),
+        (("providers",), {*PROVIDERS, *ALWAYS}),
+        (("kubeconfig",), {"kubeconfig", *ALWAYS}),
+        (("addons", "kubeconfig"), {*ADDONS, "kubeconfig", *ALWAYS}),
+        (("standalone",), {*ADDONS, "kubeconfig", "cluster", "kind_cluster", *ALWAYS}),
         (("all",), set(catalog.names())),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, tuple) else "",

@@ -43,7 +43,11 @@ true
   {{- if eq $object.kind "Broker" }}
     {{- if .class }}{{ $_ := set $object.metadata.annotations "eventing.knative.dev/broker.class" .class }}{{ end }}
     {{- if .config }}{{ $_ := set $object.spec "config" .config }}{{ end }}
-    {{- $_ := set $object.spec "delivery" (merge (dict) .delivery $object.spec.delivery) }}
+    {{- /* A sink is replaced as a whole, or left out by null: one with a reference and a URI is another one. */ -}}
+    {{- if hasKey .delivery "deadLetterSink" }}{{ $_ := unset $object.spec.delivery "deadLetterSink" }}{{ end }}
+    {{- $delivery := merge (dict) .delivery $object.spec.delivery }}
+    {{- if not $delivery.deadLetterSink }}{{ $_ := unset $delivery "deadLetterSink" }}{{ end }}
+    {{- $_ := set $object.spec "delivery" $delivery }}
   {{- end }}
   {{- if and .ordered (eq $object.kind "Trigger") }}
     {{- $_ := set $object.metadata "annotations" (dict "kafka.eventing.knative.dev/delivery.order" "ordered") }}

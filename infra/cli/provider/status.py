@@ -13,7 +13,7 @@ from shared.api.provider import KINDS
 from shared.kube import Client, NotServed, Object, deleting, dig, key_of
 
 from ..failures import Failure
-from ..text import plain
+from ..text import columns, plain
 
 _HEADINGS = ("KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "READY", "REASON")
 
@@ -91,5 +91,4 @@ def format_table(found: Iterable[ProviderSummary]) -> list[str]:
         why = "" if one.ready == "True" and one.reason == "Ready" else one.why
         cells = (one.kind, one.name, one.namespace, one.installed, one.wanted or "newest", one.contract, one.ready)
         rows.append((*(plain(cell) or "-" for cell in cells), why))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
-    return ["   ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
+    return columns(rows)

@@ -1,0 +1,1 @@
+"""Keeps the events that are not delivered again."""

@@ -1,0 +1,68 @@
+"""The function `dead_letters`: keeps an event that is not delivered again, and records a Kubernetes event.
+
+It gets the event as Knative sends it to a dead-letter sink, with the attributes `knativeerror*`; the forwarder does the
+same. A letter that cannot be stored is lost, and only counted: a retry would hold up others, and the Kubernetes event
+says what happened, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+from shared import metrics
+from shared.clients import Clients
+from shared.dead_letters import DeadLetter, DeadLetters, dead_letter
+from shared.event import Event
+from shared.kube import ApiError, Object, Unavailable
+from shared.runtime import Answer, KubernetesEvent, done, record_event
+from shared.runtime.keyed_lock import KeyedLock
+from shared.storage import ObjectStore, StorageError
+
+from .triggers import KINDS
+
+log = logging.getLogger("capi-functions")
+
+_LOCK = KeyedLock("the storage of a dead letter")
+"""One letter at a time, so that a flood of them, or a slow object store, leaves threads for others."""
+
+
+def handle(clients: Clients, event: Event) -> Answer:
+    """Keeps an event that was given up."""
+    letter = dead_letter(event, datetime.now(UTC))
+    outcome = _keep(letter)
+    metrics.DEAD_LETTERS.labels(outcome=outcome).inc()
+    obj = _find(clients, letter.event)
+    if obj is not None:
+        record_event(clients, obj, kubernetes_event(letter))
+    return done(f"{outcome}: {letter.id} of {letter.function or 'an unknown function'}")
+
+
+def kubernetes_event(letter: DeadLetter) -> KubernetesEvent:
+    """Returns the Kubernetes event, which is equal for each repetition of the letter."""
+    status = f"status {letter.status}" if letter.status else "no answer"
+    what = f"{letter.function or 'A function'} did not handle the event {letter.event.type} ({status})"
+    return KubernetesEvent(
+        "EventNotHandled", f"{what}: `capi-functions dead-letter show {letter.id}` says why", "Warning"
+    )
+
+
+def _keep(letter: DeadLetter) -> str:
+    try:
+        with _LOCK.hold("letters"):
+            DeadLetters(ObjectStore.from_env()).keep(letter)
+    except (StorageError, Unavailable) as error:
+        log.warning("dead letter %s is lost: %s", letter.id, error)
+        return "lost"
+    return "kept"
+
+
+def _find(clients: Clients, event: Event) -> Object | None:
+    """Returns the object that an event is about; None if it does not exist, or functions do not reconcile its kind."""
+    for kind in KINDS:
+        if (kind.group, kind.kind) == (event.group, event.kind):
+            try:
+                return clients.management.find(kind, event.key)
+            except ApiError as error:
+                log.warning("no Kubernetes event about %s %s: %s", event.kind, event.key, error)
+    return None

@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+dead_letters = target("dead_letters")
