@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from .failures import Failure, report_failures
-from .options import DEFAULT_DIR, Format, Output, RunDir
+from .options import DEFAULT_DIR, Format, Output
 from .output import err, out
 from .runs import running
 from .text import age, columns, plain
@@ -27,17 +27,23 @@ app = typer.Typer(
 )
 _STORES = ("S3_ENDPOINT_URL", "CAPI_FUNCTIONS_BUCKET")
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of letters.", show_default=False)]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of letters.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="All letters.")]
+RunDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        "-d",
+        help="Use the run in this folder (default: the object store of $S3_ENDPOINT_URL and $CAPI_FUNCTIONS_BUCKET, "
+        "else the run in .capi-functions).",
+        show_default=False,
+    ),
+]
 
 
 @app.command("list")
 def list_letters(output: Output = Format.text, directory: RunDir = None) -> None:
-    """List the letters, the newest first.
-
-    They are in the object store of the run in --dir, else that of $S3_ENDPOINT_URL and $CAPI_FUNCTIONS_BUCKET, else
-    that of the run in .capi-functions.
-    """
+    """List the letters, the newest first."""
     from shared.storage import StorageError
 
     with report_failures(StorageError):
@@ -75,8 +81,9 @@ def replay(
 ) -> None:
     """Have functions look at the objects of letters again, and drop the letters.
 
-    What is sent names the object, and contains nothing of it: functions act on what they read. So an old letter is
-    harmless. An event that is rejected again becomes a letter again.
+    What is sent names the object, and contains nothing of it: an old letter is harmless.
+
+    An event that is rejected again becomes a letter again.
     """
     from shared.storage import StorageError
 
@@ -151,14 +158,14 @@ def _chosen(kept: DeadLetters, names: list[str] | None, *, every: bool) -> list[
 
 def _settings(directory: Path | None) -> Mapping[str, str]:
     """Returns the settings that name the object store. Raises `Failure` if nothing does."""
-    from shared.settings import SETTINGS
+    from shared.settings import FOLDER, SETTINGS
 
     run = None
     if directory is not None:
         run = running(directory)
         if run is None:
             raise Failure(f"no run in {directory}: start it with `capi-functions up -d {directory}`")
-    elif not any(SETTINGS.get(name) for name in _STORES):
+    elif not any(SETTINGS.get(name) for name in (*_STORES, FOLDER)):
         run = running(DEFAULT_DIR)
         if run is None:
             names = " or $".join(_STORES)

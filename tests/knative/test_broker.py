@@ -28,13 +28,14 @@ from infra.local_control_plane.binaries import locate
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
-from shared.event import PING, Event
+from shared.dead_letters import DeadLetters
+from shared.event import PING, Event, issue, own_event
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD
 from shared.storage import ObjectStore
 from tests.support import processes
 from tests.support.knative_adapter import adapter, watched_since, watches
-from tests.support.objects import create_local_cluster, manifest, secret
+from tests.support.objects import EVENT, create_local_cluster, manifest, secret
 from tests.support.pods import Pod
 from tests.support.pods import functions as pod_manifests
 from tests.support.ports import exclusive, free_port
@@ -146,7 +147,9 @@ def wire(client: Client, functions: Mapping[str, str], ingress: str, filters: st
         made = ready(client, TRIGGER, trigger, subscriberUri=functions[trigger["spec"]["subscriber"]["ref"]["name"]])
         uid = made["metadata"]["uid"]
         path = f"{filters}/triggers/{NAMESPACE}/{made['metadata']['name']}/{uid}"
-        delivery = {"retry": 5, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S"}
+        sink = {"uri": functions[dig(broker, "spec.delivery.deadLetterSink.ref.name")]}
+        timing = {"retry": 5, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S"}
+        delivery = {**timing, "deadLetterSink": sink}
         subscribers.append(
             {"uid": uid, "subscriberUri": path, "replyUri": entry, "delivery": delivery, "generation": 1}
         )
@@ -320,6 +323,24 @@ def test_functions_reconcile_behind_the_broker(
         until(removed, "the provider gone", details=reported)
         assert client.find(CONFIG_MAP, Key("default", "made-up")) is None
         # Every function was called through its Trigger; none refused an event or lacked a right.
-        assert [pod.name for pod in pods if f" {pod.name.replace('-', '_')} " not in pod.log.read_text()] == []
+        silent = [pod.name for pod in pods if f" {pod.name.replace('-', '_')} " not in pod.log.read_text()]
+        assert silent == ["dead-letters"]
         lines = log().splitlines()
         assert [line for line in lines if " -> 400" in line or " -> 500" in line or "forbidden" in line] == []
+
+        # An event that its function rejects.
+        cluster_stack = client.get(CLUSTER_STACK, Key("default", "stack"))
+        data = {"release": "not a release", "namespace": "default"}
+        wanted = own_event("release.wanted", source="/test", subject="x", about=cluster_stack, data=data)
+        headers, body = issue(wanted).to_http()
+        urllib3.request("POST", sink, headers=headers, body=body, timeout=5.0, retries=False)
+        letters = DeadLetters(object_store)
+        until(letters.list, "the dead letter", details=reported)
+        [letter] = letters.list()
+        assert (letter.status, letter.event.kind, str(letter.event.key)) == (400, "ClusterStack", "default/stack")
+
+        def told() -> bool:
+            found = [(event["reason"], event["involvedObject"]["uid"]) for event in client.list(EVENT, "default")]
+            return ("EventNotHandled", cluster_stack["metadata"]["uid"]) in found
+
+        until(told, "the Kubernetes event", details=reported)
