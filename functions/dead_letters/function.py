@@ -19,7 +19,7 @@ from shared.runtime import Answer, KubernetesEvent, done, record_event
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore, StorageError
 
-from .triggers import KINDS
+from .triggers import FUNCTIONS, KINDS
 
 log = logging.getLogger("capi-functions")
 
@@ -39,12 +39,11 @@ def handle(clients: Clients, event: Event) -> Answer:
 
 
 def kubernetes_event(letter: DeadLetter) -> KubernetesEvent:
-    """Returns the Kubernetes event, which is equal for each repetition of the letter."""
-    status = f"status {letter.status}" if letter.status else "no answer"
-    what = f"{letter.function or 'A function'} did not handle the event {letter.event.type} ({status})"
-    return KubernetesEvent(
-        "EventNotHandled", f"{what}: `capi-functions dead-letter show {letter.id}` says why", "Warning"
-    )
+    """Returns the Kubernetes event: equal for a repetition, without texts of the letter, which any pod can send."""
+    who = letter.function if letter.function in FUNCTIONS else "A receiver"
+    answer = f"status {letter.status}" if letter.status else "no answer"
+    message = f"{who} did not handle an event about this object ({answer}): `capi-functions dead-letter list` has it"
+    return KubernetesEvent("EventNotHandled", message, "Warning")
 
 
 def _keep(letter: DeadLetter) -> str:

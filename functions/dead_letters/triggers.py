@@ -9,6 +9,7 @@ from shared.event import REFERENCE
 from shared.settings import STORAGE
 from shared.triggers import RECORD_EVENTS, Rule, Triggers
 
+FUNCTIONS = catalog.names()
 KINDS = tuple(
     dict.fromkeys(
         kind for declared in catalog.triggers(without=(FUNCTION, "sweep")).values() for kind in declared.primaries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -170,12 +171,21 @@ def test_hint_names_the_object_of_a_letter_and_contains_nothing_of_it(event: Eve
         assert from_http(*hint.to_http()) == hint
 
 
-def test_kubernetes_event_of_a_repetition_is_equal() -> None:
-    first = letter(text="event 1: not an event of this function")
-    again = letter(text="event 2: not an event of this function", minutes=5)
-    assert kubernetes_event(first) == kubernetes_event(again)
-    assert (kubernetes_event(first).type, kubernetes_event(first).reason) == ("Warning", "EventNotHandled")
-    assert first.id in kubernetes_event(first).message
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [
+        (letter(text="event 1"), "addon_apply did not handle an event about this object (status 400): "),
+        (letter(text="event 2", minutes=5), "addon_apply did not handle an event about this object (status 400): "),
+        (letter(function="http://addon-apply.team.svc/", status=500), "addon_apply did not handle .* (status 500): "),
+        (letter(function="http://addon-apply.team.svc/", status=0), "addon_apply did not handle .* (no answer): "),
+        (letter(function="http://log-in-at.example.com/"), "A receiver did not handle .* (status 400): "),
+    ],
+)
+def test_kubernetes_event_has_no_text_of_the_sender(one: DeadLetter, message: str) -> None:
+    event = kubernetes_event(one)
+    assert (event.type, event.reason) == ("Warning", "EventNotHandled")
+    pattern = re.escape(message).replace(r"\.\*", ".*")
+    assert re.fullmatch(f"{pattern}`capi-functions dead-letter list` has it", event.message)
 
 
 # -- how many are kept -------------------------------------------------------------------------------------------
