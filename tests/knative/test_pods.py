@@ -63,7 +63,7 @@ def test_every_function_starts_with_its_manifest(
         # These two accept only events of their own types.
         assert post(pod, gone).status == (400 if pod.name in ("release-assets", "sweep") else 204)
         assert b"capi_functions" in urllib3.request("GET", f"{pod.url}/metrics", timeout=30.0).data
-    assert ("K_SINK" in pod.environment) == (pod.name in ("provider-wake", "sweep"))
+    assert ("K_SINK" in pod.environment) == (pod.name in ("dead-letters", "provider-wake", "sweep"))
 
 
 def test_changed_settings_reach_a_function_without_a_restart(
