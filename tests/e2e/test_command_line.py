@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from infra.cli.demo import FOLDER, RELEASES
+from shared.event import own_event
 from tests.support import processes
 from tests.support.command_line import CLI, await_end, run
 from tests.support.until import HANGS, until
@@ -54,6 +55,11 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
         sent = run("replay", tmp_path / "capture", "--dir", folder, "--to", state["ingress"])
         assert sent.returncode == 0, sent.stdout + sent.stderr
         assert "x 202" in sent.stdout
+        bad = own_event("release.wanted", source="/test", subject="x", data={"release": "none", "namespace": "default"})
+        (tmp_path / "bad.json").write_text(bad.to_json())
+        assert run("replay", tmp_path / "bad.json", "--to", state["ingress"]).returncode == 0
+        until(lambda: "release_assets" in run("dead-letter", "list", "--dir", folder).stdout, "the dead letter")
+        assert run("dead-letter", "drop", "--all", "--dir", folder).returncode == 0
     finally:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
