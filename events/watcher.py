@@ -38,11 +38,11 @@ _WATCH_SECONDS = 300
 _UNDEFINED_PAUSE = 300.0
 """Seconds between requests for a kind that is neither served nor defined. An aggregated API server may serve it later,
 without a definition."""
-_DEFINED_PAUSE = 0.1
-"""Seconds until a kind is requested again that was just defined: it is served a moment later."""
 _SETTLING_PAUSE = 0.5
-"""Seconds from a change of a definition to the request for its kind. The status of a new definition changes several
-times until the kind is served."""
+"""Seconds for which a definition has not changed when its kind is requested, and from there to the next request. The
+status of a new definition changes several times until the kind is served."""
+_SETTLES_WITHIN = 10
+"""The number of these pauses after which the kind is requested in any case."""
 _DEFINITIONS_PATIENCE = 5.0
 """Seconds for which the first round waits until definitions are listed."""
 _DEFINITION_PAUSE = 30.0
@@ -363,10 +363,19 @@ class _Informer:
             except Exception as error:
                 self._awake.clear()  # definitions that changed during the watch do not end this wait
                 pause = self._failed(error)
-            if not self._stop.is_set() and self._awake.wait(pause) and not self._interrupted:
-                self._stop.wait(_SETTLING_PAUSE)
+            if not self._stop.is_set() and self._awake.wait(pause):
+                self._wait_settled()
         if self._undefined:
             self._observe_missing(set(self._known))
+
+    def _wait_settled(self) -> None:
+        """Waits until the definition that has ended a wait does not change any more."""
+        for _ in range(_SETTLES_WITHIN):
+            if self._stop.is_set() or self._interrupted:
+                return
+            self._awake.clear()
+            if not self._awake.wait(_SETTLING_PAUSE):
+                return
 
     def _failed(self, error: Exception) -> float:
         """Logs a failed list or watch. Returns the seconds until the next attempt."""
@@ -400,7 +409,7 @@ class _Informer:
         watched = self._on_not_served()
         pause = _UNDEFINED_PAUSE
         if self._defined or not watched:
-            pause = min(pause, (_DEFINED_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
+            pause = min(pause, (_SETTLING_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
         self._absences += 1
         return pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 

@@ -15,6 +15,8 @@ _SERVED_PAUSE = 0.03
 """Seconds after which an established version is served."""
 _FIRST_PAUSE = 0.1
 """Seconds until the first poll; the pause doubles from poll to poll. Each poll reads whole CRDs."""
+_LONGEST_PAUSE = 2.0
+"""Most seconds between two polls. A server that needs so long is busy: polls would delay it further."""
 _LIST_FROM = 2
 """The number of CRDs from which one list request is cheaper than a get request for each."""
 
@@ -100,7 +102,7 @@ def await_all_established(client: Client, crds: Iterable[Object], *, within: flo
     time.sleep(_SERVED_PAUSE)  # even if all are established: a changed version is served only a moment later
     while waiting:
         time.sleep(pause)
-        pause = min(pause * 2, 0.5)
+        pause = min(pause * 2, _LONGEST_PAUSE)
         found = _read(client, waiting)
         for name, crd in found.items():
             if reason := _failure(crd):
