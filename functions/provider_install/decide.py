@@ -79,7 +79,7 @@ def _roll_out(
         return _failed(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
     plan, complete = planning.plan(observed, policy, desired_objects, builder)
     resource = provider_api.kind_of(provider).resource
-    effects = serving.writes(observed.issued, observed.secrets)
+    effects = serving.renewals(observed.issued, observed.secrets)
     effects += ensure_finalizer(resource, provider, provider_api.FINALIZER)
     effects += planning.record_intent(builder, observed, provider, plan, complete)
     for crd in desired_objects:

@@ -11,7 +11,7 @@ from shared.api.conditions import is_true
 from shared.api.resources import CLUSTERCTL_PROVIDER, SECRET
 from shared.applier.connection import ClusterConnection, connect_management
 from shared.applier.desired import kinds_defined_by
-from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
+from shared.applier.inventory import SYNCED, InventoryEntry, entry_of
 from shared.applier.live import recheck_readiness
 from shared.applier.policy import Policy, PolicyError
 from shared.clients import Clients
@@ -134,9 +134,9 @@ def _in_cluster(
     management = _serving(clients, objects if not requests else certificates.inject_ca_bundles(objects, {}))
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in requests}
     taken = foreign_secret(provider, requests, secrets)
-    issued = {} if taken else issue_due(provider, requests, secrets, datetime.now(UTC))
+    issued = {} if taken else issue_due(requests, secrets, datetime.now(UTC))
     crds = _live_crds(clients, observed, management, provider, objects)
-    inventory = [*observed.inventory, *_of_certificates(observed.inventory, secrets, issued)]
+    inventory = [*observed.inventory, *_of_certificates(observed.inventory, secrets)]
     if observed.resumed:
         inventory = [recheck_readiness(management.cluster, entry) if entry.waiting else entry for entry in inventory]
     return replace(
@@ -151,20 +151,11 @@ def _in_cluster(
     )
 
 
-def _of_certificates(
-    inventory: Sequence[InventoryEntry], secrets: Secrets, issued: Mapping[Key, Object]
-) -> list[InventoryEntry]:
-    """Returns inventory entries for the Secrets of certificates that the inventory lacks.
-
-    A new Secret is written before the rollout, which finds it as the provider's own: its entry has a hash.
-    """
-    listed, entries = {entry.identity for entry in inventory}, []
-    for key, found in secrets.items():
-        secret = found or issued.get(key)
-        if secret is not None:
-            entry = entry_of({**secret, "apiVersion": "v1", "kind": SECRET.kind})
-            held = "" if found else content_hash(secret)
-            entries.append(replace(entry, uid=dig(found, "metadata.uid", ""), hash=held))
+def _of_certificates(inventory: Sequence[InventoryEntry], secrets: Secrets) -> list[InventoryEntry]:
+    """Returns inventory entries for the existing Secrets of certificates that the inventory lacks."""
+    listed = {entry.identity for entry in inventory}
+    found = [{**secret, "apiVersion": "v1", "kind": SECRET.kind} for secret in secrets.values() if secret is not None]
+    entries = [replace(entry_of(secret), uid=dig(secret, "metadata.uid", "")) for secret in found]
     return [entry for entry in entries if entry.identity not in listed]
 
 

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.resources import SECRET
-from shared.clients import Clients
 from shared.components import certificates
 from shared.components.certificates import CERTIFICATE_NAME, CertificateRequest
 from shared.effects import Effect, Patch
-from shared.kube import Key, Object, dig, owner_reference
-
-from . import objects
+from shared.kube import Key, Object, dig
 
 Secrets = Mapping[Key, Object | None]
 """The Secrets of certificates, by key; None for one that does not exist."""
-
-
-@dataclass(frozen=True)
-class CreateSecret:
-    """Effect: creates the Secret of a new certificate. Raises `Conflict` if another delivery has created one."""
-
-    secret: Object
-
-    def execute(self, clients: Clients) -> Object:
-        return clients.management.create(SECRET, self.secret)
 
 
 def foreign_secret(provider: Object, requests: Sequence[CertificateRequest], secrets: Secrets) -> str:
@@ -49,12 +35,10 @@ def _is_replaceable(secret: Object, provider: Object) -> bool:
     return ours or set(dig(secret, "data", {})) <= {"ca.crt", "tls.crt", "tls.key"}
 
 
-def issue_due(
-    provider: Object, requests: Sequence[CertificateRequest], secrets: Secrets, now: datetime
-) -> dict[Key, Object]:
+def issue_due(requests: Sequence[CertificateRequest], secrets: Secrets, now: datetime) -> dict[Key, Object]:
     """Returns the Secrets, by key, with new certificates for those that are absent, invalid, or due for renewal."""
     return {
-        request.secret: _issue(provider, request, secrets[request.secret])
+        request.secret: _issue(request, secrets[request.secret])
         for request in requests
         if _is_due(request, secrets[request.secret], now)
     }
@@ -65,21 +49,15 @@ def _is_due(request: CertificateRequest, secret: Object | None, now: datetime) -
     return renewal is None or renewal <= now
 
 
-def _issue(provider: Object, request: CertificateRequest, before: Object | None) -> Object:
+def _issue(request: CertificateRequest, before: Object | None) -> Object:
     secret = certificates.issue(request, before)
-    if before is not None:
-        return {**before, "data": secret["data"]}
-    secret["metadata"] |= {"labels": objects.labels(provider), "ownerReferences": [owner_reference(provider)]}
-    return secret
+    return secret if before is None else {**before, "data": secret["data"]}
 
 
-def writes(issued: Mapping[Key, Object], secrets: Secrets) -> list[Effect]:
-    """Returns the effects that write the new certificates. Of two concurrent writes the second conflicts."""
-    effects: list[Effect] = []
-    for key, secret in issued.items():
-        before = secrets[key]
-        effects.append(CreateSecret(secret) if before is None else Patch(SECRET, before, {"data": secret["data"]}))
-    return effects
+def renewals(issued: Mapping[Key, Object], secrets: Secrets) -> list[Effect]:
+    """Returns the effects that renew certificates: of two the second conflicts. The rollout creates new ones."""
+    found = [(secret, before) for key, secret in issued.items() if (before := secrets[key]) is not None]
+    return [Patch(SECRET, before, {"data": secret["data"]}) for secret, before in found]
 
 
 def next_renewal(requests: Sequence[CertificateRequest], secrets: Secrets) -> datetime | None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from functions.provider_install import planning, serving
+from functions.provider_install import objects, planning, serving
 from functions.provider_install.observe import Observed
-from functions.provider_install.serving import CreateSecret
 from shared.api.provider import PROVIDER_LABEL
 from shared.applier.inventory import NOT_SYNCED, SYNCED, InventoryEntry, content_hash, dump, entry_of, intent
 from shared.applier.policy import Policy
@@ -31,7 +30,7 @@ CORE = provider(version="v1.0.0")
 
 
 def issued(before: Object | None, now: datetime = NOW) -> dict[Key, Object]:
-    return serving.issue_due(CORE, [REQUEST], {REQUEST.secret: before}, now)
+    return serving.issue_due([REQUEST], {REQUEST.secret: before}, now)
 
 
 def as_read(secret: Object) -> Object:
@@ -41,9 +40,10 @@ def as_read(secret: Object) -> Object:
 
 def test_missing_certificate_is_created_as_an_object_of_the_provider() -> None:
     secrets = issued(None)
-    [effect] = serving.writes(secrets, {REQUEST.secret: None})
-    assert effect == CreateSecret(secrets[REQUEST.secret])
-    metadata = secrets[REQUEST.secret]["metadata"]
+    assert serving.renewals(secrets, {REQUEST.secret: None}) == []
+    [created] = objects.all_objects(CORE, [], {REQUEST.certificate: secrets[REQUEST.secret]}, {})
+    metadata = created["metadata"]
+    assert Key(metadata["namespace"], metadata["name"]) == REQUEST.secret
     assert metadata["labels"][PROVIDER_LABEL] == "cluster-api"
     assert [owner["uid"] for owner in metadata["ownerReferences"]] == [CORE["metadata"]["uid"]]
 
@@ -61,7 +61,7 @@ def test_valid_certificate_is_kept_until_it_is_due() -> None:
 def test_renewed_certificate_replaces_the_one_that_was_read() -> None:
     before = as_read(issued(None)[REQUEST.secret])
     secrets = issued(before, NOW + VALIDITY)
-    [effect] = serving.writes(secrets, {REQUEST.secret: before})
+    [effect] = serving.renewals(secrets, {REQUEST.secret: before})
     assert isinstance(effect, Patch)
     assert effect.obj == before  # a Secret that was changed since is not overwritten
     assert dig(effect.patch, ("data", "tls.crt")) != before["data"]["tls.crt"]
