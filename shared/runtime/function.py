@@ -7,7 +7,8 @@
 
 The event is only a hint. If the object in the event is reconciled already, the function ends without a request.
 Otherwise it reads the object, or begins with a write that the API server rejects if the object has changed. So a
-duplicate, late or reordered event does no harm.
+duplicate, late or reordered event does no harm. The next step of an object that this process wrote last begins the same
+way (`handover`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 from ..api.conditions import get_condition
 from ..clients import Clients
 from ..effects import Create, Effect, Patch, Results, latest, perform, would_change
-from ..event import Event
+from ..event import OWN, Event
 from ..kube import (
     MANAGER,
     ApiError,
@@ -36,11 +37,12 @@ from ..kube import (
     Unavailable,
     dig,
     is_ours,
+    key_of,
 )
 from ..redaction import redact, redact_status
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
-from . import wait_times
+from . import handover, wait_times
 from .answer import Answer, done
 from .recorder import KubernetesEvent, record_event
 
@@ -144,7 +146,7 @@ class Function(Generic[O]):
         from_event = _primary_in(event, ref.resource, ref.key)
         if from_event is not None and self._is_reconciled(from_event, event):
             return _RECONCILED
-        assumed = self._assumed(event, from_event)
+        assumed = self._assumed(clients, event, ref.resource, ref.key, from_event)
         conflicts = rounds = 0
         end = time.monotonic() + _MAX_SECONDS
         while True:
@@ -172,15 +174,21 @@ class Function(Generic[O]):
                     continue
                 return Answer(503, str(error), retry_after=10.0)
 
-    def _assumed(self, event: Event, from_event: Object | None) -> _Assumed | None:
+    def _assumed(
+        self, clients: Clients, event: Event, resource: Resource, key: Key, from_event: Object | None
+    ) -> _Assumed | None:
         """Returns the primary object to decide on without a read; None if it must be read.
 
         An object in an event is assumed to be current if it is new, or if another program wrote it last. The primary
         object that this function creates for a new object is assumed not to exist. Both assumptions may be wrong, since
         events may be late, or sent again when their source restarts: then the API server rejects the first write. An
         object that this project wrote last is read: another write often follows before the event of the first arrives,
-        and a conflict costs more than a read.
+        and a conflict costs more than a read. Only where the event is the next step after that write, the object is
+        assumed to be as this process wrote it.
         """
+        if event.is_skippable and event.type.startswith(OWN):
+            written = handover.take(clients, resource, key)
+            return _Assumed(written, handed_over=True) if written is not None else None
         if not event.is_skippable or (event.change == "update" and not _is_written_by_another(from_event or {})):
             return None
         if from_event is not None:
@@ -214,7 +222,7 @@ class Function(Generic[O]):
             return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
-        if assumed is not None and not _tolerates_outdated(decision, assumed.primary):
+        if assumed is not None and not _tolerates_outdated(decision, assumed):
             return self._reconcile(clients, resource, key, event, None)
         results = perform(decision.effects, clients)
         try:
@@ -272,7 +280,10 @@ class Function(Generic[O]):
     ) -> Answer | None:
         """Writes the status if it differs, records the events, and returns the answer."""
         if decision.status and would_change(primary.get("status") or {}, decision.status):
-            Patch(resource, primary, {"status": decision.status}, "status", self.manager).execute(clients)
+            patch = Patch(resource, primary, {"status": decision.status}, "status", self.manager)
+            written = patch.execute(clients)
+            if _is_about(decision.reply, written):
+                handover.keep(clients, resource, written)
         for event in decision.kubernetes_events:
             record_event(clients, primary, event)
         return self._answer(decision)
@@ -287,9 +298,14 @@ class Function(Generic[O]):
 
 
 class _Assumed(NamedTuple):
-    """A primary object that is decided on without a read; `primary` is None if it is assumed not to exist."""
+    """A primary object that is decided on without a read.
+
+    `primary` is None if it is assumed not to exist. It is handed over if this process wrote it, not in the event: then
+    no other event follows if it is outdated.
+    """
 
     primary: Object | None
+    handed_over: bool = False
 
 
 _RECONCILED = Answer(204, "already reconciled", reconciled=True)
@@ -312,9 +328,16 @@ def _is_written_by_another(obj: Object) -> bool:
     return bool(ours) and not ours[max(ours)]
 
 
-def _tolerates_outdated(decision: Decision, primary: Object | None) -> bool:
+def _is_about(reply: Event | None, obj: Object) -> bool:
+    """Returns whether the reply asks for the next step of the object."""
+    return reply is not None and reply.type.startswith(OWN) and (reply.kind, reply.key) == (obj["kind"], key_of(obj))
+
+
+def _tolerates_outdated(decision: Decision, assumed: _Assumed) -> bool:
     """Returns whether the decision does no harm if the assumed object is outdated: then another event follows."""
-    return _is_guarded(decision, primary) or (primary is not None and _writes_nothing(decision, primary))
+    primary = assumed.primary
+    waits = primary is not None and not assumed.handed_over and _writes_nothing(decision, primary)
+    return waits or _is_guarded(decision, primary)
 
 
 def _is_guarded(decision: Decision, primary: Object | None) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from functions import catalog
+from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT
 from shared.event import Event, change_event
@@ -62,6 +63,66 @@ def test_late_events_install_nothing_from_a_former_source(
             providers.send(late(core, phases.FETCHED), through)
         core.until_ready()
         assert core.value == content
+
+
+def replies(core: FakeProvider, providers: Providers) -> Iterator[tuple[str, Event]]:
+    """Yields each phase but the first, with the event that asks for it; the phase has run when the next is yielded."""
+    reply = providers.send_to(["provider_preflight"], *core.key).reply
+    for phase in ("provider_fetch", "provider_install", "provider_report"):
+        assert reply is not None
+        yield phase, reply
+        reply = providers.send(reply, [phase]).reply
+
+
+def test_phases_of_one_process_do_not_read_what_the_phase_before_has_written(
+    core: FakeProvider, providers: Providers
+) -> None:
+    core.publish("v1.1.0")
+    core.apply("v1.1.0")
+    sent = [providers.requests for _ in replies(core, providers)]
+    assert providers.requests - sent[-1] == 1, "provider_report sends its status only"
+    assert sent[1] - sent[0] == 1, "so does provider_fetch"
+
+
+def respecify(core: FakeProvider) -> None:
+    core.apply("v1.2.0")
+
+
+def pause(core: FakeProvider) -> None:
+    core.apply("v1.1.0", {PAUSED_ANNOTATION: ""})
+
+
+def replace(core: FakeProvider) -> None:
+    client = core.providers.client
+    client.patch(CORE.resource, core.at, {"metadata": {"finalizers": None}})
+    client.delete(CORE.resource, core.at)
+    core.apply("v1.1.0")
+
+
+@pytest.mark.parametrize("phase", ["provider_fetch", "provider_install"])
+@pytest.mark.parametrize("change", [respecify, pause, replace])
+def test_phase_writes_nothing_about_a_provider_that_was_changed_since_the_phase_before(
+    core: FakeProvider, providers: Providers, change: Callable[[FakeProvider], None], phase: str
+) -> None:
+    for version in ("v1.1.0", "v1.2.0"):
+        core.publish(version)
+    core.apply("v1.1.0")
+    reply = next(reply for name, reply in replies(core, providers) if name == phase)
+    change(core)
+    before = providers.versions()
+    providers.send(reply, [phase])
+    assert providers.versions() == before
+
+
+def test_report_is_about_the_present_generation(core: FakeProvider, providers: Providers) -> None:
+    """The spec changes between the installation and the report on it."""
+    core.publish("v1.1.0")
+    core.apply("v1.1.0")
+    reply = next(reply for name, reply in replies(core, providers) if name == "provider_report")
+    respecify(core)
+    providers.send(reply, ["provider_report"])
+    told = providers.condition(core.object, "ComponentsAvailable")
+    assert told["observedGeneration"] == core.object["metadata"]["generation"]
 
 
 @pytest.mark.parametrize("seed", range(2))
