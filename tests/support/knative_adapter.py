@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from functions import catalog
 from infra.local_control_plane.binaries import locate
 from shared.kube import Client, Resource
 from shared.kube.discovery import Discovery
+from shared.triggers import Triggers
 from tests.support import processes
 
 _OPEN_WATCH = re.compile(
@@ -20,11 +22,11 @@ _OPEN_WATCH = re.compile(
 )
 
 
-def selectors(*, reference: bool) -> dict[Resource, str]:
-    """Returns kinds and selectors that the adapter watches in one of its two modes."""
+def selectors(declared: Mapping[str, Triggers], *, reference: bool) -> dict[Resource, str]:
+    """Returns kinds and selectors that the adapter watches for these functions in one of its two modes."""
     return {
         watch.resource: watch.selector
-        for triggers in catalog.triggers().values()
+        for triggers in declared.values()
         for watch in triggers.watches
         if watch.reference == reference
     }
@@ -39,20 +41,24 @@ def watches(client: Client) -> Counter[tuple[str, str]]:
     return found
 
 
-def watched_since(client: Client, before: Counter[tuple[str, str]]) -> bool:
+def watched_since(
+    client: Client, before: Counter[tuple[str, str]], declared: Mapping[str, Triggers] | None = None
+) -> bool:
     """Returns whether both adapters watch. They do not report it, and send no events of existing objects.
 
     They skip kinds that are not served, such as Machines where no Cluster API is installed.
     """
     discovery = Discovery(client)
-    resources = [r for mode in (False, True) for r in selectors(reference=mode)]
+    resources = [r for mode in (False, True) for r in selectors(declared or catalog.triggers(), reference=mode)]
     served = Counter((r.group, r.plural) for r in resources if discovery.resource(r.api_version, r.kind))
     return watches(client) >= before + served
 
 
-def adapter(kubeconfig: Path, sink: str, log: Path, *, reference: bool) -> subprocess.Popen[bytes]:
-    """Starts Knative's adapter for the functions' declarations, in one of its two modes."""
-    watched = selectors(reference=reference)
+def adapter(
+    kubeconfig: Path, sink: str, log: Path, *, reference: bool, declared: Mapping[str, Triggers] | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts Knative's adapter for these functions, by default all, in one of its two modes."""
+    watched = selectors(declared or catalog.triggers(), reference=reference)
     resources = [
         {"gvr": {"Group": r.group, "Version": r.version, "Resource": r.plural}} | ({"selector": s} if s else {})
         for r, s in watched.items()

@@ -1,0 +1,198 @@
+"""Knative's broker as processes: its ingress, filter and in-memory dispatcher, with our generated Broker and Triggers.
+
+No controller runs: what one would write, the addresses in statuses and the channel between the three, is written here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+import yaml
+
+from infra import local_control_plane
+from infra.generate import eventing, workloads
+from infra.local import crds
+from infra.local_control_plane.binaries import locate
+from shared.api.resources import CONFIG_MAP
+from shared.dead_letters import FUNCTION as DEAD_LETTERS
+from shared.kube import Client, Key, Object, Resource
+from shared.kube.crds import CRD
+from shared.settings import NAMESPACE
+from shared.triggers import Triggers
+from tests.support import processes
+from tests.support.objects import manifest
+from tests.support.ports import exclusive, free_port
+from tests.support.until import logged, until
+
+MODULE = Path(__file__).parents[2] / "infra" / "binaries" / "knative"
+SYSTEM = "knative-eventing"
+INGRESS, FILTER, DISPATCHER = PROGRAMS = ("ingress", "filter", "channel_dispatcher")
+DISPATCHER_PORT = 8080
+"""A constant of the dispatcher's source."""
+
+BROKER = Resource("eventing.knative.dev", "v1", "Broker", "brokers")
+TRIGGER = Resource("eventing.knative.dev", "v1", "Trigger", "triggers")
+CHANNEL = Resource("messaging.knative.dev", "v1", "InMemoryChannel", "inmemorychannels")
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+
+RETRIES: Mapping[str, Any] = {"retry": 5, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S"}
+
+
+def install(client: Client) -> None:
+    """Installs Knative's CRDs, from the module that its programs are built from, and what these read."""
+    download = subprocess.run(
+        ["go", "mod", "download", "-json", "knative.dev/eventing"],
+        cwd=MODULE,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    config = Path(json.loads(download.stdout)["Dir"], "config")
+    files = [*config.glob("core/resources/*.yaml"), *config.glob("channels/in-memory-channel/resources/*.yaml")]
+    knative = [doc for file in files for doc in yaml.safe_load_all(file.read_text()) if doc]
+    crds.install(client, [doc for doc in knative if doc["kind"] == CRD.kind])
+    for name in (SYSTEM, NAMESPACE):
+        client.create(NAMESPACES, manifest(NAMESPACES, name))
+    for name in ("config-logging", "config-observability", "config-features"):
+        client.create(CONFIG_MAP, manifest(CONFIG_MAP, name, SYSTEM, data={}))
+
+
+class KnativeBroker:
+    """The three programs, each of which can be killed and started again at its address."""
+
+    def __init__(self, client: Client, plane: Path, logs: Path) -> None:
+        self._client, self._plane, self._logs = client, plane, logs
+        self._ports = {DISPATCHER: DISPATCHER_PORT} | {name: free_port() for name in (INGRESS, FILTER)}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def sink(self) -> str:
+        """Where sources post events."""
+        return f"{self._url(INGRESS)}/{NAMESPACE}/{eventing.BROKER['name']}"
+
+    @property
+    def pids(self) -> dict[str, int]:
+        return {name: process.pid for name, process in self._running.items()}
+
+    def wire(
+        self, declared: Mapping[str, Triggers], url: Callable[[str], str], delivery: Mapping[str, Any] = RETRIES
+    ) -> None:
+        """Creates Broker, channel, and the Triggers of these functions, with the status that controllers would write.
+
+        `url` returns the address of a function by the name of its Service. Dead letters go to the function that keeps
+        them, if it is one of these.
+        """
+        keeper = {"deadLetterSink": {"uri": url(workloads.name_of(DEAD_LETTERS))}} if DEAD_LETTERS in declared else {}
+        channel = f"{eventing.BROKER['name']}-kne-trigger"
+        at = f"{self._url(DISPATCHER)}/{NAMESPACE}/{channel}"
+        of_channel = {"knative.dev/channelAddress": at}
+        self._ready(BROKER, eventing.broker(NAMESPACE), address={"url": self.sink}, annotations=of_channel)
+        subscribers = []
+        services = {workloads.name_of(function): triggers for function, triggers in declared.items()}
+        of_services = [
+            (name, each) for name in services for each in eventing.triggers_of(services[name], name, NAMESPACE)
+        ]
+        for service, trigger in of_services:
+            made = self._ready(TRIGGER, trigger, subscriberUri=url(service))
+            uid = made["metadata"]["uid"]
+            path = f"{self._url(FILTER)}/triggers/{NAMESPACE}/{made['metadata']['name']}/{uid}"
+            subscribers.append(
+                {
+                    "uid": uid,
+                    "subscriberUri": path,
+                    "replyUri": self.sink,
+                    "delivery": {**delivery, **keeper},
+                    "generation": 1,
+                }
+            )
+        annotations = {"messaging.knative.dev/async-handler": "true"}
+        body = manifest(
+            CHANNEL, channel, NAMESPACE, metadata={"annotations": annotations}, spec={"subscribers": subscribers}
+        )
+        self._ready(CHANNEL, body, address={"url": at})
+
+    def _ready(self, resource: Resource, obj: Object, **status: Any) -> Object:
+        made = self._client.create(resource, obj)
+        condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        full = {"conditions": [condition], "observedGeneration": made["metadata"]["generation"], **status}
+        key = Key(made["metadata"]["namespace"], made["metadata"]["name"])
+        return self._client.patch(resource, key, {"status": full}, subresource="status")
+
+    def start(self, *names: str) -> None:
+        """Starts these programs, by default all, and returns once they answer."""
+        for name in names or PROGRAMS:
+            with (self._logs / f"{name}.log").open("ab") as output:
+                self._running[name] = processes.start(
+                    [locate([name], progress=print)[name], *(["-disable-ha"] if name == DISPATCHER else [])],
+                    env={**os.environ, **self._environment(name)},
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+        for name in names or PROGRAMS:
+            until(self._answering(name), f"{name} answers", details=logged(self._logs / f"{name}.log"))
+
+    def kill(self, *names: str) -> None:
+        """Kills these programs, by default all."""
+        for name in names or tuple(self._running):
+            process = self._running.pop(name)
+            process.kill()
+            process.wait()
+
+    def _environment(self, name: str) -> dict[str, str]:
+        idle = {"MAX_IDLE_CONNS": "100", "MAX_IDLE_CONNS_PER_HOST": "100"}
+        own = {
+            INGRESS: {"INGRESS_PORT": str(self._ports[name]), "INGRESS_PORT_HTTPS": str(free_port())},
+            FILTER: {
+                "FILTER_PORT": str(self._ports[name]),
+                "FILTER_PORT_HTTPS": str(free_port()),
+                "NAMESPACE": SYSTEM,
+            },
+            DISPATCHER: idle,
+        }
+        return {
+            "KUBECONFIG": str(local_control_plane.kubeconfig(self._plane)),
+            "SYSTEM_NAMESPACE": SYSTEM,
+            "POD_NAME": name,
+            "CONTAINER_NAME": name,
+            "PROFILING_PORT": str(free_port()),
+            **own[name],
+        }
+
+    def _url(self, name: str) -> str:
+        return f"http://127.0.0.1:{self._ports[name]}"
+
+    def _answering(self, name: str) -> Callable[[], bool]:
+        def answers() -> bool:
+            try:
+                urllib3.request("GET", self._url(name), timeout=1.0, retries=False)
+            except urllib3.exceptions.HTTPError:
+                return False
+            return True
+
+        return answers
+
+
+@contextmanager
+def knative_broker(client: Client, plane: Path, logs: Path) -> Iterator[KnativeBroker]:
+    """Yields the broker of a control plane that has its kinds, not started; kills it after the block.
+
+    Waits until no other run of the tests uses the dispatcher's port; skips the test where a stranger does.
+    """
+    with exclusive(f"port-{DISPATCHER_PORT}"):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", DISPATCHER_PORT)) == 0:
+                pytest.skip(f"port {DISPATCHER_PORT} is taken, and Knative's dispatcher takes no other")
+        broker = KnativeBroker(client, plane, logs)
+        try:
+            yield broker
+        finally:
+            broker.kill()
