@@ -22,7 +22,7 @@ from shared.runtime.throttle import Throttle
 from shared.settings import SETTINGS
 from shared.triggers import Triggers
 
-from .triggers import PRIMARY_KINDS, SWEPT, TRIGGERS
+from .triggers import KINDS, SWEPT, TRIGGERS, swept_kinds
 
 log = logging.getLogger("capi-functions")
 
@@ -38,7 +38,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     if TRIGGERS.key(event) is None:
         return Answer(400, f"event {event.id}: the sweep takes only events of type {TRIGGERS.subscriptions[0].type}")
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
-    if kind is not None and kind not in [resource.kind for resource in PRIMARY_KINDS]:
+    if kind is not None and kind not in [resource.kind for resource in KINDS]:
         return Answer(400, f"event {event.id}: data.kind is not a kind that is swept")
     try:
         swept = _swept()
@@ -85,7 +85,7 @@ def _has_work(declared: Triggers, event: Event, listed: Mapping[tuple[str, str, 
 
 
 def _objects(clients: Clients, swept: Sequence[Triggers], kind: str | None) -> Iterator[Object]:
-    for resource in dict.fromkeys(kind for one in swept for kind in one.primaries):
+    for resource in swept_kinds(swept):
         if kind not in (None, resource.kind):
             continue
         try:

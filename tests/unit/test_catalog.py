@@ -10,11 +10,13 @@ import pytest
 
 import functions
 from functions import catalog
-from functions.sweep.triggers import PRIMARY_KINDS
+from functions.sweep.triggers import SWEPT, swept_kinds
 from shared.api.provider import KINDS
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.clients import Clients
 from shared.event import PING, Event
+from shared.kube import Resource
+from shared.profiles import belongs
 
 FOLDERS = {path.parent.name for path in Path(catalog.__file__).parent.glob("*/function.py")}
 
@@ -67,9 +69,22 @@ def test_function_that_waits_for_its_primary_object_hears_of_every_new_one() -> 
         assert not [watch for watch in waiting if watch.resource in declared.primaries], name
 
 
-def test_sweep_lists_every_kind_that_a_function_reconciles() -> None:
-    own = {CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER}
-    assert set(PRIMARY_KINDS) == own | {kind.resource for kind in KINDS}
+ADDON_KINDS = {CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE}
+PROVIDER_KINDS = {kind.resource for kind in KINDS}
+
+
+@pytest.mark.parametrize(
+    ("profile", "kinds"),
+    [
+        ("all", ADDON_KINDS | PROVIDER_KINDS | {KIND_CLUSTER}),
+        ("addons", ADDON_KINDS),
+        ("kubeconfig", {CLUSTER}),
+        ("providers", PROVIDER_KINDS),
+    ],
+)
+def test_sweep_lists_every_kind_that_a_function_of_the_profile_reconciles(profile: str, kinds: set[Resource]) -> None:
+    """A Cluster also shows without its own functions that it lacks addons, or those of its class."""
+    assert set(swept_kinds(one for one in SWEPT if belongs(one.profiles, [profile]))) == kinds
 
 
 @pytest.mark.parametrize("module", ["functions.main", "functions.sweep.main"])
