@@ -41,15 +41,13 @@ def watches(client: Client) -> Counter[tuple[str, str]]:
     return found
 
 
-def watched_since(
-    client: Client, before: Counter[tuple[str, str]], declared: Mapping[str, Triggers] | None = None
-) -> bool:
+def watched_since(client: Client, before: Counter[tuple[str, str]]) -> bool:
     """Returns whether both adapters watch. They do not report it, and send no events of existing objects.
 
     They skip kinds that are not served, such as Machines where no Cluster API is installed.
     """
     discovery = Discovery(client)
-    resources = [r for mode in (False, True) for r in selectors(declared or catalog.triggers(), reference=mode)]
+    resources = [r for mode in (False, True) for r in selectors(catalog.triggers(), reference=mode)]
     served = Counter((r.group, r.plural) for r in resources if discovery.resource(r.api_version, r.kind))
     return watches(client) >= before + served
 

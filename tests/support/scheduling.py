@@ -21,6 +21,9 @@ SPLIT = frozenset(
 )
 """Files whose tests are distributed one by one: each is long, and they share little."""
 
+TOGETHER = {"tests/knative/test_broker_chaos.py": "tests/knative/test_broker.py"}
+"""Files that go to the worker of another one: they would wait for each other, as both need the same port."""
+
 SECONDS = {
     "tests/api/test_provider_transfer.py": 100,
     "tests/api/test_provider_lifecycle.py": 100,
@@ -29,7 +32,8 @@ SECONDS = {
     "tests/e2e/test_command_line.py": 60,
     "tests/api/test_control_plane.py": 60,
     "tests/api/test_live_core.py": 60,
-    "tests/knative/test_broker.py": 50,
+    "tests/knative/test_broker.py": 100,
+    "tests/knative/test_broker_chaos.py": 100,
     "tests/api/test_provider_adoption.py": 50,
     "tests/api/test_kind_program.py": 70,
     "tests/api/test_cluster_stacks_events.py": 40,
@@ -53,9 +57,9 @@ _FOLDERS = ("tests/e2e", "tests/knative", "tests/api", "tests/unit")
 
 
 def unit_of_work(nodeid: str) -> str:
-    """What goes to one worker as a whole: the test's file, or the test itself."""
+    """What goes to one worker as a whole: the test's file, with others maybe, or the test itself."""
     file = nodeid.partition("::")[0]
-    return nodeid if file in SPLIT else file
+    return nodeid if file in SPLIT else TOGETHER.get(file, file)
 
 
 def order(nodeid: str) -> tuple[int, int, str]:
