@@ -25,6 +25,7 @@ from .output import err, out
 if TYPE_CHECKING:
     from shared.kube.discovery import Discovery
 
+_NONE = "the namespace capi-functions has no ApiServerSources"
 MISSING = 3
 """The exit code if the installed sources differ, as for a plan that would change something."""
 
@@ -44,32 +45,43 @@ def sources(
     Apply the output with kubectl to watch the infrastructure and control-plane objects of the installed providers.
     Without --profile the profiles are those of the installation.
     """
-    from infra.generate import knative
+    from infra.generate import sources as generator
 
     from .manifests import dump
 
     with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
         watches = _watches(target.client, profile)
-        generated = knative.sources_of(watches)
+        generated = generator.of(watches)
         if not check:
-            typer.echo(dump([knative.source_role(watches), *generated]), nl=False)
+            typer.echo(dump([generator.role(watches), *generated]), nl=False)
             return
-        found = differences(generated, _installed(target.client))
+        if not (installed := _installed(target.client)):
+            raise Failure(f"{_NONE}; infra/sources installs them, the forwarder needs none")
+        found = differences(generated, installed)
     for line in found:
         out.print(line)
     raise typer.Exit(MISSING if found else 0)
 
 
 def examine(client: Client) -> CheckResult:
-    """Checks the installed sources, for `doctor`. Raises `ApiError`."""
-    from infra.generate import knative
+    """Checks that one source sends changes, and that ApiServerSources are complete; for `doctor`. Raises `ApiError`."""
+    from infra.generate import network, workloads
+    from infra.generate import sources as generator
+    from shared.api.resources import DEPLOYMENT
+    from shared.settings import NAMESPACE
 
     name = "event sources"
-    try:
-        installed = _installed(client)
-    except Failure as error:
-        return CheckResult(name, "note", str(error))
-    if found := differences(knative.sources_of(_watches(client)), installed):
+    forwarders = [at for at in (network.FORWARDER, workloads.SINGLE) if client.find(DEPLOYMENT, Key(NAMESPACE, at))]
+    installed = _installed(client)
+    if forwarders and installed:
+        names = ", ".join(source["metadata"]["name"] for source in installed)
+        both = f"the forwarder and the ApiServerSources {names} both send each change"
+        return CheckResult(name, "note", f"{both}: delete one of them, see docs/installation.md")
+    if forwarders:
+        return CheckResult(name, "ok", "the forwarder")
+    if not installed:
+        return CheckResult(name, "note", f"{_NONE}, and no forwarder: only the sweep starts functions")
+    if found := differences(generator.of(_watches(client)), installed):
         return CheckResult(name, "note", f"{'; '.join(found)}: apply the output of `capi-functions sources`")
     return CheckResult(name, "ok", "all kinds that start functions and that the cluster serves")
 
@@ -150,18 +162,14 @@ def _installed_profiles(client: Client) -> str:
 
 
 def _installed(client: Client) -> list[Object]:
-    from infra.generate import knative
+    from infra.generate import sources as generator
     from shared.kube import NotServed
     from shared.settings import NAMESPACE
 
     try:
-        found = [client.find(API_SERVER_SOURCE, Key(NAMESPACE, name)) for name in knative.MODES.values()]
+        found = [client.find(API_SERVER_SOURCE, Key(NAMESPACE, name)) for name in generator.MODES.values()]
     except NotServed:
-        found = []
-    if not any(found):
-        raise Failure(
-            f"the namespace {NAMESPACE} has no ApiServerSources; infra/knative installs them, the forwarder needs none"
-        )
+        return []
     return [source for source in found if source is not None]
 
 

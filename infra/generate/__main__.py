@@ -13,7 +13,7 @@ from functions.cluster_hooks.access import ACCESS
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import chart, crds, docs, forwarder, hooks, knative, profiles, single
+from . import chart, crds, docs, forwarder, hooks, knative, profiles, single, sources
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
@@ -25,6 +25,7 @@ FOLDERS = (
     "infra/knative",
     "infra/profiles",
     "infra/single",
+    "infra/sources",
 )
 """Folders in which generated files that are no longer generated are deleted."""
 
@@ -33,8 +34,9 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns the content of every generated file by its path in the project."""
     return (
         {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
-        | {f"infra/knative/{name}": text for name, text in knative.files(declared).items()}
+        | {f"infra/knative/base/{name}": text for name, text in knative.files(declared).items()}
         | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
+        | {f"infra/sources/{name}": text for name, text in sources.files(declared).items()}
         | {f"infra/chart/{name}": text for name, text in chart.files(declared).items()}
         | {f"infra/single/{name}": text for name, text in single.files(declared).items()}
         | {f"infra/profiles/{name}": text for name, text in profiles.files(declared).items()}

@@ -30,6 +30,7 @@ from . import (
     parts,
     rbac,
     single,
+    sources,
     store,
     values,
     workloads,
@@ -128,8 +129,8 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
             ["access", "server", "subscriptions"],
             [
                 *events,
-                rbac.service_account(knative.SOURCES, NAMESPACE),
-                rbac.cluster_role_binding(knative.SOURCES, knative.SOURCES, NAMESPACE),
+                rbac.service_account(sources.SOURCES, NAMESPACE),
+                rbac.cluster_role_binding(sources.SOURCES, sources.SOURCES, NAMESPACE),
                 policy,
             ],
         ),
@@ -171,8 +172,8 @@ def _profile(every: Mapping[str, Triggers], wanted: list[str]) -> Object:
         "forwarder": [rbac.cluster_role(forwarder.ROLE, forwarder.rules(chosen))],
         "sources": _in_release(
             [
-                rbac.cluster_role(knative.SOURCES, knative.source_rules(chosen)),
-                *knative.api_server_sources(chosen),
+                rbac.cluster_role(sources.SOURCES, sources.rules(chosen)),
+                *sources.api_server_sources(chosen),
             ]
         ),
     }

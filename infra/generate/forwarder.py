@@ -1,4 +1,4 @@
-"""Generates `infra/forwarder`: `infra/knative` with the forwarder in place of the ApiServerSources."""
+"""Generates `infra/forwarder`: the functions in a cluster with Knative Eventing, with the forwarder as the source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.triggers import Rule, Triggers
 
 from . import eventing, rbac, workloads
 from .files import Document, yaml_text
-from .knative import SOURCES, in_a_cluster, kustomization, removal
+from .knative import BASE, in_a_cluster, kustomization
 from .network import FORWARDER as NAME
 
 ROLE = f"capi-functions-{NAME}"
@@ -35,11 +35,9 @@ events, use an overlay with a Deployment for each part of the namespaces, with t
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns the content of the generated files, by file name."""
     name = f"{NAME}.yaml"
-    removed = [removal({"kind": "ApiServerSource"}), removal({"name": SOURCES})]
-    replaced = kustomization(["../knative", name]) | {"patches": removed}
     return {
         name: yaml_text(_documents(in_a_cluster(declared))),
-        "kustomization.yaml": yaml_text([("", replaced)]),
+        "kustomization.yaml": yaml_text([("", kustomization([BASE, name]))]),
     }
 
 

@@ -1,8 +1,11 @@
-"""Generates `infra/knative`: a kustomization that runs the functions in a cluster with Knative Eventing."""
+"""Generates `infra/knative/base`: what the functions need in a cluster with Knative Eventing, but no source of changes.
+
+`infra/forwarder` adds the forwarder, and `infra/sources` Knative's ApiServerSources.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -11,10 +14,13 @@ from infra import version
 from shared.event import PING
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
-from shared.triggers import Rule, Triggers, Watch
+from shared.triggers import Triggers
 
-from . import eventing, network, parts, rbac, workloads
+from . import eventing, network, parts, workloads
 from .files import Document, yaml_text
+
+BASE = "../knative/base"
+"""The base, as a kustomization beside `infra/knative` names it."""
 
 SWEEPS: dict[str, tuple[str, Object]] = {
     "sweep": ("*/2 * * * *", {}),
@@ -22,9 +28,6 @@ SWEEPS: dict[str, tuple[str, Object]] = {
     "sweep-everything": ("17 * * * *", {"everything": True}),
 }
 """Schedule and data of each PingSource by name."""
-
-SOURCES = "capi-functions-sources"
-"""The account of the ApiServerSources, and its ClusterRole."""
 
 _ASYNC = """
 Without async-handler the broker answers the source only after all functions have answered, retries included. A source
@@ -35,18 +38,6 @@ again.
 Retries take about two minutes, until the next sweep. What then was not handled goes to `dead-letters`, for diagnosis:
 a lost event is not lost work.
 """
-_RESOURCE = """
-Events with the whole object, for kinds whose content functions read. One watch per kind for all namespaces. The
-permission check is not skipped: the status reports a missing right, and skipping ends the adapter at the end of a
-watch.
-"""
-_REFERENCE = """
-Events with the reference of the object only: Secrets are watched without their contents in events.
-"""
-MODES = {"Resource": "resources", "Reference": "references"}
-"""The name of the ApiServerSource of each mode."""
-
-_COMMENTS = {"Resource": _RESOURCE, "Reference": _REFERENCE}
 _SWEEP = (
     "Sources may lose events: the sweep emits events for objects that are not reconciled and, rarely, for all objects."
 )
@@ -54,10 +45,6 @@ _NETWORK = """
 Knative's brokers and a forwarder with these labels may post events to the functions, and Prometheus may scrape them.
 Its namespace and labels are those of kube-prometheus; change others in an overlay. Network plugins allow the kubelet's
 probes.
-"""
-_SOURCE_ROLE = """
-The kinds that the adapters watch, including Secrets if a function watches them: an adapter in reference mode still
-lists and watches whole objects, and sends references only.
 """
 
 
@@ -67,7 +54,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", namespace())],
         "broker.yaml": [(_ASYNC, eventing.broker(NAMESPACE))],
-        "sources.yaml": _sources(declared),
+        "timers.yaml": [(_SWEEP, source) for source in ping_sources(declared)],
         "network.yaml": [(_NETWORK, network.of_functions(NAMESPACE))],
     }
     for function, triggers in declared.items():
@@ -92,53 +79,12 @@ def namespace() -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
 
 
-def _sources(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    yield "", rbac.service_account(SOURCES, NAMESPACE)
-    yield _SOURCE_ROLE, rbac.cluster_role(SOURCES, source_rules(declared))
-    yield "", rbac.cluster_role_binding(SOURCES, SOURCES, NAMESPACE)
-    for source in api_server_sources(declared):
-        yield _COMMENTS[source["spec"]["mode"]], source
-    for source in ping_sources(declared):
-        yield _SWEEP, source
-
-
 def ping_sources(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the PingSources, if a function subscribes their events."""
     subscribed = (subscription.type for triggers in declared.values() for subscription in triggers.subscriptions)
     if PING not in subscribed:
         return []
     return [eventing.ping_source(name, NAMESPACE, schedule, data) for name, (schedule, data) in SWEEPS.items()]
-
-
-def source_rules(declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the PolicyRules to watch what starts these functions."""
-    return rbac.policy_rules(rbac.watch_rules(declared.values()))
-
-
-def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the ApiServerSources of what starts these functions: one of objects, and one of references.
-
-    They lack the kinds that no function names: an adapter ends if a group is not served. `infra.cli.sources` adds them.
-    """
-    watches = [watch for triggers in declared.values() for watch in triggers.watches]
-    return sources_of(watches)
-
-
-def source_role(watches: Sequence[Watch]) -> Object:
-    """Returns the ClusterRole of ApiServerSources of these watches."""
-    return rbac.cluster_role(
-        SOURCES, rbac.policy_rules(Rule(watch.resource.group, (watch.resource.plural,), rbac.READ) for watch in watches)
-    )
-
-
-def sources_of(watches: Sequence[Watch]) -> list[Object]:
-    """Returns the ApiServerSources of these watches."""
-    split = {mode: [watch for watch in watches if watch.reference == (mode == "Reference")] for mode in MODES}
-    return [
-        eventing.api_server_source(name, NAMESPACE, SOURCES, split[mode], mode)
-        for mode, name in MODES.items()
-        if split[mode]
-    ]
 
 
 def _function(function: str, triggers: Triggers) -> Iterable[Document]:

@@ -1,4 +1,4 @@
-"""Generates `infra/profiles`: overlays of `infra/knative`, `infra/forwarder` and `infra/single` for some profiles.
+"""Generates `infra/profiles`: overlays of `infra/forwarder`, `infra/sources` and `infra/single` for some profiles.
 
 Profiles cannot be put together in a kustomization, as the kinds that the event sources watch, and their rights, depend
 on all of them. So each combination has its overlay.
@@ -14,12 +14,12 @@ from shared.kube.resources import Object
 from shared.settings import INSTALLATION, NAMESPACE
 from shared.triggers import Triggers
 
-from . import forwarder, knative, network, workloads
+from . import forwarder, knative, network, sources, workloads
 from .files import yaml_text
 
 _PARTS = ("addons", "providers", "kubeconfig")
 _WITHOUT_CORE = "standalone"
-"""Contains `addons` and `kubeconfig`; together with `providers` it is all that `infra/knative` runs."""
+"""Contains `addons` and `kubeconfig`; together with `providers` it is all that `infra/forwarder` runs."""
 
 COMBINATIONS: tuple[tuple[str, ...], ...] = (
     *(some for count in range(1, len(_PARTS) + 1) for some in combinations(_PARTS, count)),
@@ -34,7 +34,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     return {
         f"{'-'.join(wanted)}/{base}/kustomization.yaml": yaml_text([(_SETTING, _overlay(base, declared, wanted))])
         for wanted in COMBINATIONS
-        for base in ("knative", "forwarder", "single")
+        for base in ("forwarder", "sources", "single")
     }
 
 
@@ -42,7 +42,7 @@ def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str])
     every = knative.in_a_cluster(declared)
     chosen = {name: triggers for name, triggers in every.items() if profiles.belongs(triggers.profiles, wanted)}
     others = ", ".join(workloads.name_of(name) for name in every if name not in chosen)
-    of_sources = _of_sources(chosen) if base == "knative" else _of_forwarder(base, chosen, wanted)
+    of_sources = _of_sources(chosen) if base == "sources" else _of_forwarder(base, chosen, wanted)
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -54,13 +54,13 @@ def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str])
 
 def _of_sources(chosen: Mapping[str, Triggers]) -> list[Object]:
     """Returns the patches of the ApiServerSources and of their rights."""
-    sources = {source["metadata"]["name"]: source for source in knative.api_server_sources(chosen)}
-    role = knative.replacement({"kind": "ClusterRole", "name": knative.SOURCES}, "/rules", knative.source_rules(chosen))
+    wanted = {source["metadata"]["name"]: source for source in sources.api_server_sources(chosen)}
+    role = knative.replacement({"kind": "ClusterRole", "name": sources.SOURCES}, "/rules", sources.rules(chosen))
     return [
-        knative.replacement(target, "/spec/resources", sources[name]["spec"]["resources"])
-        if name in sources
+        knative.replacement(target, "/spec/resources", wanted[name]["spec"]["resources"])
+        if name in wanted
         else knative.removal(target)
-        for name in knative.MODES.values()
+        for name in sources.MODES.values()
         for target in ({"kind": "ApiServerSource", "name": name},)
     ] + [role]
 

@@ -25,7 +25,7 @@ MODES = {
     "single": "without Knative: the forwarder and all functions in one Deployment",
     "direct": "without Knative: a Deployment for each function, and one for the forwarder",
     "forwarder": "with Knative: the forwarder posts to the Broker, and Triggers call the functions",
-    "sources": "with Knative: ApiServerSources instead of the forwarder",
+    "sources": "with Knative: ApiServerSources, which [lose events](guarantees.md), in place of the forwarder",
 }
 """How events get to the functions."""
 

@@ -5,7 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from . import clusters, cold, fleet, forwarding, journey, noop, peers, providers, render, rendering, rollout, scale
+from . import (
+    clusters,
+    cold,
+    fleet,
+    forwarding,
+    journey,
+    noop,
+    peers,
+    providers,
+    render,
+    rendering,
+    rollout,
+    scale,
+    sources,
+)
 
 BENCHES: dict[str, Callable[[], None]] = {
     "cold": cold.run,
@@ -19,7 +33,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "render": render.run,
     "charts": rendering.run,
 }
-ASKED_FOR: dict[str, Callable[[], None]] = {"scale": scale.run, "clusters": clusters.run}
+ASKED_FOR: dict[str, Callable[[], None]] = {"scale": scale.run, "clusters": clusters.run, "sources": sources.run}
 """Run only where they are named: they take long."""
 
 

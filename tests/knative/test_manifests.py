@@ -19,9 +19,10 @@ from typer.testing import CliRunner, Result
 from functions import catalog
 from infra.cli.main import app
 from infra.local_control_plane import kubeconfig, remove, start
+from shared.api.event_sources import API_SERVER_SOURCE
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import CORE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, KIND_CLUSTER
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.connect import from_kubeconfig
@@ -30,7 +31,9 @@ from tests.support.until import until
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PROJECT = Path(__file__).parents[2]
-MANIFESTS = PROJECT / "infra/knative"
+MANIFESTS = PROJECT / "infra/knative/base"
+SOURCES = PROJECT / "infra/sources/sources.yaml"
+FORWARDER = PROJECT / "infra/forwarder/forwarder.yaml"
 CLUSTER_V1BETA1 = Resource(CLUSTER.group, "v1beta1", CLUSTER.kind, CLUSTER.plural)
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
@@ -40,9 +43,9 @@ def documents(path: Path) -> list[Object]:
 
 
 def manifests() -> list[Object]:
-    """Returns all objects of the kustomization, in its order."""
+    """Returns all objects of an installation with ApiServerSources, those of the base in its order."""
     (kustomization,) = documents(MANIFESTS / "kustomization.yaml")
-    return [obj for name in kustomization["resources"] for obj in documents(MANIFESTS / name)]
+    return [*(obj for name in kustomization["resources"] for obj in documents(MANIFESTS / name)), *documents(SOURCES)]
 
 
 def resource_of(obj: Object) -> Resource:
@@ -278,34 +281,39 @@ def kustomized(kubectl: Path, folder: str) -> list[Object]:
     return list(yaml.load_all(built.stdout, Loader))
 
 
-@pytest.mark.parametrize("folder", ["knative", "crds", "forwarder", "single"])
+@pytest.mark.parametrize("folder", ["forwarder", "sources", "crds", "single"])
 def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     objects = kustomized(kubectl, folder)
     images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
     assert all(image.startswith("capi-functions:") for image in images)
     # Cluster API's own kinds are for local runs only.
     ours = [custom for custom in CUSTOM_RESOURCES if custom.resource.group != CLUSTER.group]
-    own = documents(PROJECT / "infra/forwarder/forwarder.yaml")
-    of_sources = "capi-functions-sources"
-    replaced = [obj for obj in manifests() if obj["kind"] == "ApiServerSource" or obj["metadata"]["name"] == of_sources]
     expected = {
         "crds": len(ours),
-        "knative": len(manifests()),
-        "forwarder": len(manifests()) - len(replaced) + len(own),
+        "forwarder": len(manifests()) - len(documents(SOURCES)) + len(documents(FORWARDER)),
+        "sources": len(manifests()),
         "single": len(ours) + sum(len(documents(path)) for path in (PROJECT / "infra/single").glob("*.yaml")) - 1,
     }
     assert len(objects) == expected[folder]
-    assert folder == "knative" or not [obj for obj in objects if obj["kind"] == "ApiServerSource"]
+    assert bool([obj for obj in objects if obj["kind"] == "ApiServerSource"]) == (folder == "sources")
     assert folder != "single" or not [obj for obj in objects if ".knative.dev/" in obj["apiVersion"]]
+
+
+def test_no_kustomization_has_the_path_of_an_installation_without_a_source_of_changes(kubectl: Path) -> None:
+    """`infra/knative` installed ApiServerSources once; applying it must neither add the forwarder nor lose them."""
+    command = [kubectl, "kustomize", str(PROJECT / "infra/knative")]
+    built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert built.returncode != 0
+    assert "unable to find one of 'kustomization.yaml'" in built.stderr
 
 
 @pytest.mark.parametrize(
     ("profiles", "base"),
     [
-        (("addons",), "knative"),
-        (("addons", "providers"), "knative"),
+        (("addons",), "sources"),
+        (("addons", "providers"), "sources"),
         (("addons", "providers"), "forwarder"),
-        (("standalone",), "knative"),
+        (("standalone",), "sources"),
         (("kubeconfig",), "forwarder"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else value,
@@ -384,9 +392,9 @@ def without_values(obj: Object) -> Object:
     [
         ("single", "single"),
         ("forwarder", "forwarder"),
-        ("sources", "knative"),
+        ("sources", "sources"),
         ("single", "profiles/addons-providers/single"),
-        ("sources", "profiles/addons/knative"),
+        ("sources", "profiles/addons/sources"),
     ],
 )
 def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kubectl: Path, helm: Path) -> None:
@@ -510,10 +518,18 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     def sources(*options: str) -> Result:
         return CliRunner().invoke(app, ["sources", "--profile", "standalone", "--kubeconfig", str(server), *options])
 
+    def diagnosis() -> str:
+        output = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(server)]).stdout
+        return next(line for line in output.splitlines() if "event sources" in line)
+
     install(client, knative)
+    forwarder = next(obj for obj in documents(FORWARDER) if obj["kind"] == "Deployment")
     for obj in manifests():
         if obj["kind"] in ("Namespace", "ApiServerSource"):
             apply(client, obj)
+    apply(client, forwarder)
+    assert "• event sources    the forwarder and the ApiServerSources resources, references both send" in diagnosis()
+    client.delete(DEPLOYMENT, Key("capi-functions", "forwarder"))
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     cloud = {
         "apiVersion": CRD.api_version,
@@ -532,8 +548,7 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     left_out = {line.split()[1] for line in checked.stderr.splitlines() if line.endswith("is not served and left out")}
     assert left_out == {"Machine", "MachineSet", "MachineDeployment", "MachinePool"}, "Cluster API is not installed"
     assert "resources: CloudCluster.example.dev is missing, should be v1alpha2\n" in checked.stdout
-    diagnosis = CliRunner().invoke(app, ["doctor", "--kubeconfig", str(server)]).stdout
-    assert "• event sources    resources: CloudCluster.example.dev is missing, should be v1alpha2" in diagnosis
+    assert "• event sources    resources: CloudCluster.example.dev is missing, should be v1alpha2" in diagnosis()
     for obj in yaml.safe_load_all(sources().stdout):
         apply(client, obj)
     assert (sources("--check").exit_code, sources("--check").stdout) == (0, "")
@@ -541,6 +556,13 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     client.delete(CRD, Key("", "cloudclusters.example.dev"))
     until(lambda: client.find(CRD, Key("", "cloudclusters.example.dev")) is None)
     assert sources("--check").stdout == "resources: CloudCluster.example.dev is not served\n"
+
+    for name in ("resources", "references"):
+        client.delete(API_SERVER_SOURCE, Key("capi-functions", name))
+    assert "and no forwarder: only the sweep starts functions" in diagnosis()
+    assert "infra/sources installs them" in sources("--check").output
+    apply(client, forwarder)
+    assert diagnosis().endswith("the forwarder")
 
 
 def unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:

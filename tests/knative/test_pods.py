@@ -20,7 +20,7 @@ from tests.support.until import until
 from tests.support.world import World
 
 NAMESPACE = "capi-functions"
-SINGLE = MANIFESTS.with_name("single")
+SINGLE = MANIFESTS.parents[1] / "single"
 SINK = "http://127.0.0.1:9"
 TEMPLATE = """
 apiVersion: v1

@@ -150,13 +150,34 @@ def test_addons_live_with_knative(installed: Installation, audit: AuditLog, work
         installed.apply(knative.manifests(print))
         installed.until_available(knative.NAMESPACE)
     profile = "profiles/addons/forwarder"
-    with measured("Broker, Triggers and functions Ready"):
-        installed.install(profile)
-        installed.kube("wait", "--for=condition=Ready", KINDS, "--all", "-n", NAMESPACE, "--timeout=300s")
-        installed.until_available(NAMESPACE)
+    begin_with_sources(installed, Addons(installed, "sourced", workload), profile)
     live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
     outlive_broker(Addons(installed, "unlucky", workload))
     rights(audit, installed.built(profile))
+
+
+def begin_with_sources(installed: Installation, addons: Addons, profile: str) -> None:
+    """A Cluster gets addons by ApiServerSources and sweeps; then the forwarder takes their place, as the docs say."""
+    ready = ("wait", "--for=condition=Ready", "--all", "-n", NAMESPACE, "--timeout=300s")
+    sweep = partial(send_timer, installed, "sweep/", everything=False)
+    with measured("Broker, Triggers, ApiServerSources and functions Ready"):
+        installed.install(profile.replace("forwarder", "sources"))
+        installed.kube(*ready, f"{KINDS},apiserversources")
+        installed.until_available(NAMESPACE)
+    with measured("first addons Ready, with ApiServerSources"):
+        addons.wants(kept="1", between=sweep)
+    with measured("forwarder in place of the ApiServerSources"):
+        installed.install(profile)
+        installed.until_available(NAMESPACE)
+        installed.kube("delete", "apiserversources", "-n", NAMESPACE, "resources", "references")
+        installed.kube(
+            *("delete", "serviceaccount,clusterrole,clusterrolebinding", "-n", NAMESPACE),
+            "capi-functions-sources",
+        )
+        installed.kube(*ready, KINDS)
+    with measured("upgrade, with the forwarder"):
+        addons.wants(kept="2")
+    addons.remove()
 
 
 def outlive_broker(addons: Addons) -> None:
@@ -169,11 +190,11 @@ def outlive_broker(addons: Addons) -> None:
     addons.remove()
 
 
-def send_timer(installed: Installation, path: str) -> None:
-    """Sends the sweep the event of its hourly timer. It answers 503 if the former sweep has just begun."""
+def send_timer(installed: Installation, path: str, *, everything: bool = True) -> None:
+    """Sends the sweep the event of its hourly timer, or of the other. It answers 503 while the former sweep runs."""
     name, _, function = path.partition("/")
     service = installed.client.get(SERVICE, Key(NAMESPACE, name))
-    headers, body = Event(type=PING, source="/test", id=str(uuid.uuid4()), data={"everything": True}).to_http()
+    headers, body = Event(type=PING, source="/test", id=str(uuid.uuid4()), data={"everything": everything}).to_http()
     url = f"http://{service['spec']['clusterIP']}/{function}"
     with suppress(urllib3.exceptions.HTTPError):  # its pod may have been killed
         urllib3.request("POST", url, headers=headers, body=body, timeout=60.0, retries=False)

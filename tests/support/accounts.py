@@ -37,7 +37,7 @@ def as_account(admin: Client, kubeconfig: Path, manifest: str, may: tuple[str, s
 
 def as_function(admin: Client, kubeconfig: Path, function: str) -> Clients:
     """Returns clients of a function's ServiceAccount, once all its rights are granted."""
-    manifest = PROJECT / f"infra/knative/function-{function.replace('_', '-')}.yaml"
+    manifest = PROJECT / f"infra/knative/base/function-{function.replace('_', '-')}.yaml"
     client = _client(kubeconfig, _token(admin, *_install(admin, manifest)))
     _await_all(client, manifest)
     return Clients(client)
@@ -78,7 +78,7 @@ def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path) -
 
 def _install(admin: Client, manifest: Path) -> tuple[str, str]:
     """Applies the rights in a manifest; returns namespace and name of its one ServiceAccount."""
-    namespace = yaml.safe_load_all((PROJECT / "infra/knative/namespace.yaml").read_text())
+    namespace = yaml.safe_load_all((PROJECT / "infra/knative/base/namespace.yaml").read_text())
     objects = [obj for obj in (*namespace, *yaml.safe_load_all(manifest.read_text())) if obj]
     for obj in (obj for obj in objects if obj["kind"] in _RESOURCES):
         admin.apply(_RESOURCES[obj["kind"]], obj, manager="user")

@@ -15,13 +15,13 @@ from shared import bounded_yaml
 from shared.kube import Key, Object
 from shared.providers.annotations import WEBHOOKS
 
-KNATIVE = Path(__file__).parents[2] / "infra/knative"
-SINGLE = KNATIVE.with_name("single") / "single.yaml"
+KNATIVE = Path(__file__).parents[2] / "infra/knative/base"
+SINGLE = KNATIVE.parents[1] / "single" / "single.yaml"
 
 
 @functools.cache
 def generated_deployments() -> tuple[Object, ...]:
-    """Returns the Deployments of `infra/knative`, read once: every run of pytest imports this module."""
+    """Returns the Deployments of `infra/knative/base`, read once: every run of pytest imports this module."""
     return tuple(
         document
         for file in sorted(KNATIVE.glob("function-*.yaml"))
@@ -31,7 +31,7 @@ def generated_deployments() -> tuple[Object, ...]:
 
 
 def deployments(**replicas: int | None) -> list[Object]:
-    """Returns the Deployments of `infra/knative`; `replicas` changes the number for some, or leaves them out."""
+    """Returns the Deployments of `infra/knative/base`; `replicas` changes the number for some, or leaves them out."""
     found = list(generated_deployments())
     for name, number in replicas.items():
         [one] = [each for each in found if each["metadata"]["name"] == name.replace("_", "-")]

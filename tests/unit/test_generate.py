@@ -233,7 +233,7 @@ SYNTHETIC = {
 
 def test_declaration_becomes_manifests_and_docs() -> None:
     files = knative.files(SYNTHETIC)
-    assert "PingSource" not in files["sources.yaml"], "no subscription to a timer"
+    assert "PingSource" not in files["timers.yaml"], "no subscription to a timer"
     objects = {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(files["function-look-at.yaml"])}
     assert ("Trigger", "look-at-configmap") in objects
     assert objects["Trigger", "look-at-thing-wanted"]["spec"]["filters"] == [

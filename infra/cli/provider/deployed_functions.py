@@ -58,7 +58,7 @@ def missing_functions(deployments: Iterable[Mapping[str, Any]]) -> str:
     if len(absent) == len(NEEDED):
         return "the cluster has no Deployments of functions; `kubectl apply -k infra/single` installs all in one"
     if absent:
-        return f"the cluster has no Deployment of {', '.join(absent)}; `kubectl apply -k infra/knative` installs all"
+        return f"the cluster has no Deployment of {', '.join(absent)}; `kubectl apply -k infra/forwarder` installs all"
     stopped = [
         key
         for name in needed
