@@ -10,7 +10,6 @@ import os
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,18 +35,14 @@ def engine() -> Iterator[Engine]:
     """Podman with the image. All podmans of a machine have their networks on the same bridges."""
     with ExitStack() as stack:
         stack.enter_context(exclusive("podman"))
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kind-"))
+        folder = stack.enter_context(kind_engine.storage())
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         try:
-            kind_engine.podman(Path(folder), patch.setenv)
-            kind_engine.build_image(Path(folder))
+            kind_engine.podman(folder, patch.setenv)
+            kind_engine.build_image(folder)
         except kind_engine.NoEngine as error:
             pytest.skip(str(error))
         yield Engine("podman")
-        subprocess.run(["podman", "rm", "-af", "-t0"], check=True, capture_output=True)
-        subprocess.run(["podman", "volume", "prune", "-f"], check=True, capture_output=True)
-        subprocess.run(["podman", "rmi", "-af"], check=True, capture_output=True)
-        subprocess.run(["umount", f"{folder}/graph/overlay"], check=False, capture_output=True)
 
 
 class World:

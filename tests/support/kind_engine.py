@@ -13,9 +13,12 @@ import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
 from infra.local_control_plane.binaries import locate
@@ -23,6 +26,7 @@ from shared.certificates import CertificateAuthority, service_account_keys
 
 IMAGE = "localhost/kind-node-for-tests:v1.36.3"
 
+_PREFIX = "capi-functions-kind-"
 _BUSYBOX = Path("/bin/busybox")
 _APPLETS = ("sh", "cat", "cp", "mkdir", "sleep", "echo", "kill")
 
@@ -61,6 +65,32 @@ class NoEngine(Exception):
     """This machine cannot run containers; the message says why."""
 
 
+@contextmanager
+def storage() -> Iterator[Path]:
+    """Yields a folder for podman's storage, and removes it with all containers; also those of runs that were killed.
+
+    A container that is left keeps its port: the firewall forwards that to an address where nobody answers. The caller
+    is the only one who uses podman for tests.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        _remove(left)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    if (folder / "storage.conf").exists():
+        with pytest.MonkeyPatch.context() as patch:
+            _use(folder, patch.setenv)
+            for arguments in (("rm", "-af", "-t0"), ("volume", "prune", "-f"), ("rmi", "-af")):
+                subprocess.run(["podman", *arguments], check=False, capture_output=True)  # may not run here at all
+        subprocess.run(["umount", folder / "graph/overlay"], check=False, capture_output=True)
+    shutil.rmtree(folder)
+
+
 def podman(folder: Path, set_variable: Callable[[str, str], None]) -> None:
     """Makes a podman with its storage in `folder` the engine of kind, by variables of the environment.
 
@@ -82,9 +112,13 @@ def podman(folder: Path, set_variable: Callable[[str, str], None]) -> None:
     (folder / "storage.conf").write_text(
         f'[storage]\ndriver = "overlay"\ngraphroot = "{folder / "graph"}"\nrunroot = "{folder / "run"}"\n'
     )
+    _use(folder, set_variable)
+    set_variable("KIND_EXPERIMENTAL_PROVIDER", "podman")
+
+
+def _use(folder: Path, set_variable: Callable[[str, str], None]) -> None:
     set_variable("CONTAINERS_CONF", str(folder / "containers.conf"))
     set_variable("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
-    set_variable("KIND_EXPERIMENTAL_PROVIDER", "podman")
 
 
 def build_image(folder: Path) -> None:
