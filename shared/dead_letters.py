@@ -3,7 +3,8 @@
     dead-letters/<id>.json    one for each function, type of event and object; a repetition is counted
 
 A dead letter is for diagnosis: the sweep finds the work again. It has the event's attributes and the identity of the
-object, never its content, and a bounded size. Beyond `MOST` the oldest letters are deleted.
+object, never its content, and a bounded size. Beyond `MOST` the oldest letters are deleted; not at each new letter, as
+that takes a list of all.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ FUNCTION = "dead_letters"
 """The name of the function that keeps dead letters."""
 MOST = 500
 """Letters that are kept."""
+SLACK = 25
+"""New letters of a process until it deletes the oldest again."""
 PREFIX = "dead-letters/"
 
 _LONGEST = 512
@@ -143,12 +146,14 @@ def function_at(destination: str) -> str:
 class DeadLetters:
     """The letters in an object store. All methods raise `StorageError` or `StorageUnavailable`."""
 
-    def __init__(self, objects: ObjectStore, most: int = MOST) -> None:
+    def __init__(self, objects: ObjectStore, most: int = MOST, slack: int = SLACK) -> None:
         self._objects = objects
-        self._most = most
+        self._most, self._slack = most, slack
+        self._new = 0
+        """New letters since the first one, which finds out how many there are."""
 
     def keep(self, letter: DeadLetter) -> DeadLetter:
-        """Stores a letter, counts a repetition, and deletes the oldest letters beyond the limit. Returns the stored."""
+        """Stores a letter, counts a repetition, and now and then deletes the oldest. Returns the stored letter."""
         earlier = self.get(letter.id)
         if earlier is not None:
             letter = replace(letter, first=earlier.first, count=earlier.count + letter.count)
@@ -156,10 +161,9 @@ class DeadLetters:
             self._objects.ensure_bucket()
         self._objects.put(_key(letter.id), _encode(letter), if_absent=False)
         if earlier is None:
-            others = [entry for entry in self._objects.list_objects(PREFIX) if entry.key != _key(letter.id)]
-            others.sort(key=lambda entry: entry.modified, reverse=True)
-            for entry in others[self._most - 1 :]:
-                self._objects.delete(entry.key)
+            if self._new % self._slack == 0:
+                self._delete_oldest(letter)
+            self._new += 1
         return letter
 
     def list(self) -> list[DeadLetter]:
@@ -179,6 +183,12 @@ class DeadLetters:
         """Deletes a letter by its id. Does nothing if there is none."""
         if _ID.fullmatch(name):
             self._objects.delete(_key(name))
+
+    def _delete_oldest(self, newest: DeadLetter) -> None:
+        others = [entry for entry in self._objects.list_objects(PREFIX) if entry.key != _key(newest.id)]
+        others.sort(key=lambda entry: entry.modified, reverse=True)
+        for entry in others[self._most - 1 :]:
+            self._objects.delete(entry.key)
 
 
 def _key(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from shared import metrics
 from shared.clients import Clients
@@ -46,10 +47,16 @@ def kubernetes_event(letter: DeadLetter) -> KubernetesEvent:
     return KubernetesEvent("EventNotHandled", message, "Warning")
 
 
+@lru_cache(maxsize=1)
+def _letters(objects: ObjectStore) -> DeadLetters:
+    """Returns the letters of a store, the same as long as the settings name that."""
+    return DeadLetters(objects)
+
+
 def _keep(letter: DeadLetter) -> str:
     try:
         with _LOCK.hold("letters"):
-            DeadLetters(ObjectStore.from_env()).keep(letter)
+            _letters(ObjectStore.from_env()).keep(letter)
     except (StorageError, Unavailable) as error:
         log.warning("dead letter %s is lost: %s", letter.id, error)
         return "lost"
