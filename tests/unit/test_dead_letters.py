@@ -171,6 +171,64 @@ def test_hint_names_the_object_of_a_letter_and_contains_nothing_of_it(event: Eve
         assert from_http(*hint.to_http()) == hint
 
 
+WITHOUT_ZONE = json.dumps(
+    {"first": "2026-01-01", "last": "2026-01-01T00:00Z", "count": 1, "event": {**rejected().attributes()}}
+).encode()
+"""Times that cannot be compared with those of other letters."""
+STEP = own_event("release.wanted", source="/", subject="v1", data={})
+
+
+@pytest.mark.parametrize(
+    ("event", "same"),
+    [
+        (replace(rejected(), id="other", source="/other", time="later"), True),
+        (rejected(text="other", status=500), True),
+        (rejected(function="http://addon-apply.team.svc/"), True),
+        (replace(rejected(), api_version="cluster.x-k8s.io/v1beta1"), True),
+        (replace(rejected(), subject="other"), True),
+        (rejected("other"), False),
+        (replace(rejected(), namespace="other"), False),
+        (replace(rejected(), kind="Other"), False),
+        (replace(rejected(), api_version="other/v1"), False),
+        (replace(rejected(), type=REFERENCE + "update"), False),
+        (rejected(function="cluster"), False),
+        (STEP, False),
+    ],
+)
+def test_letters_of_one_function_type_of_event_and_object_are_one(event: Event, same: bool) -> None:
+    assert (dead_letter(event, NOW).id == letter().id) == same
+
+
+def test_letters_about_no_object_are_told_apart_by_their_subjects() -> None:
+    assert dead_letter(STEP, NOW).id != dead_letter(replace(STEP, subject="v2"), NOW).id
+
+
+def test_letter_for_users_has_everything_that_is_kept() -> None:
+    event = replace(rejected(), id="1", time="2026-01-01T00:00:00Z")
+    assert dead_letter(event, NOW).dump() == {
+        "id": letter().id,
+        "function": "addon_apply",
+        "status": 400,
+        "reason": "no",
+        "count": 1,
+        "first": "2026-01-01T00:00:00+00:00",
+        "last": "2026-01-01T00:00:00+00:00",
+        "object": {"apiVersion": CLUSTER.api_version, "kind": "Cluster", "metadata": IDENTITY},
+        "event": {
+            "specversion": "1.0",
+            "type": "dev.knative.apiserver.resource.update",
+            "source": "https://10.0.0.1:443",
+            "id": "1",
+            "subject": event.subject,
+            "time": "2026-01-01T00:00:00Z",
+            "kind": "Cluster",
+            "apiversion": CLUSTER.api_version,
+            "namespace": "team",
+            "name": "demo",
+        },
+    }
+
+
 @pytest.mark.parametrize(
     ("one", "message"),
     [
@@ -213,7 +271,7 @@ def test_oldest_letters_are_dropped(slack: int, most: int, object_store: ObjectS
 
 
 @pytest.mark.parametrize(
-    "damaged", [b"", b"[]", b'{"event": {}}', b"{" * 100_000, b"\xff", b'{"event": 1, "first": 2}']
+    "damaged", [b"", b"[]", b'{"event": {}}', b"{" * 100_000, b"\xff", b'{"event": 1, "first": 2}', WITHOUT_ZONE]
 )
 def test_damaged_letter_is_left_out_and_replaced(
     damaged: bytes, letters: DeadLetters, object_store: ObjectStore
