@@ -95,12 +95,17 @@ class UserCluster(DemoCluster):
             paused = {PAUSED: "true" if what == "paused" else None}
             self.client.patch(CLUSTER, self.cluster_key, {"metadata": {"annotations": paused}})
 
+    def collect(self) -> bool:
+        """Deletes the ClusterAddon of a deleted Cluster, as a garbage collector does. Returns whether there was one."""
+        if self.client.find(CLUSTER, self.cluster_key) or not self.client.find(CLUSTER_ADDON, self.addon_key):
+            return False
+        self.client.delete(CLUSTER_ADDON, self.addon_key)
+        return True
+
     def state(self) -> Object:
         """Returns what has become of the Cluster, without times and names of namespaces."""
         addon = self.client.find(CLUSTER_ADDON, self.addon_key)
         if self.client.find(CLUSTER, self.cluster_key) is None:
-            if addon is not None:
-                self.client.delete(CLUSTER_ADDON, self.addon_key)  # as the garbage collector does
             return {"addon": addon and "is left"}
         conditions = {
             each["type"]: (each["status"], each.get("reason")) for each in dig(addon, "status.conditions", [])
@@ -325,21 +330,18 @@ class Chain:
             for event in [event for event in handled.events if event.object][:10]:
                 self._post(event)
 
-        def states() -> list[Object]:
-            return [cluster.state() for cluster in clusters]
-
-        after_chaos, chaos = self._swept(states, calm and calm[0], [{}, {"everything": True}], handled)
+        after_chaos, chaos = self._swept(clusters, calm and calm[0], [{}, {"everything": True}], handled)
         source.kill()
         for cluster in clusters[:-1]:  # the last one is deleted
             cluster.wants("v4")
         source.start()
-        after_down, down = self._swept(states, calm and calm[1], [{}], handled)
+        after_down, down = self._swept(clusters, calm and calm[1], [{}], handled)
         source.kill()
         return Outcome(chaos, down, taken.faults | handled.faults), (after_chaos, after_down)
 
     def _swept(
         self,
-        states: Callable[[], list[Object]],
+        clusters: list[UserCluster],
         wanted: list[Object] | None,
         sweeps: Iterable[Mapping[str, bool]],
         handled: Passed,
@@ -349,10 +351,15 @@ class Chain:
         Returns the states, and how many differed before the first sweep, and after each.
         """
 
+        def states() -> list[Object]:
+            return [cluster.state() for cluster in clusters]
+
         def differing() -> int:
             return sum(state != expected for state, expected in zip(states(), wanted or [], strict=False))
 
         self._quiet()
+        if any(cluster.collect() for cluster in clusters):
+            self._quiet()
         differed = [differing()]
         for data in sweeps if wanted else ():
             sweep = Event(type=PING, source="/test", id=uuid.uuid4().hex, data=dict(data))
