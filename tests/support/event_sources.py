@@ -8,6 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from functions import catalog
@@ -20,7 +21,13 @@ from tests.support.until import logged, until
 
 
 class EventSource(ABC):
-    """Sends the changes that start the functions `declared` to `sink`, once it is started."""
+    """Sends the changes that start the functions `declared` to `sink`, once it is started.
+
+    Attributes:
+        notices_what_it_missed: Whether it sends what changed while it was down.
+    """
+
+    notices_what_it_missed: ClassVar[bool]
 
     def __init__(self, client: Client, kubeconfig: Path, folder: Path, sink: str, declared: Mapping[str, Triggers]):
         self.client, self.kubeconfig, self.folder = client, kubeconfig, folder
@@ -45,6 +52,8 @@ class EventSource(ABC):
 
 class Adapters(EventSource):
     """What Knative runs for our two ApiServerSources: an adapter that sends objects, and one that sends references."""
+
+    notices_what_it_missed = False
 
     def start(self) -> None:
         before = self._watches()
@@ -86,6 +95,7 @@ class ForwarderProcess(EventSource):
     With `functions` it calls these, and receives events at the address `sink`.
     """
 
+    notices_what_it_missed = True
     functions = ""
 
     def start(self) -> None:

@@ -120,6 +120,16 @@ class KnativeBroker:
         )
         self._ready(CHANNEL, body, address={"url": at})
 
+    def deliver(self, delivery: Mapping[str, Any]) -> None:
+        """Delivers this way from now on. What is on its way is lost."""
+        channel = next(self._client.list(CHANNEL, NAMESPACE))
+        subscribers = [
+            {**each, "delivery": {**each["delivery"], **delivery}} for each in channel["spec"]["subscribers"]
+        ]
+        self.kill(DISPATCHER)
+        self._client.patch(CHANNEL, Key(NAMESPACE, channel["metadata"]["name"]), {"spec": {"subscribers": subscribers}})
+        self.start(DISPATCHER)
+
     def _ready(self, resource: Resource, obj: Object, **status: Any) -> Object:
         made = self._client.create(resource, obj)
         condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
