@@ -274,6 +274,11 @@ def states(clusters: Iterable[UserCluster]) -> list[Object]:
     return [cluster.state() for cluster in clusters]
 
 
+def collected(clusters: Iterable[UserCluster]) -> bool:
+    """Collects the garbage of the deleted Cluster. Returns whether there was some."""
+    return any(cluster.collect() for cluster in clusters)
+
+
 def change_all(clusters: list[UserCluster]) -> None:
     """Changes all Clusters but the last one, which is deleted."""
     for cluster in clusters[:-1]:
@@ -407,10 +412,10 @@ class Chain:
             return sum(state != expected for state, expected in zip(states(clusters), wanted, strict=True))
 
         def done() -> bool:
-            return not any([cluster.collect() for cluster in clusters]) and not differing()
+            return not collected(clusters) and not differing()
 
         self._quiet()
-        if any([cluster.collect() for cluster in clusters]):
+        if collected(clusters):
             self._quiet()
         differed = [differing()]
         for position, data in enumerate(sweeps, 1):

@@ -24,7 +24,7 @@ from infra.local import crds
 from infra.local_control_plane.binaries import locate
 from shared.api.resources import CONFIG_MAP
 from shared.dead_letters import FUNCTION as DEAD_LETTERS
-from shared.kube import Client, Key, Object, Resource
+from shared.kube import Client, Object, Resource, key_of
 from shared.kube.crds import CRD
 from shared.settings import NAMESPACE
 from shared.triggers import Triggers
@@ -127,15 +127,17 @@ class KnativeBroker:
             {**each, "delivery": {**each["delivery"], **delivery}} for each in channel["spec"]["subscribers"]
         ]
         self.kill(DISPATCHER)
-        self._client.patch(CHANNEL, Key(NAMESPACE, channel["metadata"]["name"]), {"spec": {"subscribers": subscribers}})
+        changed = self._client.patch(CHANNEL, key_of(channel), {"spec": {"subscribers": subscribers}})
+        self._report(CHANNEL, changed)
         self.start(DISPATCHER)
 
     def _ready(self, resource: Resource, obj: Object, **status: Any) -> Object:
-        made = self._client.create(resource, obj)
+        return self._report(resource, self._client.create(resource, obj), **status)
+
+    def _report(self, resource: Resource, made: Object, **status: Any) -> Object:
         condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
         full = {"conditions": [condition], "observedGeneration": made["metadata"]["generation"], **status}
-        key = Key(made["metadata"]["namespace"], made["metadata"]["name"])
-        return self._client.patch(resource, key, {"status": full}, subresource="status")
+        return self._client.patch(resource, key_of(made), {"status": full}, subresource="status")
 
     def start(self, *names: str) -> None:
         """Starts these programs, by default all, and returns once they answer."""
