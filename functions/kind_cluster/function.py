@@ -8,4 +8,4 @@ from .decide import decide, report_failure
 from .observe import observe
 from .triggers import TRIGGERS
 
-handle = Function(TRIGGERS, observe, decide, report_failure=report_failure).handle
+handle = Function(TRIGGERS, observe, decide, report_failure=report_failure, trusts_events=False).handle

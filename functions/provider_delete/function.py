@@ -17,4 +17,5 @@ handle = Function(
     report,
     report_failure,
     on_rejected=report_rejection(DELETING, "RequestRefused", status="True"),
+    trusts_events=False,
 ).handle

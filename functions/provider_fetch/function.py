@@ -17,5 +17,6 @@ FUNCTION = Function(
     report_failure=report_failure,
     on_rejected=report_rejection(PROVIDER_INSTALLED, "ComponentsFetchError"),
     sensitive_values=sensitive_values,
+    trusts_events=False,
 )
 handle = FUNCTION.handle

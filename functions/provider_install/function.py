@@ -21,5 +21,6 @@ FUNCTION = Function(
     on_conflict=on_conflict,
     on_rejected=report_rejection(PROVIDER_INSTALLED, "InstallFailed"),
     sensitive_values=sensitive_values,
+    trusts_events=False,
 )
 handle = FUNCTION.handle

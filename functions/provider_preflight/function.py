@@ -16,5 +16,6 @@ FUNCTION = Function(
     decide,
     on_rejected=report_rejection(PREFLIGHT_CHECK_PASSED, "RequestRefused"),
     sensitive_values=sensitive_values,
+    trusts_events=False,
 )
 handle = FUNCTION.handle

@@ -11,5 +11,9 @@ from .observe import observe
 from .triggers import TRIGGERS
 
 handle = Function(
-    TRIGGERS, observe, decide, on_rejected=report_rejection(COMPONENTS_AVAILABLE, "RequestRefused")
+    TRIGGERS,
+    observe,
+    decide,
+    on_rejected=report_rejection(COMPONENTS_AVAILABLE, "RequestRefused"),
+    trusts_events=False,
 ).handle

@@ -120,6 +120,8 @@ class Function(Generic[O]):
             request, so that a retry cannot help. By default the error is recorded as a Kubernetes Event.
         sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.
         manager: The field manager of the status: its own for a function that shares the status with another one.
+        trusts_events: Whether an object in an event may be decided on before it is read. Not where its content leads to
+            more than its own namespace: whoever reaches the function, and knows the object's version, can make it up.
     """
 
     triggers: Triggers
@@ -131,6 +133,7 @@ class Function(Generic[O]):
     on_rejected: Callable[[Object, ApiError, datetime], Decision] | None = None
     sensitive_values: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
     manager: str = MANAGER
+    trusts_events: bool = True
 
     @property
     def name(self) -> str:
@@ -189,7 +192,9 @@ class Function(Generic[O]):
         if event.is_skippable and event.type.startswith(OWN):
             written = handover.take(clients, resource, key)
             return _Assumed(written, handed_over=True) if written is not None else None
-        if not event.is_skippable or (event.change == "update" and not _is_written_by_another(from_event or {})):
+        if not event.is_skippable or not self.trusts_events:
+            return None
+        if event.change == "update" and not _is_written_by_another(from_event or {}):
             return None
         if from_event is not None:
             return _Assumed(from_event)

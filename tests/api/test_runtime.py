@@ -311,6 +311,22 @@ def test_object_is_read_after_a_write_of_our_own(clients: Clients, primary: Obje
     assert cost(clients, LABELS, changed(primary, "update", "kubectl", MANAGER)) == (2, "labelled")
 
 
+@pytest.mark.parametrize("change", ["add", "update"])
+def test_function_that_trusts_no_event_reads_what_it_decides_on(
+    clients: Clients, management: Client, primary: Object, change: Change
+) -> None:
+    """The event is made up, but for the object's version."""
+    seen: list[Object | None] = []
+
+    def decide(obj: Object | None, now: datetime) -> Decision:
+        seen.append(obj)
+        return LABELS.decide(obj, now)
+
+    made_up = changed({**primary, "spec": {**primary["spec"], "clusterName": "made-up"}}, change)
+    assert cost(clients, replace(LABELS, decide=decide, trusts_events=False), made_up) == (2, "labelled")
+    assert [dig(obj, "spec") for obj in seen] == [primary["spec"]]
+
+
 @pytest.mark.parametrize("seconds", [30.0, None])
 def test_new_object_that_only_waits_costs_no_request(clients: Clients, primary: Object, seconds: float | None) -> None:
     waits = Function(
