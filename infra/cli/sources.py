@@ -71,13 +71,19 @@ def examine(client: Client) -> CheckResult:
     from shared.settings import NAMESPACE
 
     name = "event sources"
-    forwarders = [at for at in (network.FORWARDER, workloads.SINGLE) if client.find(DEPLOYMENT, Key(NAMESPACE, at))]
+    deployments = [client.find(DEPLOYMENT, Key(NAMESPACE, at)) for at in (network.FORWARDER, workloads.SINGLE)]
+    forwarders = list(filter(None, deployments))
     installed = _installed(client)
     if forwarders and installed:
         names = ", ".join(source["metadata"]["name"] for source in installed)
         both = f"the forwarder and the ApiServerSources {names} both send each change"
         return CheckResult(name, "note", f"{both}: delete one of them, see docs/installation.md")
     if forwarders:
+        if not any(dig(found, "status.availableReplicas") for found in forwarders):
+            unavailable = forwarders[0]["metadata"]["name"]
+            return CheckResult(
+                name, "note", f"no pod of the Deployment {unavailable} is available: only the sweep starts functions"
+            )
         return CheckResult(name, "ok", "the forwarder")
     if not installed:
         return CheckResult(name, "note", f"{_NONE}, and no forwarder: only the sweep starts functions")

@@ -113,14 +113,14 @@ _PANELS: Mapping[str, tuple[str, str, str]] = {
         "reqps",
     ),
     "Objects of addons": (f"sum by (outcome) (rate({_OBJECTS}[$__rate_interval]))", "{{outcome}}", "ops"),
-    "Drift repaired": (f"sum(increase({counter(metrics.DRIFT)}[$__interval]))", "objects", "short"),
+    "Drift repaired": (f"sum(increase({counter(metrics.DRIFT)}[$__rate_interval]))", "objects", "short"),
     "Waiting for a condition, the median": (
         f"histogram_quantile(0.5, sum by (condition, le) (rate({buckets(metrics.WAITED)}[1h])))",
         "{{condition}}",
         "s",
     ),
     "Releases": (f"sum by (outcome) (rate({_FETCHES}[$__rate_interval]))", "{{outcome}}", "ops"),
-    "Dead letters": (f"sum by (outcome) (increase({_LETTERS}[$__interval]))", "{{outcome}}", "short"),
+    "Dead letters": (f"sum by (outcome) (increase({_LETTERS}[$__rate_interval]))", "{{outcome}}", "short"),
     "Runtime hooks": (
         f"sum by (hook, outcome) (rate({counter(metrics.HOOKS)}[$__rate_interval]))",
         "{{hook}} {{outcome}}",

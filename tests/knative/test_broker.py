@@ -21,7 +21,7 @@ from infra.local.functions_server import FunctionsServer
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
-from shared.dead_letters import DeadLetters
+from shared.dead_letters import DeadLetter, DeadLetters
 from shared.event import PING, Event, issue, own_event
 from shared.kube import Client, Key, Object, dig
 from shared.settings import NAMESPACE
@@ -205,7 +205,7 @@ def test_functions_reconcile_behind_the_broker(
         assert client.find(CONFIG_MAP, Key("default", "made-up")) is None
         # Every function was called through its Trigger; none refused an event or lacked a right.
         silent = [pod.name for pod in pods if f" {pod.name.replace('-', '_')} " not in pod.log.read_text()]
-        assert silent == ["dead-letters"]
+        assert set(silent) <= {"dead-letters"}  # which may have got a sweep that met another one
         lines = log().splitlines()
         assert [line for line in lines if " -> 400" in line or " -> 500" in line or "forbidden" in line] == []
 
@@ -216,9 +216,13 @@ def test_functions_reconcile_behind_the_broker(
         headers, body = issue(wanted).to_http()
         urllib3.request("POST", sink, headers=headers, body=body, timeout=5.0, retries=False)
         letters = DeadLetters(object_store)
-        until(letters.list, "the dead letter", details=reported)
-        [letter] = letters.list()
-        assert (letter.status, letter.event.kind, str(letter.event.key)) == (400, "ClusterStack", "default/stack")
+
+        def rejected() -> list[DeadLetter]:
+            return [letter for letter in letters.list() if letter.status == 400]
+
+        until(rejected, "the dead letter", details=reported)
+        [letter] = rejected()
+        assert (letter.event.kind, str(letter.event.key)) == ("ClusterStack", "default/stack")
 
         def told() -> bool:
             found = [(event["reason"], event["involvedObject"]["uid"]) for event in client.list(EVENT, "default")]

@@ -424,8 +424,7 @@ class Chain:
             until(lambda: sweep.id in {event.id for event in handled.events}, "the sweep has run")  # noqa: B023
             if position == len(sweeps):
                 until(done, "the state of the calm run", details=lambda: (states(clusters), wanted))
-            else:
-                self._quiet(unless=done)
+            self._quiet(unless=done if position < len(sweeps) else lambda: False)
             differed.append(differing())
         return differed
 

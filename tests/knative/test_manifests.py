@@ -562,6 +562,9 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     assert "and no forwarder: only the sweep starts functions" in diagnosis()
     assert "infra/sources installs them" in sources("--check").output
     apply(client, forwarder)
+    assert "no pod of the Deployment forwarder is available" in diagnosis()
+    running = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
+    client.patch(DEPLOYMENT, Key("capi-functions", "forwarder"), {"status": running}, subresource="status")
     assert diagnosis().endswith("the forwarder")
 
 
