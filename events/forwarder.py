@@ -77,10 +77,10 @@ class LetterBox:
         return self._dispatcher.size
 
     def stop(self, drain: float) -> None:
-        """Delivers what waits for at most `drain` seconds."""
+        """Delivers what waits for at most `drain` seconds; a call in flight is not waited for any longer."""
         if drain:
             self._dispatcher.drain(drain, ignore_waits_above=0.0)
-        self._dispatcher.stop()
+        self._dispatcher.stop(timeout=0.0)
 
 
 @dataclass(frozen=True)

@@ -113,9 +113,10 @@ def dead_letter(event: Event, now: datetime) -> DeadLetter:
 
 
 def without_content(event: Event) -> Event:
-    """Returns the event with the identity of its object as data, with short attributes and without credentials in URLs.
+    """Returns the event with the identity of its object as data and with short attributes.
 
-    The answer to an event with the content of a Secret is left out, since it may quote that.
+    Addresses of sender and receiver lose what may be a credential in them. The answer to an event with the content of a
+    Secret is left out, since it may quote that.
     """
     short = {
         name: getattr(event, name)[:_LONGEST]

@@ -24,6 +24,7 @@ from .triggers import FUNCTIONS, KINDS
 
 log = logging.getLogger("capi-functions")
 
+_ANSWERS = {0: "did not answer", 4: "rejected", 5: "failed on"}
 _LOCK = KeyedLock("the storage of a dead letter")
 """One letter at a time, so that a flood of them, or a slow object store, leaves threads for others."""
 
@@ -40,10 +41,10 @@ def handle(clients: Clients, event: Event) -> Answer:
 
 
 def kubernetes_event(letter: DeadLetter) -> KubernetesEvent:
-    """Returns the Kubernetes event: equal for a repetition, without texts of the letter, which any pod can send."""
+    """Returns the Kubernetes event: one of a few, since any pod can send what a letter says."""
     who = letter.function if letter.function in FUNCTIONS else "A receiver"
-    answer = f"status {letter.status}" if letter.status else "no answer"
-    message = f"{who} did not handle an event about this object ({answer}): `capi-functions dead-letter list` has it"
+    what = _ANSWERS.get(letter.status // 100, "did not take")
+    message = f"{who} {what} an event about this object: see `capi-functions dead-letter list`"
     return KubernetesEvent("EventNotHandled", message, "Warning")
 
 

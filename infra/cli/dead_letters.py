@@ -135,7 +135,11 @@ def _replay(kept: DeadLetters, letter: DeadLetter, url: str) -> bool:
         err.print(f"{letter.id} is about no object, and its sender repeats it: drop it")
         return False
     kept.drop(letter.id)  # before, as the event may become the same letter again
-    statuses = replay_to(url, [hint], attempts=2)
+    try:
+        statuses = replay_to(url, [hint], attempts=2)
+    except BaseException:  # an interrupt, too
+        kept.keep(letter)
+        raise
     if max(statuses) >= 300:
         kept.keep(letter)
         err.print(f"{letter.id}: {escape(url)} answered {max(statuses)}")

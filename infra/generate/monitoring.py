@@ -77,7 +77,7 @@ def alerts() -> Object:
                         f"sum(increase({_LETTERS}[30m])) > 0",
                         "0m",
                         "warning",
-                        "no function handled some events: `capi-functions dead-letter list` shows them",
+                        "no function handled some events: see `capi-functions dead-letter list`",
                     ),
                 ],
             }

@@ -215,7 +215,8 @@ class Function(Generic[O]):
         server rejects in that case, or if it writes nothing; otherwise the object is read, and decided on again.
         """
         primary = assumed.primary if assumed else clients.management.find(resource, key)
-        if primary is not None and self._is_reconciled(primary, event):
+        is_known = assumed is None or not assumed.handed_over
+        if primary is not None and is_known and self._is_reconciled(primary, event):
             return _RECONCILED
         try:
             observed = self.observe(clients, Request(event, key, primary))
