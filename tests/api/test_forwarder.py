@@ -9,9 +9,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -370,7 +371,7 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
     recorder = ChangeRecorder()
     find = management.find
     failed: list[Key] = []
-    read: list[str] = []
+    read: list[Key] = []
 
     def fail_once(resource: Resource, key: Key) -> Object | None:
         if resource == CRD and not failed:
@@ -378,7 +379,7 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
             raise ApiError("unavailable", status=503)
         found = find(resource, key)
         if threading.current_thread().name == "watch-customresourcedefinitions":  # the others ask if their kind is gone
-            read.append(dig(found, "metadata.uid"))
+            read.append(key)
         return found
 
     monkeypatch.setattr(management, "find", fail_once)
@@ -414,26 +415,36 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
 
     with watching(management, {"cluster": catalog.triggers()["cluster"]}, recorder):
         for _ in range(2):  # the second time after its deletion
-            uid = management.create(CRD, definition)["metadata"]["uid"]
+            management.create(CRD, definition)
             try:
                 until(lambda: created("first"))
                 # The watch of v2 that has just ended may report it, too, but no update.
                 until(lambda: "example.dev/v1" in versions_seen("add", "first"))
                 report("first")
                 recorder.waits_for("update", "first")
-                assert read.count(uid) == 1
+                reads = len(read)
+                reported = dig(find(CRD, Key("", name)), "status.conditions")
+                example = {"type": "Example", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                status = {"conditions": [*reported, example]}
+                management.patch(CRD, Key("", name), {"status": status}, subresource="status")
                 assert set(versions_seen("update", "first")) == {"example.dev/v1"}
                 # The provider's next version follows another contract, in another version of the kind.
                 labels = {"cluster.x-k8s.io/v1beta2": "v2"}
                 management.patch(CRD, Key("", name), {"metadata": {"labels": labels}})
                 until(lambda: created("second"))
                 until(lambda: "example.dev/v2" in versions_seen("add", "second"))
+                assert len(read) == reads + 1
             finally:
                 management.delete(CRD, Key("", name))
                 until(lambda: management.find(CRD, Key("", name)) is None)
+            until(partial(_has_more_than, read, reads + 1), "the deletion of the definition is seen")
             recorder.waits_for("delete", "first")
             recorder.events.clear()
     assert failed
+
+
+def _has_more_than(items: Sequence[object], number: int) -> bool:
+    return len(items) > number
 
 
 def _created(client: Client, obj: Object) -> bool:
