@@ -7,7 +7,6 @@ another order, and answer late or not at all. A run prints how many changes were
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import time
@@ -194,23 +193,24 @@ class Faults:
 
     def __init__(self, seed: int, functions: FunctionsServer) -> None:
         self._seed, self._functions = seed, functions
-        self._calls = itertools.count(1)
+        self._treatments = TREATMENTS | {"killed in mid-request": self._kill}
 
     def in_front_of_broker(self, request: Request) -> Chosen:
         """The ingress answers 500 where its channel fails, and 503 with Retry-After where it has too much to do."""
         return self._chosen(request, ["none"] * 8 + ["ingress 500", "ingress 503"])
 
     def in_front_of_functions(self, request: Request) -> Chosen:
-        if next(self._calls) % 30 == 10:
-            return "killed in mid-request", self._kill
-        often = ["function 500"] * 3 + ["answer lost", "delivered twice", "overtaken"] * 2
-        return self._chosen(request, ["none"] * 10 + often + ["answer after the timeout"])
+        once = ["answer lost", "delivered twice", "overtaken", "answer after the timeout", "killed in mid-request"]
+        return self._chosen(request, ["none"] * 8 + ["function 500"] * 3 + once)
 
     def _chosen(self, request: Request, names: list[str]) -> Chosen:
-        """Returns one of the names, such that each occurs once in so many requests in succession."""
+        """Returns one of the names, such that each occurs once in so many requests in succession.
+
+        There are fewer names than requests in a run, so that each fault occurs.
+        """
         random.Random(f"{self._seed} {names}").shuffle(names)
         name = names[request.number % len(names)]
-        return name, TREATMENTS[name]
+        return name, self._treatments[name]
 
     def _kill(self, exchange: Exchange, _passed: Passed) -> None:
         def call() -> None:
