@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, dig
+from shared.api.resources import LEASE
+from shared.kube import ApiError, Client, Conflict, Key, Object, dig
 
 log = logging.getLogger("capi-functions.events")
 
-LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 DURATION = 15.0
 """Seconds without a renewal after which another process takes the Lease."""
 _RENEWALS = 5

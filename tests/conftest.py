@@ -14,8 +14,9 @@ from typer.main import get_command
 from infra import local_control_plane
 from infra.local.helm import helm as find_helm
 from infra.local_control_plane.binaries import locate
+from shared.api.resources import NAMESPACE
 from shared.clients import Clients
-from shared.kube import Client, Resource, connect
+from shared.kube import Client, connect
 from tests.support.planes import running_plane
 
 pytest_plugins = [
@@ -32,8 +33,6 @@ pytest_plugins = [
     "tests.support.controllers",
     "tests.support.documents",
 ]
-
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.api.resources import POD, SERVICE
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 
-SERVICE = Resource("", "v1", "Service", "services")
 CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-POD = Resource("", "v1", "Pod", "pods")
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from shared.api.cluster import is_paused
 from shared.api.hooks import BEFORE_CLUSTER_DELETE, HookDeadlines, cleanup_enabled, refers_to
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, POD, SERVICE
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
 from shared.runtime import Request
 
-from .leftovers import CLAIM, POD, SERVICE, VOLUME, Leftovers, leftovers
+from .leftovers import CLAIM, VOLUME, Leftovers, leftovers
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from shared.api.resources import POD
 from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Conflict, Key, Object, Resource, Unavailable, deleting, dig, key_of
 
-from .leftovers import POD, Leftovers
+from .leftovers import Leftovers
 
 _MAX_OWNERS = 8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from events.lease import LEASE
+from shared.api.resources import LEASE
 from shared.kube.crds import CRD
 from shared.kube.resources import Object
 from shared.settings import INSTALLATION, KUBECONFIGS, NAMESPACE

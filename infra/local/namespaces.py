@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from infra import local_control_plane
+from shared.api.resources import NAMESPACE
 from shared.kube import ApiError, Client, Object, Resource, connect, deleting, key_of
 from shared.kube.connect import KubeconfigError
 from shared.kube.discovery import Discovery
 
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _UNLISTABLE = (404, 405)  # a kind that was just removed, or one that can only be created, such as an access review
 
 

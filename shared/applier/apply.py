@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from shared.api.resources import NAMESPACE
 from shared.manifests import hooks_of, identity
 
 from ..clients import ClusterClients
@@ -14,8 +15,6 @@ from ..kube import MANAGER, ApiError, Conflict, Key, NotFound, NotServed, Object
 from .adoption import adopt
 from .fields import without
 from .policy import PREFIX, RECREATE, Policy
-
-_NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 _SETTLES_WITHIN = 5.0
 """Seconds within which a newly established kind is served and a deletion completes."""
@@ -170,7 +169,7 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, for
             # The chart expects the namespace to exist. It is created here, and never pruned.
             name = obj["metadata"]["namespace"]
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            cluster.client.apply(_NAMESPACE, body, manager=MANAGER)
+            cluster.client.apply(NAMESPACE, body, manager=MANAGER)
             return attempt()
         raise
     except NotServed as error:

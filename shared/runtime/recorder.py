@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from shared.api.resources import EVENT
+
 from ..clients import Clients
-from ..kube import MANAGER, ApiError, Client, Conflict, Object, Resource, Unavailable, key_of
+from ..kube import MANAGER, ApiError, Client, Conflict, Object, Unavailable, key_of
 
 log = logging.getLogger("capi-functions")
 
-_EVENTS = Resource("", "v1", "Event", "events")
 _MAX_NAME_LENGTH = 253
 _ATTEMPTS = 3
 
@@ -101,7 +102,7 @@ def _create(client: Client, body: Object) -> None:
     """Creates the event, with retries: the client repeats no create, but under a fixed name a repetition is safe."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            client.create(_EVENTS, body)
+            client.create(EVENT, body)
             return
         except Unavailable:
             if attempt == _ATTEMPTS:
@@ -109,10 +110,10 @@ def _create(client: Client, body: Object) -> None:
 
 
 def _increment_count(client: Client, body: Object) -> None:
-    existing = client.find(_EVENTS, key_of(body))
+    existing = client.find(EVENT, key_of(body))
     if existing is None:
         return
     involved = {"resourceVersion": body["involvedObject"]["resourceVersion"]}
     count = (existing.get("count") or 1) + 1
     patch = {"count": count, "lastTimestamp": body["lastTimestamp"], "involvedObject": involved}
-    client.patch(_EVENTS, key_of(body), patch)
+    client.patch(EVENT, key_of(body), patch)

@@ -14,13 +14,12 @@ import pytest
 from events.delivery import Deliver, HttpDelivery, InProcessDelivery
 from functions import catalog
 from infra.local.functions_server import FunctionsServer
-from shared.api.resources import CONFIG_MAP
+from shared.api.resources import CONFIG_MAP, NAMESPACE
 from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Client
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.conftest import NAMESPACE
 from tests.support.releases import write_release
 from tests.support.swept_addons import SweptAddons, owned
 from tests.support.until import HANGS

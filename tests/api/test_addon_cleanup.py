@@ -14,26 +14,23 @@ from typing import Any
 import pytest
 import yaml
 
-from functions.addon_cleanup.leftovers import CLAIM, POD, SERVICE, VOLUME
+from functions.addon_cleanup.leftovers import CLAIM, VOLUME
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra import local_control_plane
 from shared.api.hooks import BEFORE_CLUSTER_DELETE, CLEANED_UP
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, EVENT, NAMESPACE, NODE, POD, SECRET, SERVICE
 from shared.event import change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
 from shared.runtime import Answer
 from tests.support.accounts import as_account
-from tests.support.objects import EVENT
 from tests.support.planes import running_plane
 from tests.support.releases import write_release
 from tests.support.until import until
 from tests.support.world import World
 
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
-DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 REPLICA_SET = Resource("apps", "v1", "ReplicaSet", "replicasets")
-NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
 _RBAC = "rbac.authorization.k8s.io"
 ROLE = Resource(_RBAC, "v1", "ClusterRole", "clusterroles", namespaced=False)
 BINDING = Resource(_RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
@@ -138,7 +135,7 @@ def deleted_cluster(world: World, cloud: Cloud, workload_plane: Path) -> World:
     world.secret()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": world.namespace}}
-    cloud.client.create(Resource("", "v1", "Namespace", "namespaces", namespaced=False), namespace)
+    cloud.client.create(NAMESPACE, namespace)
     assert world.settle().status == 204
     delete_cluster(world)
     return world
@@ -316,9 +313,7 @@ def test_unreachable_workload_cluster_is_reported_and_given_up_at_the_deadline(
         document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
         deleted_cluster.secret(yaml.safe_dump(document).encode())
     else:
-        deleted_cluster.client.delete(
-            Resource("", "v1", "Secret", "secrets"), Key(deleted_cluster.namespace, "demo-kubeconfig")
-        )
+        deleted_cluster.client.delete(SECRET, Key(deleted_cluster.namespace, "demo-kubeconfig"))
     hook(deleted_cluster)
     answer = clean(deleted_cluster)
     assert (answer.status, answer.retry_after) == (202, 10.0)

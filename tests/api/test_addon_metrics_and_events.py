@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 from prometheus_client import REGISTRY
 
-from shared.api.resources import CONFIG_MAP
+from shared.api.resources import CONFIG_MAP, EVENT
 from shared.event import change_event
 from shared.kube import Key, Object
 from shared.runtime import logs
-from tests.support.objects import EVENT
 from tests.support.releases import write_release, write_stages
 from tests.support.world import World
 

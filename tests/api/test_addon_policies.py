@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, NAMESPACE, SECRET
 from shared.clients import Clients
 from shared.kube import Client, Key, NotServed, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
-from tests.conftest import NAMESPACE
 from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.objects import widgets_crd
 from tests.support.releases import config_map, write_release

@@ -16,21 +16,17 @@ import pytest
 from functions import catalog
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, SERVICE
 from shared.clients import Clients
 from shared.event import change_event, own_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
 from shared.releases.stages import BEFORE_CLUSTER_UPGRADE
 from shared.storage import ObjectStore
-from tests.conftest import NAMESPACE
 from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.releases import STACK, archive, config_map, write_release, write_stages
 from tests.support.until import until
 from tests.support.world import World
-
-SERVICE = Resource("", "v1", "Service", "services")
-CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 
 
 @pytest.fixture

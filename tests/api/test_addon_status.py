@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, EVENT
 from shared.applier.policy import PREFIX
 from shared.event import PING, Event
 from shared.kube import Key, Object, dig
 from tests.support.demo_cluster import ADDON
 from tests.support.event_receiver import EventReceiver
-from tests.support.objects import EVENT, printed_rows
+from tests.support.objects import printed_rows
 from tests.support.releases import STACK, write_release, write_stages
 from tests.support.world import World
 

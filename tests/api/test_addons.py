@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, EVENT, SECRET
 from shared.event import Event, change_event, own_event
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.releases.source_resolution import source_of_stack
 from shared.runtime import Answer
 from tests.support.demo_cluster import ADDON
-from tests.support.objects import EVENT, widgets_crd
+from tests.support.objects import widgets_crd
 from tests.support.releases import STACK, archive, config_map, write_release
 from tests.support.until import until
 from tests.support.world import World

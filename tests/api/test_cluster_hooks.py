@@ -16,19 +16,18 @@ import yaml
 
 from functions.cluster_hooks.function import call
 from infra.generate.__main__ import PROJECT
+from shared import settings
 from shared.api.hooks import BEFORE_CLUSTER_DELETE, CLEANED_UP, WAIT_ANNOTATION, HookWait
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, EVENT, NAMESPACE
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.resources import split_api_version
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
-from shared.settings import NAMESPACE
 from tests.support.accounts import as_account
 from tests.support.hooks_server import PATHS, HooksServer
-from tests.support.objects import EVENT
 from tests.support.releases import write_release
 from tests.support.world import World
 
@@ -429,8 +428,8 @@ def test_manifests_have_no_unknown_fields(management: Client) -> None:
         "Deployment": "deployments",
         "Service": "services",
     }
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    management.apply(Resource("", "v1", "Namespace", "namespaces", namespaced=False), namespace, manager="user")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.NAMESPACE}}
+    management.apply(NAMESPACE, namespace, manager="user")
     taken = []
     for obj in yaml.safe_load_all((PROJECT / "infra/hooks/cluster-hooks.yaml").read_text()):
         if obj["kind"] in plurals:

@@ -14,7 +14,15 @@ from functions.cluster_stack_release.decide import decide
 from functions.cluster_stack_release.observe import observe
 from infra.local import crds
 from shared.api.conditions import get_condition
-from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ROLE,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    CONFIG_MAP,
+    NAMESPACE,
+    SECRET,
+)
 from shared.applier.inventory import OWNED, OWNED_LABEL, entry_of
 from shared.applier.rollout import Rollout
 from shared.effects import perform
@@ -22,12 +30,10 @@ from shared.event import change_event
 from shared.kube import ApiError, Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.runtime import Answer, Request
-from tests.conftest import NAMESPACE
 from tests.support.accounts import as_function
 from tests.support.releases import STACK
 from tests.support.stacks import CLASS, TEMPLATE, TOY, TOY_TEMPLATE, Stacks, classes, definition
 
-CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 LATE = Resource("infrastructure.cluster.x-k8s.io", "v1beta1", "LateTemplate", "latetemplates")
 # -- subscribing -------------------------------------------------------------------------------------------------
 

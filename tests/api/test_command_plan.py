@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK, CONFIG_MAP, NAMESPACE, SECRET
 from shared.kube import ApiError, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.kube.discovery import Discovery
@@ -22,9 +22,6 @@ from tests.support.http_server import HttpServer, files
 from tests.support.objects import metadata_of, widgets_crd
 from tests.support.releases import STACK, config_map, write_release, write_stages
 from tests.support.world import World
-
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 
 Plan = Callable[..., Object]
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from infra import local_control_plane
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DAEMON_SET, DEPLOYMENT, NAMESPACE, POD
 from shared.applier.readiness import unready_reason
 from shared.kube import Client, Key, Object, Resource, dig
-from tests.conftest import NAMESPACE
-from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
+from tests.support.controllers import JOB, PENDING, STATEFUL_SET, workload
 from tests.support.releases import config_map
 from tests.support.until import until
 

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from events.delivery import InProcessDelivery
 from events.forwarder import Forwarder
 from functions import catalog
-from shared.api.resources import CLUSTER, SECRET
+from shared.api.resources import CLUSTER, EVENT, SECRET
 from shared.clients import Clients
 from shared.dead_letters import FUNCTION, DeadLetters
 from shared.event import DeliveryFailure, Event, change_event, own_event
@@ -19,7 +19,7 @@ from shared.kube import Client, Key, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.accounts import as_function
-from tests.support.objects import EVENT, manifest, secret
+from tests.support.objects import manifest, secret
 from tests.support.until import until
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from events.delivery import InProcessDelivery
 from functions import catalog
-from shared.api.resources import CLUSTER, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CONFIG_MAP, EVENT, SECRET
 from shared.clients import Clients
 from shared.kube import Client, Object
 from shared.runtime import Answer
@@ -37,7 +37,6 @@ from tests.support.api_proxy import (
     slow,
 )
 from tests.support.event_receiver import EventReceiver
-from tests.support.objects import EVENT
 from tests.support.releases import config_map, write_release
 from tests.support.swept_addons import SweptAddons, owned
 

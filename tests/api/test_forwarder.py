@@ -27,21 +27,18 @@ from events.watcher import Watcher
 from functions import catalog
 from infra import local_control_plane
 from shared.api.provider import IPAM
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, CONFIG_MAP, LEASE, SECRET
 from shared.event import Event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
 from shared.kube.client import METADATA_LIST
+from shared.kube.crds import CRD
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
 from tests.support import objects, processes
 from tests.support.event_receiver import EventReceiver
 from tests.support.until import until
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
-SECRET = Resource("", "v1", "Secret", "secrets")
-LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 NOT_SERVED = Resource("example.dev", "v1", "Widget", "widgets")
-CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 WIDGETS: Object = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from events.forwarder import Forwarder
-from events.lease import LEASE, LeaseHolder
+from events.lease import LeaseHolder
 from events.shard import Shard
 from infra.forwarder.__main__ import main
 from infra.generate.__main__ import PROJECT
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, LEASE, NAMESPACE
 from shared.event import Event
-from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube import Client, Key, Object, dig
 from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
 from tests.support import processes
@@ -29,8 +29,6 @@ from tests.support.accounts import kubeconfig_of
 from tests.support.event_receiver import EventReceiver
 from tests.support.until import logged, until
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 SECONDS = 6
 """The duration of the Lease: a busy machine must not make its holder lose it."""
 

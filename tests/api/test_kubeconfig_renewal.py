@@ -22,7 +22,7 @@ from shared.api.names import (
     certificate_secret_of,
     kubeconfig_secret_of,
 )
-from shared.api.resources import CLUSTER, SECRET
+from shared.api.resources import CLUSTER, EVENT, SECRET
 from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.certificates import CertificateAuthority, fingerprints
 from shared.clients import Clients
@@ -30,7 +30,6 @@ from shared.event import change_event
 from shared.kube import Conflict, Key, Object, Resource, connect, dig, key_of, owner_reference
 from shared.network import origin
 from tests.support import objects
-from tests.support.objects import EVENT
 
 YEAR = timedelta(days=365)
 

@@ -34,6 +34,7 @@ from shared.api.resources import (
     DEPLOYMENT,
     MACHINE,
     MACHINE_DEPLOYMENT,
+    NAMESPACE,
     SECRET,
 )
 from shared.certificates import CertificateAuthority
@@ -46,7 +47,6 @@ from tests.support import external_cluster, objects
 from tests.support.live_core import OURS, USER, LiveCore, live_core
 from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
-from tests.support.provider_world import NAMESPACE
 from tests.support.real_providers import CURRENT, repository, run_clusterctl
 from tests.support.releases import config_map, write_release
 from tests.support.until import until

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.local.namespaces import NAMESPACE, Namespaces, finalize, terminating
-from shared.api.resources import CONFIG_MAP, KIND_CLUSTER
+from infra.local.namespaces import Namespaces, finalize, terminating
+from shared.api.resources import CONFIG_MAP, KIND_CLUSTER, NAMESPACE
 from shared.kube import Client, Key, Object
 from tests.support.releases import config_map
 from tests.support.until import until

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_STACK
+from shared.api.resources import CLUSTER, CLUSTER_STACK, NAMESPACE
 from shared.kube import Key, Object
-from tests.conftest import NAMESPACE
 from tests.support import objects
 from tests.support.http_server import HttpServer, files
 from tests.support.releases import write_release

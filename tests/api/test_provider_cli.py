@@ -13,13 +13,13 @@ from infra.cli.provider import init
 from infra.cli.provider.requests import parse_request
 from infra.cli.provider.status import list_providers
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, download_labels
-from shared.api.resources import CONFIG_MAP
+from shared.api.resources import CONFIG_MAP, NAMESPACE
 from shared.applier import inventory
 from shared.applier.diff import compare
 from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
-from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.provider_world import Providers
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components, reduced
 
 # -- init and list -------------------------------------------------------------------------------------------------

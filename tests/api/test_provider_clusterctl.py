@@ -10,8 +10,9 @@ import pytest
 
 from infra import local_control_plane
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
+from shared.api.resources import NAMESPACE
 from shared.kube import Client, Key, NotServed, Object, Resource, dig, owner_reference
-from tests.support.provider_world import NAMESPACE, Providers, plane_of_providers, world_of
+from tests.support.provider_world import Providers, plane_of_providers, world_of
 from tests.support.real_providers import CURRENT, PREVIOUS, components, reduced, repository, run_clusterctl
 
 PROVIDERS = (

@@ -15,22 +15,13 @@ import pytest
 from functions.provider_delete import decide
 from shared.api.conditions import get_condition
 from shared.api.provider import BOOTSTRAP, COMPONENT_LABEL, CORE, FINALIZER, INFRASTRUCTURE, PROVIDER_LABEL
-from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP, DEPLOYMENT, NAMESPACE
 from shared.kube import ApiError, Key, Object, Resource, dig
 from shared.kube.crds import CRD
 from shared.providers import phases
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
-from tests.support.provider_releases import (
-    CLUSTER_ROLE,
-    WEBHOOKS,
-    cluster_role,
-    config_map,
-    crd,
-    webhook,
-    whole,
-    widget,
-)
-from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.provider_releases import WEBHOOKS, cluster_role, config_map, crd, webhook, whole, widget
+from tests.support.provider_world import Providers
 from tests.support.until import until
 
 ELSEWHERE = "elsewhere"

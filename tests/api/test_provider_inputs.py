@@ -9,21 +9,12 @@ import pytest
 
 from shared.api.conditions import get_condition
 from shared.api.provider import INFRASTRUCTURE, download_labels
-from shared.api.resources import CONFIG_MAP, SECRET
-from shared.kube import Key, Object, Resource, dig
+from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP, EVENT, SECRET
+from shared.kube import Key, Object, dig
 from tests.support.fake_provider import FakeProvider
-from tests.support.provider_releases import (
-    CLUSTER_ROLE,
-    METADATA,
-    certificate,
-    cluster_role,
-    config_map,
-    deployment,
-    text,
-)
+from tests.support.provider_releases import METADATA, certificate, cluster_role, config_map, deployment, text
 
 ELSEWHERE = "referenced-system"
-EVENTS = Resource("", "v1", "Event", "events")
 
 
 def test_version_with_build_metadata_is_installed(core: FakeProvider) -> None:
@@ -126,7 +117,7 @@ def test_secret_value_in_a_rejection_is_redacted(core: FakeProvider, secret: str
     status, reason, message = core.condition_of()
     assert (status, reason) == ("False", "InstallFailed")
     assert "expected string" in message
-    events = list(core.providers.client.list(EVENTS, core.namespace))
+    events = list(core.providers.client.list(EVENT, core.namespace))
     answers = [answer.message for _, answer in core.providers.answers]
     for words in (core.object["status"], events, answers):
         assert secret not in str(words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, PROVIDER_LABEL, ProviderKind
-from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT, SECRET
+from shared.api.resources import CLUSTER_ROLE, CLUSTERCTL_PROVIDER, DEPLOYMENT, SECRET
 from shared.event import change_event
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.crds import CRD
@@ -17,7 +17,6 @@ FOUR = (
     (CONTROL_PLANE, "kubeadm", "capi-kubeadm-control-plane-system", "control-plane-components.yaml"),
     (INFRASTRUCTURE, "docker", "capd-system", "infrastructure-components-development.yaml"),
 )
-CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 CORE_KEY = (CORE, "cluster-api", "capi-system")
 
 
@@ -80,7 +79,7 @@ def test_four_real_providers_are_installed_and_upgraded(providers: Providers) ->
         providers.reconcile(kind, name, namespace)
         assert providers.client.find(kind.resource, Key(namespace, name)) is None
         label = kind.label(name)
-        for resource in (CRD, CLUSTER_ROLES, DEPLOYMENT, SECRET, CLUSTERCTL_PROVIDER):
+        for resource in (CRD, CLUSTER_ROLE, DEPLOYMENT, SECRET, CLUSTERCTL_PROVIDER):
             assert of_provider(providers, resource, label) == [], f"{resource.kind} of {label}"
     print("delete of the four:", providers.requests - before, "requests")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, ProviderKind
-from shared.api.resources import CONFIG_MAP
+from shared.api.resources import CONFIG_MAP, NAMESPACE
 from shared.kube import Key, Object, dig
 from shared.providers import phases
 from tests.support.fake_provider import SPACE, FakeProvider
 from tests.support.provider_releases import config_map, whole
-from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.provider_world import Providers
 from tests.support.until import until
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, PROVIDER_LABEL
+from shared.api.resources import CLUSTER_ROLE, EVENT
 from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from shared.runtime.function import Function
 from tests.support import objects
 from tests.support.fake_provider import FakeProvider
-from tests.support.objects import EVENT
-from tests.support.provider_releases import CLUSTER_ROLE, cluster_role, config_map, crd, widget
+from tests.support.provider_releases import cluster_role, config_map, crd, widget
 from tests.support.provider_world import Providers
 
 WIDGET = widget("common")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.api.resources import CONFIG_MAP, DEPLOYMENT, SERVICE
 from shared.kube import Key, Object, dig, key_of
 from tests.support.fake_provider import MANAGER, FakeProvider
-from tests.support.provider_releases import SERVICE, service, whole
+from tests.support.provider_releases import service, whole
 
 PORT = 31234
 

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.api.conditions import rfc3339
-from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, SECRET
+from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, POD, SECRET, SERVICE
 from shared.applier.readiness import unready_reason
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.providers.phases import INSTALLED, completion_event
-from tests.support.controllers import PENDING, POD
+from tests.support.controllers import PENDING
 from tests.support.fake_provider import MANAGER, SPACE, FakeProvider
-from tests.support.provider_releases import SERVICE, WEBHOOKS, deployment, service, webhook, whole
+from tests.support.provider_releases import WEBHOOKS, deployment, service, webhook, whole
 from tests.support.until import until
 
 AGENTS = Key(SPACE, "made-up-agents")

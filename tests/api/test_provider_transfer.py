@@ -10,11 +10,11 @@ from infra.cli import manifests
 from infra.cli.provider.status import list_providers
 from shared import bounded_yaml
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
-from shared.api.resources import CONFIG_MAP, DEPLOYMENT
+from shared.api.resources import CONFIG_MAP, DEPLOYMENT, NAMESPACE
 from shared.kube import Key, Object, dig, key_of
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
 from tests.support.provider_installers import by_clusterctl, by_operator, installed, recorded, write
-from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.provider_world import Providers
 from tests.support.real_providers import CURRENT, PREVIOUS, reduced, repository
 
 MANAGER_KEY = Key("capi-system", "capi-controller-manager")

@@ -14,12 +14,12 @@ import yaml
 from infra import local_control_plane
 from infra.cli.provider.status import list_providers
 from infra.local_control_plane.processes import Process
-from shared.api.resources import DEPLOYMENT
+from shared.api.resources import DEPLOYMENT, NAMESPACE
 from shared.kube import Key, Object, key_of
 from shared.kube.loading_rules import load
 from tests.support.provider_commands import Command, core, done
 from tests.support.provider_installers import by_clusterctl, installed, recorded
-from tests.support.provider_world import NAMESPACE, Providers
+from tests.support.provider_world import Providers
 from tests.support.real_providers import CURRENT
 
 KNATIVE = Path(__file__).parents[2] / "infra/knative/base"

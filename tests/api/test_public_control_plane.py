@@ -18,15 +18,14 @@ from infra.local_control_plane.cache import cache_directory
 from infra.local_control_plane.modules import module_of
 from infra.local_control_plane.package import FORMAT
 from infra.packaging.build import build
+from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP
 from shared.kube import ApiError, Client, Key, Resource, connect
 from tests.support import processes
 from tests.support.command_line import CLI, await_end
 from tests.support.objects import widgets_crd
 from tests.support.until import until
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 PROJECT = Path(__file__).parents[2]
-ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 
 
@@ -62,9 +61,9 @@ def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
 def _expect_users(plane: ControlPlane, admin: Client) -> None:
     """Users have the rights of their groups."""
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
-    admin.create(ROLE, {"metadata": {"name": "readers"}, "rules": rules})
-    role = {"apiGroup": ROLE.group, "kind": "ClusterRole", "name": "readers"}
-    subject = {"apiGroup": ROLE.group, "kind": "Group", "name": "readers"}
+    admin.create(CLUSTER_ROLE, {"metadata": {"name": "readers"}, "rules": rules})
+    role = {"apiGroup": CLUSTER_ROLE.group, "kind": "ClusterRole", "name": "readers"}
+    subject = {"apiGroup": CLUSTER_ROLE.group, "kind": "Group", "name": "readers"}
     admin.create(BINDING, {"metadata": {"name": "readers"}, "roleRef": role, "subjects": [subject]})
     reader, stranger = (client(plane.add_user(name, groups)) for name, groups in (("alice", ["readers"]), ("bob", [])))
 

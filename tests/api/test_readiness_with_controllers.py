@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from infra import local_control_plane
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, DAEMON_SET, DEPLOYMENT, POD
 from shared.kube import Key, Object, dig
 from shared.runtime import Answer
 from tests.support.api_proxy import Proxy, api_server
-from tests.support.controllers import DAEMON_SET, DEPLOYMENT, JOB, PENDING, POD, STATEFUL_SET, workload
+from tests.support.controllers import JOB, PENDING, STATEFUL_SET, workload
 from tests.support.releases import write_release
 from tests.support.until import until
 from tests.support.world import World

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.resources import KIND_CLUSTER, SECRET
+from shared.api.resources import EVENT, KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Patch, Results
 from shared.event import Change, Event, change_event
@@ -19,7 +19,6 @@ from shared.kube import (
     Conflict,
     Key,
     Object,
-    Resource,
     Unauthorized,
     Unavailable,
     dig,
@@ -29,7 +28,6 @@ from shared.runtime import Decision, Function, Request
 from shared.runtime.recorder import KubernetesEvent
 from shared.triggers import Triggers, Watch
 
-EVENTS = Resource("", "v1", "Event", "events")
 TRIGGERS = Triggers("test", (Watch(KIND_CLUSTER),))
 LABEL: Object = {"metadata": {"labels": {"done": "1"}}}
 
@@ -77,7 +75,7 @@ def test_failed_effect_leaves_the_status_unchanged(
     assert answer.status == 503
     assert str(error) in answer.message
     assert "status" not in management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p"))
-    messages = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]
+    messages = [event["message"] for event in management.list(EVENT, primary["metadata"]["namespace"])]
     assert messages == ([str(error)] if recorded else [])
 
 
@@ -129,7 +127,7 @@ def test_unchanged_status_is_not_written(clients: Clients, management: Client, p
 
 def recorded(client: Client, namespace: str) -> list[tuple[str, int]]:
     """Returns message and count of each event."""
-    return [(event["message"], event["count"]) for event in client.list(EVENTS, namespace)]
+    return [(event["message"], event["count"]) for event in client.list(EVENT, namespace)]
 
 
 def test_kubernetes_event_is_recorded_with_an_unchanged_status(
@@ -230,7 +228,7 @@ def test_on_rejected_reports_a_rejected_request_in_the_status(
     )
     answer = tested.handle(clients, change_event(primary, "update", source="/test"))
     status = management.get(KIND_CLUSTER, Key(primary["metadata"]["namespace"], "p")).get("status")
-    events = [event["message"] for event in management.list(EVENTS, primary["metadata"]["namespace"])]
+    events = [event["message"] for event in management.list(EVENT, primary["metadata"]["namespace"])]
     if not reported:
         assert (answer.status, status, events) == (503, None, [])
         return

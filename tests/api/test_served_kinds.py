@@ -21,7 +21,7 @@ from infra.cli.describe.document import document
 from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
 from shared.api.provider import PROVIDER_LABEL
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, DEPLOYMENT, MACHINE, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, DEPLOYMENT, EVENT, MACHINE, SECRET
 from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
 from shared.event import PING, Event, change_event
 from shared.kube import Client, Key, Object, Resource, connect, dig, owner_reference
@@ -32,7 +32,6 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects, provider_releases
 from tests.support.api_proxy import Proxy, answering, api_server
-from tests.support.objects import EVENT
 from tests.support.planes import running_plane
 from tests.support.until import until
 

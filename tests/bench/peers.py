@@ -23,10 +23,10 @@ import yaml
 from functions import catalog
 from infra.local import crds
 from infra.local_control_plane.binaries import locate
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, NAMESPACE, SECRET
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Key, Object, Resource, connect, dig
+from shared.kube import Key, Object, connect, dig
 from tests.support.releases import chart, write_release
 
 from . import charts
@@ -34,7 +34,6 @@ from .auditing import Plane, by_verb, planes
 from .parts import since, storage
 
 ROUNDS = 3
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 HOME = Key("default", "bench")
 ADDON = Key("default", "cluster-addon-bench")
 

@@ -22,9 +22,9 @@ import yaml
 from infra.local import crds
 from shared.api.conditions import is_true
 from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, ProviderKind
-from shared.api.resources import CLUSTER, SECRET
+from shared.api.resources import CLUSTER, DEPLOYMENT, NAMESPACE, SECRET
 from shared.event import PING, Event
-from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube import Client, Key, Object, dig
 from tests.support import provider_releases as fake_provider
 from tests.support.http_server import HttpServer, Request, Response
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components
@@ -45,7 +45,6 @@ FOUR = (
 MADE_UP = "v1.1.0"
 INSTALL = Row(requests=200, conflicts=0)
 UPGRADE = Row(requests=180, conflicts=0)
-_NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 _VARIABLES = Key("capi-system", "variables")
 
 Which = tuple[ProviderKind, Key]
@@ -66,7 +65,7 @@ class World:
 
     def namespace(self, name: str) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        self.client.apply(_NAMESPACE, body, manager="user")
+        self.client.apply(NAMESPACE, body, manager="user")
 
     def want(self, which: Which, file: str, version: str, **spec: object) -> None:
         kind, key = which
@@ -118,9 +117,8 @@ class World:
 
     def rotated(self, address: str) -> None:
         """Waits until the manager of the provider runs with this version."""
-        deployments = Resource("apps", "v1", "Deployment", "deployments")
         key = Key(_VARIABLES.namespace, "capi-controller-manager")
-        _until(f"the manager has {address}", lambda: address in str(self.client.get(deployments, key)["spec"]))
+        _until(f"the manager has {address}", lambda: address in str(self.client.get(DEPLOYMENT, key)["spec"]))
         self.ready(CURRENT, *[(kind, key) for kind, key, _ in FOUR])
 
 

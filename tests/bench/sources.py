@@ -23,14 +23,14 @@ from functions import catalog
 from infra.local import crds
 from infra.local.functions_server import FunctionsServer
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, NAMESPACE
 from shared.event import PING, Event
 from shared.kube import Key
 from shared.runtime import Answer
 from shared.triggers import Triggers
 from tests.support.event_receiver import EventReceiver
 from tests.support.event_sources import Adapters, EventSource, ForwarderProcess
-from tests.support.knative_broker import NAMESPACES, KnativeBroker, install, knative_broker
+from tests.support.knative_broker import KnativeBroker, install, knative_broker
 from tests.support.objects import manifest
 from tests.support.ports import free_port
 
@@ -70,12 +70,11 @@ class Chain:
 
     def source(self, name: str, functions: str) -> EventSource:
         """Returns a source; the forwarder alone calls `functions`."""
+        before = (self.client, self.plane.kubeconfig, self._folder)
+        if name == ALONE:
+            return ForwarderProcess(*before, self.ingress, self._declared, functions=functions)
         kind: type[EventSource] = Adapters if name == ADAPTERS else ForwarderProcess
-        sink = self.ingress if name == ALONE else self.broker.sink
-        source = kind(self.client, self.plane.kubeconfig, self._folder, sink, self._declared)
-        if isinstance(source, ForwarderProcess) and name == ALONE:
-            source.functions = functions
-        return source
+        return kind(*before, self.broker.sink, self._declared)
 
     def wire(self, url: str) -> None:
         """Makes the broker call functions at `url`."""
@@ -93,7 +92,7 @@ class Chain:
 
     def create(self, namespace: str, *, addons: bool) -> list[Key]:
         """Creates Clusters without a class, with their ClusterAddons if these are wanted."""
-        self.client.create(NAMESPACES, manifest(NAMESPACES, namespace))
+        self.client.create(NAMESPACE, manifest(NAMESPACE, namespace))
         keys = [Key(namespace, f"c{number}") for number in range(OBJECTS)]
 
         def create(key: Key) -> None:

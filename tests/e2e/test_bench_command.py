@@ -11,18 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.bench.load import MARK, NAMESPACE, SPACE_LABEL
+from infra.cli.bench.load import MARK, SPACE_LABEL
 from infra.cli.bench.removal import is_of_load
 from shared.api.cluster import created_at
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
-from shared.kube import Client, Key, Resource, connect
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, SECRET
+from shared.kube import Client, Key, connect
 from tests.support import processes
 from tests.support.command_line import CLI, run
 from tests.support.until import until
 
 SPACE = "capi-functions-bench"
 UNKNOWN = "local-nowhere-1-36-v1"
-CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 
 
 @dataclass(frozen=True)

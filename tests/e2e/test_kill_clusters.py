@@ -16,11 +16,10 @@ import pytest
 
 from shared.api.conditions import is_true
 from shared.api.names import CERTIFICATES_ANNOTATION, REGENERATE_ANNOTATION
-from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.api.resources import CLUSTER, KIND_CLUSTER, NAMESPACE, SECRET
 from shared.event import change_event
 from shared.kube import Client, Key, Object, dig
 from shared.storage import ObjectStore
-from tests.conftest import NAMESPACE
 from tests.support import objects, quick_runtime
 from tests.support.api_proxy import Request
 from tests.support.kill_points import KillableFunctions, KillPoint, chosen_points, failures_at, killable_functions

@@ -20,7 +20,7 @@ from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, EVENT, SECRET
 from shared.dead_letters import DeadLetter, DeadLetters
 from shared.event import PING, Event, issue, own_event
 from shared.kube import Client, Key, Object, dig
@@ -28,7 +28,7 @@ from shared.settings import NAMESPACE
 from shared.storage import ObjectStore
 from tests.support import knative_broker
 from tests.support.knative_adapter import adapter, watched_since, watches
-from tests.support.objects import EVENT, create_local_cluster, manifest, secret
+from tests.support.objects import create_local_cluster, manifest, secret
 from tests.support.planes import connected, running_plane
 from tests.support.pods import Pod
 from tests.support.pods import functions as pod_manifests

@@ -25,7 +25,7 @@ import urllib3
 from functions import catalog
 from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, NAMESPACE
 from shared.event import PING, Event, EventError, from_http
 from shared.kube import Client, Object, dig
 from shared.kube.credentials import Credentials
@@ -34,7 +34,7 @@ from tests.support import knative_broker
 from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, Response
 from tests.support.demo_cluster import DemoCluster
 from tests.support.event_sources import Adapters, EventSource, ForwarderProcess
-from tests.support.knative_broker import DISPATCHER, FILTER, INGRESS, NAMESPACES
+from tests.support.knative_broker import DISPATCHER, FILTER, INGRESS
 from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
 from tests.support.releases import write_release
@@ -83,7 +83,7 @@ class UserCluster(DemoCluster):
     def __init__(self, client: Client, namespace: str, kubeconfig: bytes, releases: Mapping[str, str]) -> None:
         super().__init__(client, namespace, kubeconfig)
         self._releases, self._wanted = releases, ""
-        client.create(NAMESPACES, manifest(NAMESPACES, namespace))
+        client.create(NAMESPACE, manifest(NAMESPACE, namespace))
         self.secret()
 
     def wants(self, what: str) -> None:

@@ -26,6 +26,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTE
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.connect import from_kubeconfig
+from shared.kube.crds import CRD
 from shared.kube.resources import conventional_plural, split_api_version
 from tests.support.until import until
 
@@ -35,7 +36,6 @@ MANIFESTS = PROJECT / "infra/knative/base"
 SOURCES = PROJECT / "infra/sources/sources.yaml"
 FORWARDER = PROJECT / "infra/forwarder/forwarder.yaml"
 CLUSTER_V1BETA1 = Resource(CLUSTER.group, "v1beta1", CLUSTER.kind, CLUSTER.plural)
-CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 
 def documents(path: Path) -> list[Object]:
@@ -463,13 +463,12 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
         )
         assert done.returncode == 0, done.stderr
 
-    deployments = Resource("apps", "v1", "Deployment", "deployments")
     roles = [
         Resource("rbac.authorization.k8s.io", "v1", kind, f"{kind.lower()}s", namespaced=False)
         for kind in ("ClusterRole", "ClusterRoleBinding")
     ]
     places = [Resource("", "v1", kind, f"{kind.lower()}s") for kind in ("Service", "ServiceAccount", "ConfigMap")]
-    places += [Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"), deployments]
+    places += [Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"), DEPLOYMENT]
     places.append(Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"))
     release = ("capi-functions", "infra/chart", "--namespace=capi-functions")
     of_kind_clusters = Key("", f"{KIND_CLUSTER.plural}.{KIND_CLUSTER.group}")
@@ -481,10 +480,10 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
     run(kubectl, "apply", "--server-side", "--force-conflicts", "-k", "infra/single")
     client.delete(CRD, of_kind_clusters)
     until(lambda: client.find(CRD, of_kind_clusters) is None)
-    first = client.get(deployments, Key("capi-functions", "capi-functions"))["metadata"]["uid"]
+    first = client.get(DEPLOYMENT, Key("capi-functions", "capi-functions"))["metadata"]["uid"]
     run(helm, "install", *release, "--take-ownership", "--force-conflicts")
-    assert client.get(deployments, Key("capi-functions", "capi-functions"))["metadata"]["uid"] == first
-    assert installed(client, deployments) == {"capi-functions", "capi-functions-store"}
+    assert client.get(DEPLOYMENT, Key("capi-functions", "capi-functions"))["metadata"]["uid"] == first
+    assert installed(client, DEPLOYMENT) == {"capi-functions", "capi-functions-store"}
     of_clusterctl = Key("", "providers.clusterctl.cluster.x-k8s.io")
     managers = {
         name: {entry["manager"] for entry in client.get(CRD, name)["metadata"]["managedFields"]}
@@ -496,7 +495,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
 
     run(helm, "upgrade", *release, "--set=mode=direct,profile=providers,store=false", "--force-conflicts")
     providers = {name.replace("_", "-") for name in catalog.triggers(profiles=("providers",))}
-    assert installed(client, deployments) == providers | {"forwarder"}
+    assert installed(client, DEPLOYMENT) == providers | {"forwarder"}
     assert installed(client, *roles) == {f"capi-functions-{name}" for name in (*providers, "forwarder")}
     assert client.get(places[-1], policy)["metadata"]["annotations"]["example.com/mine"] == "kept"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from infra.generate.__main__ import PROJECT
+from shared.api.resources import NAMESPACE
 from shared.clients import Clients
 from shared.kube import ApiError, Client, Resource
 from shared.kube.connect import inline_credentials
@@ -16,7 +17,7 @@ from tests.support.until import until
 
 _RBAC = ("rbac.authorization.k8s.io", "v1")
 _RESOURCES = {
-    "Namespace": Resource("", "v1", "Namespace", "namespaces", namespaced=False),
+    "Namespace": NAMESPACE,
     "ServiceAccount": Resource("", "v1", "ServiceAccount", "serviceaccounts"),
     "ClusterRole": Resource(*_RBAC, "ClusterRole", "clusterroles", namespaced=False),
     "ClusterRoleBinding": Resource(*_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),

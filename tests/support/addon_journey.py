@@ -5,18 +5,16 @@ from __future__ import annotations
 import base64
 import uuid
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, NAMESPACE, SECRET, SERVICE
 from shared.applier.inventory import OWNED_LABEL
 from shared.event import change_event
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD
-from tests.conftest import NAMESPACE
 from tests.support.api_proxy import Request
 from tests.support.kill_points import KillableFunctions, KillPoint
 from tests.support.releases import STACK, config_map, write_release, write_stages
 from tests.support.swept_addons import FUNCTIONS, SweptAddons, owned
 
-SERVICE = Resource("", "v1", "Service", "services")
 STAGES = """
   AfterControlPlaneInitialized: &stages [{name: base}, {name: rest}]
   BeforeClusterUpgrade: *stages

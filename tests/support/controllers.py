@@ -16,11 +16,8 @@ from infra import local_control_plane
 from shared.kube import Object, Resource
 from tests.support.planes import running_plane
 
-DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET = Resource("apps", "v1", "StatefulSet", "statefulsets")
-DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
 JOB = Resource("batch", "v1", "Job", "jobs")
-POD = Resource("", "v1", "Pod", "pods")
 
 PENDING = {"capi-functions.dev/pod": "pending"}
 """Labels of pods that never become Ready."""

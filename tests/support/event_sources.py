@@ -96,7 +96,19 @@ class ForwarderProcess(EventSource):
     """
 
     notices_what_it_missed = True
-    functions = ""
+
+    def __init__(
+        self,
+        client: Client,
+        kubeconfig: Path,
+        folder: Path,
+        sink: str,
+        declared: Mapping[str, Triggers],
+        *,
+        functions: str = "",
+    ) -> None:
+        super().__init__(client, kubeconfig, folder, sink, declared)
+        self.functions = functions
 
     def start(self) -> None:
         log = self.folder / "forwarder.log"

@@ -22,11 +22,11 @@ from infra import local_control_plane
 from infra.generate import eventing, workloads
 from infra.local import crds
 from infra.local_control_plane.binaries import locate
-from shared.api.resources import CONFIG_MAP
+from shared import settings
+from shared.api.resources import CONFIG_MAP, NAMESPACE
 from shared.dead_letters import FUNCTION as DEAD_LETTERS
 from shared.kube import Client, Object, Resource, key_of
 from shared.kube.crds import CRD
-from shared.settings import NAMESPACE
 from shared.triggers import Triggers
 from tests.support import processes
 from tests.support.objects import manifest
@@ -42,7 +42,6 @@ DISPATCHER_PORT = 8080
 BROKER = Resource("eventing.knative.dev", "v1", "Broker", "brokers")
 TRIGGER = Resource("eventing.knative.dev", "v1", "Trigger", "triggers")
 CHANNEL = Resource("messaging.knative.dev", "v1", "InMemoryChannel", "inmemorychannels")
-NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 RETRIES: Mapping[str, Any] = {"retry": 5, "backoffPolicy": "exponential", "backoffDelay": "PT0.2S"}
 
@@ -60,8 +59,8 @@ def install(client: Client) -> None:
     files = [*config.glob("core/resources/*.yaml"), *config.glob("channels/in-memory-channel/resources/*.yaml")]
     knative = [doc for file in files for doc in yaml.safe_load_all(file.read_text()) if doc]
     crds.install(client, [doc for doc in knative if doc["kind"] == CRD.kind])
-    for name in (SYSTEM, NAMESPACE):
-        client.create(NAMESPACES, manifest(NAMESPACES, name))
+    for name in (SYSTEM, settings.NAMESPACE):
+        client.create(NAMESPACE, manifest(NAMESPACE, name))
     for name in ("config-logging", "config-observability", "config-features"):
         client.create(CONFIG_MAP, manifest(CONFIG_MAP, name, SYSTEM, data={}))
 
@@ -77,7 +76,7 @@ class KnativeBroker:
     @property
     def sink(self) -> str:
         """Where sources post events."""
-        return f"{self._url(INGRESS)}/{NAMESPACE}/{eventing.BROKER['name']}"
+        return f"{self._url(INGRESS)}/{settings.NAMESPACE}/{eventing.BROKER['name']}"
 
     @property
     def pids(self) -> dict[str, int]:
@@ -93,18 +92,18 @@ class KnativeBroker:
         """
         keeper = {"deadLetterSink": {"uri": url(workloads.name_of(DEAD_LETTERS))}} if DEAD_LETTERS in declared else {}
         channel = f"{eventing.BROKER['name']}-kne-trigger"
-        at = f"{self._url(DISPATCHER)}/{NAMESPACE}/{channel}"
+        at = f"{self._url(DISPATCHER)}/{settings.NAMESPACE}/{channel}"
         of_channel = {"knative.dev/channelAddress": at}
-        self._ready(BROKER, eventing.broker(NAMESPACE), address={"url": self.sink}, annotations=of_channel)
+        self._ready(BROKER, eventing.broker(settings.NAMESPACE), address={"url": self.sink}, annotations=of_channel)
         subscribers = []
         services = {workloads.name_of(function): triggers for function, triggers in declared.items()}
         of_services = [
-            (name, each) for name in services for each in eventing.triggers_of(services[name], name, NAMESPACE)
+            (name, each) for name in services for each in eventing.triggers_of(services[name], name, settings.NAMESPACE)
         ]
         for service, trigger in of_services:
             made = self._ready(TRIGGER, trigger, subscriberUri=url(service))
             uid = made["metadata"]["uid"]
-            path = f"{self._url(FILTER)}/triggers/{NAMESPACE}/{made['metadata']['name']}/{uid}"
+            path = f"{self._url(FILTER)}/triggers/{settings.NAMESPACE}/{made['metadata']['name']}/{uid}"
             subscribers.append(
                 {
                     "uid": uid,
@@ -116,13 +115,17 @@ class KnativeBroker:
             )
         annotations = {"messaging.knative.dev/async-handler": "true"}
         body = manifest(
-            CHANNEL, channel, NAMESPACE, metadata={"annotations": annotations}, spec={"subscribers": subscribers}
+            CHANNEL,
+            channel,
+            settings.NAMESPACE,
+            metadata={"annotations": annotations},
+            spec={"subscribers": subscribers},
         )
         self._ready(CHANNEL, body, address={"url": at})
 
     def deliver(self, delivery: Mapping[str, Any]) -> None:
         """Delivers this way from now on. What is on its way is lost."""
-        channel = next(self._client.list(CHANNEL, NAMESPACE))
+        channel = next(self._client.list(CHANNEL, settings.NAMESPACE))
         subscribers = [
             {**each, "delivery": {**each["delivery"], **delivery}} for each in channel["spec"]["subscribers"]
         ]

@@ -14,14 +14,13 @@ import flask
 
 from events.delivery import read_answer
 from functions import catalog
+from shared.api.resources import EVENT
 from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Client, NotFound, Resource, dig
 from shared.runtime import Answer, logs
 from shared.runtime.http import target
 from shared.storage import ObjectStore
-
-_EVENTS = Resource("", "v1", "Event", "events")
 
 
 def forms(secret: str) -> set[str]:
@@ -70,7 +69,7 @@ class WrittenTexts:
 
     def add_objects(self, client: Client, namespace: str, resources: Iterable[Resource], *, whole: bool = True) -> None:
         """Collects the Kubernetes events and objects of a namespace, or, without `whole`, their status only."""
-        for event in client.list(_EVENTS, namespace):
+        for event in client.list(EVENT, namespace):
             self.add("event", json.dumps(event))
         for resource in resources:
             try:

@@ -13,7 +13,6 @@ from shared.kube.client import METADATA_LIST
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _AGE = "Age"
-EVENT = Resource("", "v1", "Event", "events")
 
 
 def manifest(resource: Resource, name: str, namespace: str = "", **content: Any) -> Object:

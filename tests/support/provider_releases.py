@@ -8,11 +8,11 @@ from pathlib import Path
 import yaml
 
 from shared.api.provider import CORE, ProviderKind
+from shared.api.resources import CLUSTER_ROLE
 from shared.kube import Object, Resource
 from shared.kube.crds import CRD
 from tests.support.real_providers import DOWNLOADS
 
-CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
@@ -23,7 +23,6 @@ WEBHOOKS = Resource(
     "validatingwebhookconfigurations",
     namespaced=False,
 )
-SERVICE = Resource("", "v1", "Service", "services")
 
 METADATA = yaml.safe_dump(
     {

@@ -17,7 +17,7 @@ from functions import catalog
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import is_true
 from shared.api.provider import GROUP, KINDS, PROVIDER_LABEL, ProviderKind
-from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT, SECRET
+from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP, DEPLOYMENT, NAMESPACE, SECRET
 from shared.applier import inventory
 from shared.clients import Clients
 from shared.event import Change, Event, change_event
@@ -30,7 +30,6 @@ from tests.support.http_server import HttpServer, Request, Response
 from tests.support.planes import connected, running_plane
 from tests.support.until import until
 
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 EVENTS = "events.k8s.io"
 COPIES = ("Endpoints", "EndpointSlice")
 """Kinds whose objects take the labels of others."""

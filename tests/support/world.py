@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from functions import catalog
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, EVENT
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource
@@ -18,7 +18,6 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.demo_cluster import ADDON, DemoCluster
-from tests.support.objects import EVENT
 from tests.support.releases import config_map
 
 JOB = Resource("batch", "v1", "Job", "jobs")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from shared.api.resources import CONFIG_MAP, NAMESPACE, SECRET
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import (
     KEPT,
@@ -172,8 +173,8 @@ def test_digest_depends_on_all_inputs_and_their_order() -> None:
 
 
 SERVED = {
-    ("v1", "ConfigMap"): Resource("", "v1", "ConfigMap", "configmaps"),
-    ("v1", "Namespace"): Resource("", "v1", "Namespace", "namespaces", namespaced=False),
+    ("v1", "ConfigMap"): CONFIG_MAP,
+    ("v1", "Namespace"): NAMESPACE,
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): Resource(
         "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
     ),
@@ -227,7 +228,7 @@ def test_string_data_of_a_secret_becomes_data() -> None:
         "data": {"a": "eA==", "b": "eA=="},
         "stringData": {"b": "y"},
     }
-    served = {("v1", "Secret"): Resource("", "v1", "Secret", "secrets")}
+    served = {("v1", "Secret"): SECRET}
     [applied_] = desired([secret], served, default_namespace="d")
     assert applied_["data"] == {"a": "eA==", "b": "eQ=="}
     assert "stringData" not in applied_

@@ -14,13 +14,13 @@ from events.delivery import Deliver, InProcessDelivery
 from events.dispatcher import Dispatcher, delivery_result
 from events.queue import DONE, DeliveryResult, Pending
 from events.replay import replay
+from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.event import Event, EventError, change_event, own_event
-from shared.kube import Key, Resource, key_of
+from shared.kube import Key, key_of
 from shared.runtime.answer import Answer
 from shared.triggers import Subscription, Triggers, Watch
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 WANTED = "dev.capi-functions.wanted"
 LONG = 60.0
 """Seconds until a test fails for something that does not happen."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from events.drift import DriftLooks, share
+from shared.api.resources import CONFIG_MAP
 from shared.event import Event, change_event
 from shared.kube import Key, Object, Resource, dig
 from shared.triggers import PrimaryRef, Triggers, Watch
 
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 WIDGET = Resource("example.dev", "v1", "Widget", "widgets")
 
 

@@ -10,13 +10,12 @@ import pytest
 
 from events.settled import SettledRound, View, joined_kinds
 from events.specs import informer_specs
+from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import Change, Event, change_event
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.triggers import PrimaryRef, Referrer, Triggers, Watch
 
 WIDGET = Resource("example.dev", "v1", "Widget", "widgets")
-CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
-SECRET = Resource("", "v1", "Secret", "secrets")
 GOING = "2026-01-01T00:00:00Z"
 
 

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shared.kube import ApiError, Client, Resource, Unavailable, connect
+from shared.api.resources import CONFIG_MAP
+from shared.kube import ApiError, Client, Unavailable, connect
 from shared.kube.client import ResponseLimits
 from shared.kube.discovery import Discovery
 from shared.kube.errors import TooLarge
@@ -29,9 +30,6 @@ from tests.support.hostile import (
     redirecting,
 )
 from tests.support.releases import config_map
-
-MAP = Resource("", "v1", "ConfigMap", "configmaps")
-
 
 SOON = ResponseLimits(0.4, 1 << 20)
 
@@ -90,7 +88,7 @@ def test_response_without_object_is_an_error_of_the_server(body: bytes) -> None:
 def test_invalid_list_is_an_error_of_the_server(items: object) -> None:
     answer = answering(json.dumps({"items": items}).encode())
     with HostileServer(answer) as server, pytest.raises(Unavailable, match="is not a list"):
-        list(client(server).list(MAP))
+        list(client(server).list(CONFIG_MAP))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,7 @@ def test_oversized_list_is_read_in_smaller_pages() -> None:
         return answering(json.dumps(page).encode())(path, closing)
 
     with HostileServer(listing) as server:
-        found = list(client(server, ResponseLimits(30.0, 10_000)).list(MAP, limit=16))
+        found = list(client(server, ResponseLimits(30.0, 10_000)).list(CONFIG_MAP, limit=16))
     assert [one["metadata"]["name"] for one in found] == [one["metadata"]["name"] for one in items]
     assert asked[0] == 16
     assert set(asked[1:]) == {2}
@@ -134,13 +132,13 @@ def test_watch_line_length_is_limited() -> None:
             yield b"x" * 65536
 
     with HostileServer(line) as server, pytest.raises(TooLarge, match="a line"):
-        ended(lambda: list(client(server, ResponseLimits(30.0, 1 << 20)).watch(MAP, version="1")))
+        ended(lambda: list(client(server, ResponseLimits(30.0, 1 << 20)).watch(CONFIG_MAP, version="1")))
 
 
 @pytest.mark.parametrize("line", [b"{", b"5", b'{"type":"ADDED"}', b'{"type":"ERROR","object":5}'])
 def test_invalid_watch_event_is_an_error_of_the_server(line: bytes) -> None:
     with HostileServer(answering(line + b"\n")) as server, pytest.raises(Unavailable, match="is not a watch event"):
-        list(client(server).watch(MAP, version="1"))
+        list(client(server).watch(CONFIG_MAP, version="1"))
 
 
 def test_requests_of_one_view_share_a_time_limit() -> None:
@@ -175,7 +173,7 @@ def test_server_without_server_side_apply_is_named() -> None:
         HostileServer(answering(b"", "415 Unsupported Media Type")) as server,
         pytest.raises(ApiError, match="ConfigMap n/a: HTTP 415: the API server has no server-side apply"),
     ):
-        client(server).apply(MAP, config_map("a", namespace="n"), manager="test")
+        client(server).apply(CONFIG_MAP, config_map("a", namespace="n"), manager="test")
 
 
 def test_redirects_are_not_followed() -> None:

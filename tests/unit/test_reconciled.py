@@ -45,7 +45,7 @@ from functions.kubeconfig.observe import Observed as ObservedKubeconfig
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import remove_condition, rfc3339
 from shared.api.core import core_state
-from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, KIND_CLUSTER, SECRET
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import content_hash
 from shared.applier.outcome import RolloutOutcome
@@ -376,7 +376,7 @@ def cluster_stack_cases() -> Iterator[Case]:
 
 def release_decision(release: Object, rendered: RenderedClass) -> Decision:
     """Returns what is reported after the decision, without a rollout that finds its objects as they are recorded."""
-    served = {("v1", "ConfigMap"): Resource("", "v1", "ConfigMap", "configmaps")}
+    served = {("v1", "ConfigMap"): CONFIG_MAP}
     assets, here = Assets("class.tgz", b"", "v1.27.3"), ClusterConnection(cast(ClusterClients, None), served)
     name = ReleaseName.parse(TAG)
     observed = ObservedRelease(release, name, assets, management=here, rendered=rendered)

@@ -17,14 +17,13 @@ from typing import Any, TypeVar
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.names import kubeconfig_secret_of
-from shared.api.resources import CLUSTER, SECRET
-from shared.kube import Client, Key, Object, Resource, connect, dig, loading_rules
+from shared.api.resources import CLUSTER, NAMESPACE, SECRET
+from shared.kube import Client, Key, Object, connect, dig, loading_rules
 from shared.kube.connect import KubeconfigError
 from shared.kube.loading_rules import Kubeconfig, entry
 
 from ..failures import Failure
 
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 MARK, MARKED = "capi-functions.dev/bench", "fleet"
 """The label of the namespaces of a load."""
 SPACE_LABEL = "capi-functions.dev/fleet"

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from shared.api.cluster import created_at
 from shared.api.names import KUBECONFIG_SUFFIX
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, NAMESPACE, SECRET
 from shared.applier.inventory import InventoryEntry, is_owned
 from shared.applier.inventory import load as load_inventory
 from shared.kube import ApiError, Client, Key, NotServed, Object, connect, deleting, dig, key_of
@@ -20,7 +20,7 @@ from shared.manifests import Identity
 from ..failures import Failure
 from ..output import Timeline, WaitTimeout
 from . import PROGRESS_INTERVAL
-from .load import NAMESPACE, SPACE_LABEL, check_namespace, each
+from .load import SPACE_LABEL, check_namespace, each
 
 _POLL = 0.5
 _STALLED = 60.0

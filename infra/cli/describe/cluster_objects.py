@@ -8,14 +8,13 @@ from typing import Any
 
 from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE
+from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE, EVENT
 from shared.clients import Clients, LookupResult
 from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.releases.naming import ReleaseName
 
 EVENTS = 10
 """The number of newest events that are shown."""
-_EVENT = Resource("", "v1", "Event", "events")
 _NOTHING = LookupResult("unreferenced")
 
 
@@ -62,7 +61,7 @@ def _events(management: Client, obj: Object) -> list[Object]:
     key = key_of(obj)
     query = {"fieldSelector": f"involvedObject.kind={obj['kind']},involvedObject.name={key.name}", "limit": "500"}
     try:
-        found = management.request("GET", _EVENT.path(key.namespace), query=query, subject="Event list")
+        found = management.request("GET", EVENT.path(key.namespace), query=query, subject="Event list")
     except ApiError:
         return []  # events are not essential
     return list(found.get("items") or [])

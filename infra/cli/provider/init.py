@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from shared.api import provider as provider_api
+from shared.api.resources import NAMESPACE
 from shared.clients import Clients
 from shared.kube import Client, Conflict, Object, dig, key_of
 
 from ..output import wait_for
 from .next_version import config_map_versions
 from .report import Report, WrittenObject
-from .requests import NAMESPACE, ProviderRequest, ProviderSettings, default_namespace, namespaces
+from .requests import ProviderRequest, ProviderSettings, default_namespace, namespaces
 from .status import list_providers, status_of
 
 Progress = Callable[[str], None]

@@ -10,12 +10,10 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, KINDS, ProviderKind
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.components import versions
-from shared.kube import Key, Object, Resource
+from shared.kube import Key, Object
 from shared.providers.annotations import issues_own_certificates, omits_webhooks
 
 from ..failures import Failure
-
-NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 _KUBEADM = "kubeadm"
 _FORM = "name, name:version, name:namespace or name:namespace:version"
