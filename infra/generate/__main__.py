@@ -13,7 +13,7 @@ from functions.cluster_hooks.access import ACCESS
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import chart, crds, docs, forwarder, hooks, knative, profiles, single, sources
+from . import chart, crds, docs, forwarder, hooks, knative, profiles, serving, single, sources
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
@@ -24,6 +24,7 @@ FOLDERS = (
     "infra/hooks",
     "infra/knative",
     "infra/profiles",
+    "infra/serving",
     "infra/single",
     "infra/sources",
 )
@@ -38,6 +39,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
         | {f"infra/sources/{name}": text for name, text in sources.files(declared).items()}
         | {f"infra/chart/{name}": text for name, text in chart.files(declared).items()}
+        | {f"infra/serving/{name}": text for name, text in serving.files().items()}
         | {f"infra/single/{name}": text for name, text in single.files(declared).items()}
         | {f"infra/profiles/{name}": text for name, text in profiles.files(declared).items()}
         | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}

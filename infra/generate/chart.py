@@ -29,6 +29,7 @@ from . import (
     network,
     parts,
     rbac,
+    serving,
     single,
     sources,
     store,
@@ -43,6 +44,8 @@ _PEERS = {
     network.BROKERS: "{{ .Values.networkPolicy.brokers }}",
     network.CORE[0]: "{{ .Values.networkPolicy.core }}",
     network.PROMETHEUS[0]: "{{ .Values.networkPolicy.prometheus }}",
+    network.SERVING: "{{ .Values.networkPolicy.serving }}",
+    network.GATEWAY: "{{ .Values.networkPolicy.gateway }}",
 }
 _SECRETS = {group.name: f"{{{{ .Values.secrets.{values.group_key(group)} }}}}" for group in GROUPS if group.secret}
 
@@ -85,6 +88,8 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
             }
             for name, triggers in every.items()
         },
+        "serving": serving.changes()
+        | {"service": serving.SERVICE, "ingress": _replaced(network.of_proxies(), "NetworkPolicy")},
         "store": _in_release(obj for obj in _objects(store.documents()) if obj["kind"] != CONFIG_MAP.kind),
         "storeSettings": store.settings()["data"],
         "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),

@@ -8,7 +8,6 @@ link-local and metadata addresses (`shared.network`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from shared.kube.resources import Object
 
@@ -26,6 +25,12 @@ CORE = ("capi-system", {"cluster.x-k8s.io/provider": "cluster-api"})
 PROMETHEUS = ("monitoring", {workloads.NAME: "prometheus"})
 """Namespace and labels of Prometheus in kube-prometheus."""
 
+SERVING, GATEWAY = "knative-serving", "kourier-system"
+"""The namespaces of Knative Serving's activator and autoscaler, and of its gateway: that of Kourier."""
+
+_PROXY = (8012, 8112, 9090)
+"""The ports of queue-proxy, Serving's container in a function's pod: HTTP, HTTPS, and metrics for the autoscaler."""
+
 _NAMESPACE = "kubernetes.io/metadata.name"
 
 
@@ -35,6 +40,11 @@ def of_functions(namespace: str) -> Object:
     forwarder = {"podSelector": {"matchLabels": workloads.labels(FORWARDER)}}
     peers = [pods_of(BROKERS), forwarder, pods_of(*PROMETHEUS)]
     return policy("functions", namespace, {part_of: project}, [(peers, workloads.PORT)])
+
+
+def of_proxies() -> Object:
+    """Returns the rule that Knative Services add to the policy of functions: requests go to their proxies."""
+    return _rule([pods_of(SERVING), pods_of(GATEWAY)], *_PROXY)
 
 
 def of_forwarder(namespace: str, port: int) -> Object:
@@ -70,12 +80,14 @@ def pods_of(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
 
 def policy(name: str, namespace: str, pods: Mapping[str, str], allowed: Iterable[tuple[list[Object], int]]) -> Object:
     """Returns a policy for pods with these labels. `allowed` has the peers that may connect, each with the port."""
-    ingress: list[dict[str, Any]] = [
-        {"from": peers, "ports": [{"protocol": "TCP", "port": port}]} for peers, port in allowed
-    ]
+    ingress = [_rule(peers, port) for peers, port in allowed]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"podSelector": {"matchLabels": dict(pods)}, "policyTypes": ["Ingress"], "ingress": ingress},
     }
+
+
+def _rule(peers: list[Object], *ports: int) -> Object:
+    return {"from": peers, "ports": [{"protocol": "TCP", "port": port} for port in ports]}

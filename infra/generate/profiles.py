@@ -1,5 +1,7 @@
 """Generates `infra/profiles`: overlays of `infra/forwarder`, `infra/sources` and `infra/single` for some profiles.
 
+`serving` is that of `infra/forwarder` with Knative Services.
+
 Profiles cannot be put together in a kustomization, as the kinds that the event sources watch, and their rights, depend
 on all of them. So each combination has its overlay.
 """
@@ -14,7 +16,7 @@ from shared.kube.resources import Object
 from shared.settings import INSTALLATION, NAMESPACE
 from shared.triggers import Triggers
 
-from . import forwarder, knative, network, sources, workloads
+from . import forwarder, knative, network, serving, sources, workloads
 from .files import yaml_text
 
 _PARTS = ("addons", "providers", "kubeconfig")
@@ -35,6 +37,8 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
         f"{'-'.join(wanted)}/{base}/kustomization.yaml": yaml_text([(_SETTING, _overlay(base, declared, wanted))])
         for wanted in COMBINATIONS
         for base in ("forwarder", "sources", "single")
+    } | {
+        f"{'-'.join(wanted)}/serving/kustomization.yaml": serving.overlay("../../../serving") for wanted in COMBINATIONS
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.settings import GROUPS, Group
 
-from . import profiles
+from . import network, profiles, serving
 
 TEXT = {"type": "string"}
 SCALAR = {"type": ["string", "number", "boolean"]}
@@ -68,6 +68,17 @@ def values() -> Iterator[Value]:
         "Run an object store in memory, for trying, unless `S3_ENDPOINT_URL` or `CAPI_FUNCTIONS_BUCKET` of "
         "`settings.storage`, or `webIdentity.roleARN`, is for another one.",
     )
+    yield Value(
+        "serving.enabled",
+        False,
+        FLAG,
+        "Make a Knative Service of each function, which scales to zero, in the modes `forwarder` and `sources`; needs "
+        "Knative Serving, and a [feature](installation.md#knative-serving) of it for each of `priorityClassName`, "
+        "`nodeSelector`, `tolerations` and `affinity`.",
+    )
+    yield Value(
+        "serving.maxReplicas", serving.REPLICAS, COUNT, "The most replicas of a Knative Service; 0 for any number."
+    )
     yield Value("hooks", False, FLAG, "Run Cluster API's [runtime hooks](hooks.md); needs cert-manager.")
     yield from _of_image()
     yield from _of_settings()
@@ -121,7 +132,11 @@ def _of_pods() -> Iterator[Value]:
     }
     yield Value("deployments", {}, one, "By name of a Deployment: `replicas`, and `resources` of its first container.")
     yield Value(
-        "replicas", None, COUNT, "Of the Deployments of functions. Default: 2 with `mode: single`, otherwise 1."
+        "replicas",
+        None,
+        COUNT,
+        "Of the Deployments of functions. Default: 2 with `mode: single`, otherwise 1. Of Knative Services, the least. "
+        "Default: 0.",
     )
     yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "What is logged.")
     yield Value("logFormat", "text", {"enum": ["text", "json"]}, "How it is logged.")
@@ -177,7 +192,14 @@ def _of_operation() -> Iterator[Value]:
         "The namespace of Cluster API's core controller, which calls the hooks.",
     )
     yield Value("networkPolicy.prometheus", "monitoring", TEXT, "The namespace of Prometheus.")
-    yield Value("serviceMonitor.enabled", False, FLAG, "A ServiceMonitor of the Prometheus Operator.")
+    yield Value("networkPolicy.serving", network.SERVING, TEXT, "The namespace of Knative Serving.")
+    yield Value("networkPolicy.gateway", network.GATEWAY, TEXT, "The namespace of Knative Serving's gateway.")
+    yield Value(
+        "serviceMonitor.enabled",
+        False,
+        FLAG,
+        "A ServiceMonitor of the Prometheus Operator, with `serving` a PodMonitor.",
+    )
     yield Value("serviceMonitor.labels", {}, MAP, "Its labels.")
     yield Value("serviceMonitor.interval", "30s", TEXT, "How often Prometheus asks.")
     yield Value("prometheusRule.enabled", False, FLAG, "Alerts, as a PrometheusRule of the Prometheus Operator.")

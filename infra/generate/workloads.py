@@ -1,7 +1,7 @@
 """Generates a function's Deployment and Service.
 
 They are plain objects rather than Knative Services, so that Knative Serving need not be installed. A Trigger can
-subscribe either.
+subscribe either; `serving` makes Knative Services of them.
 """
 
 from __future__ import annotations
@@ -47,6 +47,24 @@ MEMORY_AT_WORK = "192Mi"
 WORKERS = 1
 """Processes of a replica. Connections, locks and metrics exist once per process; replicas scale better."""
 
+USER: Object = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "runAsGroup": 65532,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""The part of the Pod Security Standard `restricted` that a pod can have for its containers."""
+
+UNPRIVILEGED: Object = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
+"""The part that only containers can have, and a read-only root file system."""
+
+READINESS: Object = {"path": "/", "port": "http"}
+"""The request of the readiness probe."""
+
 
 def name_of(function: str) -> str:
     """Returns the name of a function's objects."""
@@ -68,7 +86,7 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
         "command": [program],
         "args": arguments,
         "ports": [{"name": "http", "containerPort": PORT}],
-        "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
+        "readinessProbe": {"httpGet": dict(READINESS), "periodSeconds": 5},
         "livenessProbe": liveness("http", "HTTP"),
         "resources": {
             "requests": {
@@ -77,21 +95,12 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
             },
             "limits": {"memory": triggers.memory},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": dict(UNPRIVILEGED),
         "volumeMounts": [{"name": "tmp", "mountPath": TEMPORARY}],
     }
     pod: Object = {
         "serviceAccountName": name,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": 65532,
-            "runAsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": dict(USER),
         "containers": [container],
         "volumes": [{"name": "tmp", "emptyDir": {}}],
     }
@@ -122,7 +131,7 @@ def _sources(groups: Iterable[Group]) -> list[Object]:
     return [{kind: {"name": group.name, "optional": True}} for group in groups for kind in ("configMap", "secret")]
 
 
-def liveness(port: str, scheme: str) -> Object:
+def liveness(port: str | int, scheme: str) -> Object:
     """Returns the liveness probe: it ends a process without a free thread for 2 minutes, or with a stuck delivery."""
     get = {"path": "/healthz", "port": port, "scheme": scheme}
     return {"httpGet": get, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6}

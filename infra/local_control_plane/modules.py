@@ -100,6 +100,7 @@ class Module:
 
 _CLUSTER_API = "sigs.k8s.io/cluster-api"
 _EVENTING = "knative.dev/eventing"
+_SERVING = "knative.dev/serving"
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 MODULES = (
     Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
@@ -140,6 +141,7 @@ MODULES = (
         },
         for_nodes=True,
     ),
+    Module("knative-serving", _SERVING, {"serving-webhook": f"{_SERVING}/cmd/webhook"}),
     Module("kind", "sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}),
     Module(
         "helm",

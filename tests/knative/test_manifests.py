@@ -18,6 +18,7 @@ from typer.testing import CliRunner, Result
 
 from functions import catalog
 from infra.cli.main import app
+from infra.generate import serving
 from infra.local_control_plane import kubeconfig, remove, start
 from shared.api.event_sources import API_SERVER_SOURCE
 from shared.api.models import CUSTOM_RESOURCES
@@ -28,6 +29,8 @@ from shared.kube.client import APPLY_PATCH
 from shared.kube.connect import from_kubeconfig
 from shared.kube.crds import CRD
 from shared.kube.resources import conventional_plural, split_api_version
+from tests.support.knative_serving import knative_serving
+from tests.support.pods import functions
 from tests.support.until import until
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -281,7 +284,7 @@ def kustomized(kubectl: Path, folder: str) -> list[Object]:
     return list(yaml.load_all(built.stdout, Loader))
 
 
-@pytest.mark.parametrize("folder", ["forwarder", "sources", "crds", "single"])
+@pytest.mark.parametrize("folder", ["forwarder", "sources", "serving", "crds", "single"])
 def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     objects = kustomized(kubectl, folder)
     images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
@@ -292,6 +295,7 @@ def test_kustomization_builds(folder: str, kubectl: Path) -> None:
         "crds": len(ours),
         "forwarder": len(manifests()) - len(documents(SOURCES)) + len(documents(FORWARDER)),
         "sources": len(manifests()),
+        "serving": len(manifests()) - len(documents(SOURCES)) + len(documents(FORWARDER)) - len(functions()),
         "single": len(ours) + sum(len(documents(path)) for path in (PROJECT / "infra/single").glob("*.yaml")) - 1,
     }
     assert len(objects) == expected[folder]
@@ -379,7 +383,7 @@ def rendered_chart(helm: Path, *settings: str) -> dict[tuple[str, str], Object]:
 def without_values(obj: Object) -> Object:
     """Returns an object without what the values of the chart add to all objects or all pods."""
     content = {field: value for field, value in obj.items() if field != "metadata"}
-    for container in dig(content, "spec.template.spec.containers", []) if obj["kind"] == "Deployment" else []:
+    for container in dig(content, "spec.template.spec.containers", []):
         container["env"] = {
             each["name"]: each["value"] for each in container["env"] if not each["name"].startswith("LOG_")
         }
@@ -395,6 +399,8 @@ def without_values(obj: Object) -> Object:
         ("sources", "sources"),
         ("single", "profiles/addons-providers/single"),
         ("sources", "profiles/addons/sources"),
+        ("forwarder", "serving"),
+        ("forwarder", "profiles/addons-kubeconfig/serving"),
     ],
 )
 def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kubectl: Path, helm: Path) -> None:
@@ -405,6 +411,7 @@ def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kube
         f"mode={mode}",
         f"profile={profile}",
         f"store={single}",
+        f"serving.enabled={str(folder.endswith('serving')).lower()}",
         "crds.install=false",
         "podDisruptionBudgets=false",
     )
@@ -565,6 +572,51 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     running = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
     client.patch(DEPLOYMENT, Key("capi-functions", "forwarder"), {"status": running}, subresource="status")
     assert diagnosis().endswith("the forwarder")
+
+
+# -- Knative Serving ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", ["serving", "profiles/addons/serving"])
+def test_what_refers_to_functions_refers_to_their_knative_services(folder: str, kubectl: Path) -> None:
+    objects = kustomized(kubectl, folder)
+    present = {(obj["apiVersion"], obj["kind"], obj["metadata"]["name"]) for obj in objects}
+    references = [
+        *(dig(obj, "spec.subscriber.ref") for obj in objects if obj["kind"] == "Trigger"),
+        *(dig(obj, "spec.subject") for obj in objects if obj["kind"] == "SinkBinding"),
+        *(dig(obj, "spec.delivery.deadLetterSink.ref") for obj in objects if obj["kind"] == "Broker"),
+    ]
+    assert {(ref["apiVersion"], ref["kind"], ref["name"]) for ref in references} <= present
+    assert {(version, name) for version, kind, name in present if kind == "Deployment"} == {("apps/v1", "forwarder")}
+    served = [obj for obj in objects if obj["kind"] == "Service"]
+    assert {obj["apiVersion"] for obj in served} == {serving.SERVICE["apiVersion"]}
+    assert {obj["metadata"]["labels"]["networking.knative.dev/visibility"] for obj in served} == {"cluster-local"}
+
+
+def test_serving_admits_functions_and_the_cluster_admits_their_containers(
+    client: Client, server: Path, kubectl: Path, helm: Path, tmp_path: Path
+) -> None:
+    """Serving's own webhook decides about a Knative Service, and the restricted namespace about its container."""
+    kustomization = kustomized(kubectl, "serving")
+    settings = ("mode=forwarder", "serving.enabled=true", "replicas=1", "webIdentity.roleARN=arn:aws:iam::1:role/it")
+    services = [obj for obj in kustomization if obj["apiVersion"] == serving.SERVICE["apiVersion"]]
+    assert len(services) == len(functions())
+    services.append(rendered_chart(helm, *settings)["Service", "addon-apply"])
+    apply(client, next(obj for obj in kustomization if obj["kind"] == "Namespace"))
+    with knative_serving(client, server, tmp_path / "webhook.log"):
+        for obj in services:
+            admitted = apply(client, obj, dryRun="All")
+            assert admitted["spec"]["traffic"] == [{"latestRevision": True, "percent": 100}], "the webhook was asked"
+            pod = admitted["spec"]["template"]["spec"]
+            for field in serving.changes()["pod"]:
+                del pod[field]
+            pod["containers"][0].pop("readinessProbe")  # a period of 0 is Serving's own
+            metadata = {"name": obj["metadata"]["name"], "namespace": "capi-functions"}
+            apply(client, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod}, dryRun="All")
+        deployment = next(obj for obj in manifests() if obj["kind"] == "Deployment")
+        unchanged = {**deployment, **serving.SERVICE, "spec": {"template": deployment["spec"]["template"]}}
+        with pytest.raises(ApiError, match="Port name http is not allowed"):
+            apply(client, unchanged, dryRun="All")
 
 
 def unknown(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:

@@ -182,6 +182,7 @@ def test_values_of_a_deployment_that_the_release_cannot_have_are_refused(helm: P
     assert "deployments.sweep: " in rejected("deployments.sweep.replicas=2")
     assert "deployments.clutser: " in rejected("mode=direct", "deployments.clutser.replicas=2")
     assert "has one forwarder" in rejected("mode=direct", "deployments.forwarder.replicas=2")
+    assert "mode=single calls functions without Knative" in rejected("serving.enabled=true")
 
 
 def test_number_of_replicas_is_that_of_functions_unless_a_deployment_has_its_own(helm: Path) -> None:
@@ -272,6 +273,23 @@ def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, t
         spec = objects["EventPolicy", "capi-functions"]["spec"]
         assert spec["from"] == [{"sub": "system:serviceaccount:team:*"}]
         assert spec["to"][0]["ref"]["name"] in names(objects, "Broker")
+
+
+def test_knative_services_scale_as_the_values_say(helm: Path) -> None:
+    settings = ("mode=sources", "profile=addons", "serving.enabled=true", "serving.maxReplicas=9", "env.THREADS=3")
+    more = ("deployments.addon-apply.replicas=2", "serviceMonitor.enabled=true", "store=false")
+    objects = rendered(helm, *settings, *more)
+
+    def scale(name: str) -> tuple[str, ...]:
+        annotations = dig(objects["Service", name], "spec.template.metadata.annotations")
+        return tuple(annotations[f"autoscaling.knative.dev/{bound}-scale"] for bound in ("min", "max"))
+
+    assert names(objects, "Deployment") == set()
+    assert (scale("addon-apply"), scale("sweep")) == (("2", "9"), ("0", "9"))
+    spec = dig(objects["Service", "sweep"], "spec.template.spec")
+    assert spec["containerConcurrency"] == 3
+    assert "topologySpreadConstraints" not in spec, "Serving refuses it unless a feature is enabled"
+    assert dig(objects["PodMonitor", "capi-functions"], "spec.podMetricsEndpoints")[0]["port"] == "user-port"
 
 
 def test_hooks_are_called_from_the_namespace_of_core(helm: Path) -> None:

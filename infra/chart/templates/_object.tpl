@@ -39,6 +39,9 @@ true
 {{- if eq $object.kind "Deployment" }}
   {{- include "capi-functions.deployment" . }}
 {{- end }}
+{{- if .serving }}
+  {{- include "capi-functions.serving" . }}
+{{- end }}
 {{- with $values.broker }}
   {{- if eq $object.kind "Broker" }}
     {{- if .class }}{{ $_ := set $object.metadata.annotations "eventing.knative.dev/broker.class" .class }}{{ end }}
@@ -116,9 +119,42 @@ spec:
   {{- $constraint := dict "maxSkew" 1 "topologyKey" . "whenUnsatisfiable" "ScheduleAnyway" }}
   {{- $spread = append $spread (set $constraint "labelSelector" $spec.selector) }}
 {{- end }}
-{{- with $spread }}{{ $_ := set $pod "topologySpreadConstraints" . }}{{ end }}
+{{- if and $spread (not (and .serving (has $name .servers))) }}
+  {{- $_ := set $pod "topologySpreadConstraints" $spread }}
+{{- end }}
 {{- with $values.podAnnotations }}
   {{- $annotations := $spec.template.metadata.annotations | default dict }}
   {{- $_ := set $spec.template.metadata "annotations" (merge (dict) . $annotations) }}
+{{- end }}
+{{- end }}
+
+{{- /* Changes an object in its place for functions that are Knative Services, and returns nothing. */ -}}
+{{- define "capi-functions.serving" -}}
+{{- $object := .object }}
+{{- $spec := $object.spec }}
+{{- $serving := .serving }}
+{{- $values := .root.Values }}
+{{- if eq $object.kind "Trigger" }}
+  {{- $_ := set $spec.subscriber.ref "apiVersion" $serving.service.apiVersion }}
+{{- else if eq $object.kind "Broker" }}
+  {{- $_ := set $spec.delivery.deadLetterSink.ref "apiVersion" $serving.service.apiVersion }}
+{{- else if and (eq $object.kind "NetworkPolicy") (eq $object.metadata.name "functions") }}
+  {{- $_ := set $spec "ingress" (append $spec.ingress $serving.ingress) }}
+{{- else if eq $object.kind "SinkBinding" }}
+  {{- if has $spec.subject.name .servers }}{{ $_ := mergeOverwrite $spec.subject $serving.service }}{{ end }}
+{{- else if and (eq $object.kind "Deployment") (has $object.metadata.name .servers) }}
+  {{- $template := $spec.template }}
+  {{- $scale := dict "autoscaling.knative.dev/max-scale" (print (int $values.serving.maxReplicas)) }}
+  {{- with $spec.replicas }}{{ $_ := set $scale "autoscaling.knative.dev/min-scale" (print .) }}{{ end }}
+  {{- $_ := mergeOverwrite $object $serving.service }}
+  {{- $_ := unset $spec "selector" }}
+  {{- $_ := unset $spec "replicas" }}
+  {{- $_ := unset $template.spec "securityContext" }}
+  {{- $_ := mergeOverwrite $object.metadata.labels $serving.labels }}
+  {{- $_ := mergeOverwrite $template.metadata.annotations $serving.annotations $scale }}
+  {{- $_ := mergeOverwrite $template.spec $serving.pod }}
+  {{- with $values.env.THREADS }}{{ $_ := set $template.spec "containerConcurrency" (int .) }}{{ end }}
+  {{- $container := first $template.spec.containers }}
+  {{- range $field, $value := $serving.container }}{{ $_ := set $container $field $value }}{{ end }}
 {{- end }}
 {{- end }}

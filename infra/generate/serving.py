@@ -1,0 +1,132 @@
+"""Generates `infra/serving`: functions as Knative Services, which Knative Serving scales to zero.
+
+It is a component of kustomizations, so that it changes `infra/forwarder`, `infra/sources` and the overlays of profiles
+alike: the Deployment of each function becomes a Knative Service, its Service goes, and what refers to it refers to the
+Knative Service. The chart changes its objects by the same `changes`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from shared.kube.resources import Object
+
+from . import hooks, knative, network, workloads
+from .eventing import BROKER
+from .files import yaml_text
+
+SERVICE: Object = {"apiVersion": "serving.knative.dev/v1", "kind": "Service"}
+"""apiVersion and kind of a Knative Service."""
+
+_FORWARDER = "../forwarder"
+_COMPONENT = "component"
+
+REPLICAS = 4
+"""The most replicas of a function. With their threads they bound the requests that a burst of events causes."""
+
+SECONDS = 600
+"""The time for an answer: the most that Serving allows by default. A download takes up to 300 s."""
+
+_WHAT = """
+Makes a Knative Service of each function. Add it to the components of a kustomization that has infra/forwarder,
+infra/sources or an overlay of them with profiles. docs/installation.md says when that pays.
+"""
+_NEEDS = "Functions as Knative Services, and the forwarder. Needs Knative Eventing and Knative Serving."
+
+
+def files() -> dict[str, str]:
+    """Returns the content of the generated files, by path below `infra/serving`."""
+    component = {
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
+        "patches": list(_patches()),
+    }
+    return {
+        "kustomization.yaml": overlay("."),
+        f"{_COMPONENT}/kustomization.yaml": yaml_text([(_WHAT, component)]),
+    }
+
+
+def overlay(serving: str) -> str:
+    """Returns the kustomization of the folder `forwarder` beside it with Knative Services.
+
+    `serving` is the path to `infra/serving`.
+    """
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [_FORWARDER],
+        "components": [os.path.normpath(f"{serving}/{_COMPONENT}")],
+    }
+    return yaml_text([(_NEEDS, kustomization)])
+
+
+def changes() -> Object:
+    """Returns what a function's Knative Service sets: labels of its own, fields and annotations of its pods.
+
+    The fields replace those of the Deployment's pod and container. Serving takes port names of its own only, refuses
+    the security context of a pod unless a feature is enabled, and probes a starting container many times a second where
+    the readiness probe has no period.
+    """
+    return {
+        "labels": {"networking.knative.dev/visibility": "cluster-local"},
+        "annotations": {
+            "autoscaling.knative.dev/min-scale": "0",
+            "autoscaling.knative.dev/max-scale": str(REPLICAS),
+        },
+        "pod": {
+            "containerConcurrency": workloads.THREADS,
+            "timeoutSeconds": SECONDS,
+            "responseStartTimeoutSeconds": SECONDS,
+        },
+        "container": {
+            "ports": [{"name": "http1", "containerPort": workloads.PORT}],
+            "readinessProbe": {"httpGet": workloads.READINESS | {"port": workloads.PORT}},
+            "livenessProbe": workloads.liveness(workloads.PORT, "HTTP"),
+            "securityContext": workloads.UNPRIVILEGED | workloads.USER,
+        },
+    }
+
+
+def _patches() -> Iterable[Object]:
+    part_of, project = workloads.PART_OF
+    others = ", ".join((network.FORWARDER, hooks.NAME))
+    functions = {"labelSelector": f"{part_of}={project},{workloads.NAME} notin ({others})"}
+    yield knative.removal({"version": "v1", "kind": "Service", **functions})
+    yield _patch({"kind": "Deployment", **functions}, _service())
+    yield _patch({"kind": "Trigger", **functions}, [_set("/spec/subscriber/ref/apiVersion", SERVICE["apiVersion"])])
+    subject = [_set(f"/spec/subject/{field}", value) for field, value in SERVICE.items()]
+    yield _patch({"kind": "SinkBinding", **functions}, subject)
+    sink = "/spec/delivery/deadLetterSink/ref/apiVersion"
+    yield _patch({"kind": BROKER["kind"], "name": BROKER["name"]}, [_set(sink, SERVICE["apiVersion"])])
+    yield _patch({"kind": "NetworkPolicy", "name": "functions"}, [_set("/spec/ingress/-", network.of_proxies())])
+
+
+def _service() -> Iterable[Object]:
+    """Yields the operations that make a Knative Service of a Deployment."""
+    changed = changes()
+    template = "/spec/template"
+    yield from (_set(f"/{field}", value) for field, value in SERVICE.items())
+    yield {"op": "remove", "path": "/spec/selector"}
+    yield {"op": "remove", "path": f"{template}/spec/securityContext"}
+    places = {
+        "labels": "/metadata/labels",
+        "annotations": f"{template}/metadata/annotations",
+        "pod": f"{template}/spec",
+        "container": f"{template}/spec/containers/0",
+    }
+    for part, place in places.items():
+        for field, value in changed[part].items():
+            yield _set(f"{place}/{field.replace('/', '~1')}", value)
+
+
+def _set(path: str, value: Any) -> Object:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _patch(target: Object, operations: Iterable[Object]) -> Object:
+    return {"target": target, "patch": yaml.safe_dump([*operations], sort_keys=False)}
