@@ -1,188 +1,262 @@
-"""The commands for local runs: up, down, demo."""
+"""The commands `local`: control planes of this machine, several side by side, each with a name."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
-import signal
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from shared import profiles
+from infra.local_control_plane import ControlPlaneError
 
-from .demo import RELEASES
-from .failures import report_failures
-from .options import DEFAULT_DIR, Dir, Family, From, Profile
-from .output import Timeline, WaitTimeout, err, out
-from .run import BESIDE_CORE
-from .runs import detach as start_detached
-from .runs import end, refuse_second, until_signal, warn_of_other_cluster
+from .binaries import app as binaries
+from .binaries import selected
+from .failures import Failure, report_failures
+from .options import Family, Format, From, Output
+from .output import Timeline, err, out
 
 if TYPE_CHECKING:
-    from infra.local.local_run import LocalRun
+    from infra.local_control_plane import Status
 
-    from .provider.requests import ProviderRequest
+DEFAULT = "default"
+SERVERS = ("kube-apiserver", "etcd", "supervisor")
+
+Name = Annotated[str, typer.Argument(help="Name of the control plane.")]
+
+app = typer.Typer(
+    name="local",
+    help="Run control planes on this machine: kube-apiserver and etcd, without Docker, several side by side.",
+    no_args_is_help=True,
+)
+app.add_typer(binaries)
 
 
+def root() -> Path:
+    """Returns the folder of the control planes: $CAPI_FUNCTIONS_PLANES, else one in $XDG_STATE_HOME."""
+    if given := os.environ.get("CAPI_FUNCTIONS_PLANES"):
+        return Path(given).absolute()
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state, "capi-functions", "planes")
+
+
+@app.command()
 def up(
-    directory: Dir = DEFAULT_DIR,
-    releases: Annotated[
-        Path | None, typer.Option(help="Folder with cluster-stack releases (default: those of the demo).", exists=True)
+    name: Name = DEFAULT,
+    controllers: Annotated[
+        bool, typer.Option("--controllers", help="Run kube-controller-manager, the scheduler and kwok too.")
+    ] = False,
+    crds: Annotated[
+        list[Path] | None, typer.Option(help="File or folder with CRDs to install; repeatable.", exists=True)
     ] = None,
-    profile: Profile = "",
-    providers: Annotated[
+    kubernetes_version: Annotated[
         str,
         typer.Option(
-            metavar="NAME,...",
-            help="Install these Cluster API providers, and run their managers as processes: core, kubeadm, docker.",
+            metavar="SELECTOR",
+            callback=lambda text: text and selected(text).text,
+            help="Version of Kubernetes, as in `local binaries use` (default: the pinned one).",
             show_default=False,
         ),
     ] = "",
-    detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
     package: From = None,
     ip_family: Family = None,
+    timeout: Annotated[float, typer.Option(help="Seconds until the API server must be ready.")] = 60.0,
 ) -> None:
-    """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
-    from .provider import local_managers
+    """Start a control plane. It runs until `down`, and keeps its data."""
+    from infra import local_control_plane
+    from infra.local_control_plane.control_plane import ControlPlane
+    from shared.kube import ApiError
 
-    with report_failures():
-        refuse_second(directory)
-        wanted = local_managers.parse(providers)
-        if detach:
-            given = {
-                "--releases": releases,
-                "--profile": profile,
-                "--providers": providers,
-                "--from": package,
-                "--ip-family": ip_family,
-            }
-            start_detached(directory, [f"{option}={value}" for option, value in given.items() if value])
-            return
-        from infra.local.local_run import LocalRun
-
-        timeline = Timeline()
-        components = _use_package(package, wanted, timeline.say) if package else None
-        chosen = profile or (BESIDE_CORE if wanted or LocalRun.has_managers(directory) else "all")
-        local_run = LocalRun(
-            directory,
-            releases=releases or RELEASES,
-            progress=timeline.say,
-            profiles=profiles.parse(chosen),
-            components=components,
-            ip_family=ip_family or "",
-        )
-        try:
-            urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say))
-            timeline.say("up", mark="✔", style="green")
-            for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
-                out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
-            out.print(f"  try           kubectl --kubeconfig {escape(str(local_run.kubeconfig))} get clusters -A")
-            warn_of_other_cluster(directory / "management.kubeconfig")
-            out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")
-            until_signal()
-        finally:
-            timeline.say("stopping")
-            local_run.stop()
-            timeline.say("stopped", mark="✔")
+    directory = _directory(name)
+    timeline = Timeline(err)
+    if package and kubernetes_version:
+        raise typer.BadParameter("a package has one version of Kubernetes", param_hint="--from")
+    with report_failures(ControlPlaneError, OSError, ApiError), _other_folder():
+        if local_control_plane.status(directory).phase == "ready":
+            timeline.say(f"{name} is already running")
+        else:
+            local_control_plane.start(
+                directory,
+                progress=timeline.say,
+                timeout=timeout,
+                controllers=controllers,
+                kubernetes_version=kubernetes_version,
+                ip_family=ip_family.value if ip_family else "",
+                binaries=_unpacked(package, controllers, timeline) if package else None,
+            )
+        if crds:
+            ControlPlane(directory).install_crds(*crds)
+            timeline.say("CRDs are installed")
+        timeline.say(f"{name} is ready at {local_control_plane.status(directory).url}", mark="✔", style="green")
+        _print_environment(directory)
 
 
-def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable[[str], None]) -> Path | None:
-    """Makes this process and its children use a package's executables. Returns the folder of its components, if any.
+@app.command("package")
+def build_package(
+    target: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("cluster-api.zip"),
+    controllers: Annotated[
+        bool, typer.Option("--controllers", help="Add kube-controller-manager, the scheduler and kwok.")
+    ] = False,
+    providers: Annotated[
+        bool, typer.Option(help="Add the managers and components of Cluster API, kubeadm and docker.")
+    ] = True,
+) -> None:
+    """Build a package for `local up --from` on machines of this platform without Go and network.
 
-    Raises `BinaryNotFound` if the package is damaged, or has no managers for these providers.
+    It has kube-apiserver, etcd, helm, and the managers and components of providers, in the versions that this program
+    pins, with digests and licences. Needs Go. Only what is missing is built; the same content gives the same bytes.
     """
+    from subprocess import CalledProcessError
+
+    from infra.local_control_plane.modules import SourceNotFound
+    from infra.packaging.build import build, gather
+
+    timeline = Timeline(err)
+    with report_failures(CalledProcessError, OSError, SourceNotFound):
+        content = gather(timeline.say, controllers=controllers, managers=providers)
+        built = build(target, content, timeline.say)
+        size = f"{target.stat().st_size / 1e6:.0f} MB"
+        timeline.say(f"{target} {'is written' if built.changed else 'is up to date'}: {size}", mark="✔", style="green")
+
+
+@app.command()
+def down(
+    name: Name = DEFAULT,
+    all_planes: Annotated[bool, typer.Option("--all", help="Stop all control planes.")] = False,
+) -> None:
+    """Stop a control plane, and keep its data."""
+    from infra import local_control_plane
+
+    with report_failures(ControlPlaneError):
+        for directory in _directories() if all_planes else [_existing(name)]:
+            local_control_plane.stop(directory)
+            out.print(f"{directory.name} is stopped")
+
+
+@app.command()
+def status(output: Output = Format.text) -> None:
+    """List the control planes, with phase and address."""
+    from infra import local_control_plane
+
+    found = {directory.name: local_control_plane.status(directory) for directory in _directories()}
+    if output is Format.json:
+        typer.echo(json.dumps({name: _dump(name, each) for name, each in found.items()}, indent=2))
+        return
+    if not found:
+        out.print(f"no control plane in {root()}; `capi-functions local up` starts one")
+    for name, each in found.items():
+        out.print(f"{name:<16} {each.phase:<9} {each.url}{f'  {each.error}' if each.error else ''}", markup=False)
+
+
+@app.command()
+def env(name: Name = DEFAULT) -> None:
+    """Print the shell command that sets KUBECONFIG: eval "$(capi-functions local env)"."""
+    with report_failures():
+        _print_environment(_existing(name))
+
+
+@app.command()
+def logs(
+    name: Name = DEFAULT,
+    server: Annotated[str, typer.Option(help=f"The server: {', '.join(SERVERS)}, or a controller.")] = SERVERS[0],
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
+) -> None:
+    """Print the log of a server."""
+    with report_failures():
+        file = _existing(name) / "logs" / f"{server}.log"
+        if not file.is_file() or file.parent.resolve() != file.resolve().parent:
+            there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
+            raise Failure(f"{name} has no log of {server}; there are: {there}")
+        with file.open(errors="replace") as log:
+            while True:
+                for line in log:
+                    sys.stdout.write(line)
+                sys.stdout.flush()
+                if not follow:
+                    return
+                time.sleep(0.2)
+
+
+@app.command()
+def reset(
+    name: Name = DEFAULT,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Stop a control plane and delete its data, certificates and logs."""
+    from infra import local_control_plane
+
+    with report_failures(ControlPlaneError, OSError):
+        directory = _existing(name)
+        if not yes:
+            typer.confirm(f"Delete all data of {name} in {directory}?", abort=True)
+        local_control_plane.remove(directory)
+        out.print(f"{name} is deleted")
+
+
+@contextmanager
+def _other_folder() -> Iterator[None]:
+    """Raises `Failure` with the way out where the folder of the control planes cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Failure(
+            f"{error.filename or root()}: {error.strerror}; $CAPI_FUNCTIONS_PLANES names another folder"
+        ) from error
+
+
+def _unpacked(package: Path, controllers: bool, timeline: Timeline) -> Mapping[str, Path]:
+    """Returns the executables of a package. Raises `BinaryNotFound`."""
     from infra.local_control_plane.binaries import EXECUTABLES
+    from infra.local_control_plane.controllers import NAMES
     from infra.local_control_plane.package import opened
 
-    from .provider import local_managers
-
-    package = opened(file, progress=say)
-    # All are checked: providers of a former start, and those that are created later, have managers, too.
-    package.executables({*EXECUTABLES, "helm", *local_managers.programs(providers), *package.programs})
-    os.environ["KUBEBUILDER_ASSETS"] = str(package.bin)
-    return package.components if package.components.is_dir() else None
+    wanted = [*EXECUTABLES, *(NAMES if controllers else ())]
+    return opened(package, progress=timeline.say).executables(wanted)
 
 
-def down(directory: Dir = DEFAULT_DIR) -> None:
-    """End the run in a folder, which keeps its data."""
-    with report_failures():
-        ended = end(directory)
-        out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
+def _directory(name: str) -> Path:
+    """Returns the folder of a control plane. Raises `BadParameter` for a name that is not a file name."""
+    if not name or name.startswith(".") or os.sep in name:
+        raise typer.BadParameter(f"{name!r} must be a file name that does not begin with a dot")
+    return root() / name
 
 
-def demo(
-    directory: Annotated[
-        Path | None,
-        typer.Option("--dir", "-d", help="Folder for data and logs (default: a temporary one)."),
-    ] = None,
-    capture_to: Annotated[
-        Path | None, typer.Option("--capture", help="Record events and inputs into this folder.")
-    ] = None,
-) -> None:
-    """Run the demo: create a workload cluster with addons, upgrade it twice, delete it."""
-    import tempfile
-    from contextlib import ExitStack
-
-    from infra.local.local_run import LocalRun
-
-    from .demo.demo_objects import DemoError
-    from .demo.steps import Demo
-
-    with report_failures(DemoError), ExitStack() as cleanup:
-        if directory is None:
-            directory = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="capi-functions-demo-")))
-        else:
-            refuse_second(directory)
-        timeline = Timeline()
-        # No chart of the demo reads from the cluster.
-        local_run = LocalRun(directory, releases=RELEASES, progress=timeline.say, get_helm=False)
-        cleanup.callback(local_run.stop)
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        timeline.begin("start the management cluster")
-        local_run.start()
-        timeline.done("management cluster up")
-        end_capture = _start_capture(local_run, capture_to) if capture_to else lambda: None
-        try:
-            Demo(local_run, timeline).run(after_upgrade=end_capture)
-        except (DemoError, WaitTimeout):
-            err.print(_tail(directory / "logs" / "functions.log"), markup=False)
-            raise
-        timeline.begin("stop")
-        local_run.stop()
-        timeline.done("all processes ended")
-        timeline.summary()
-        out.print("\n[green]The demo succeeded; every step was verified against the API servers.[/green]")
+def _existing(name: str) -> Path:
+    directory = _directory(name)
+    if directory not in _directories():
+        names = ", ".join(each.name for each in _directories()) or "none"
+        raise Failure(f"there is no control plane {name}; there are: {names}")
+    return directory
 
 
-def _start_capture(local_run: LocalRun, folder: Path) -> Callable[[], None]:
-    """Starts a recording, and returns the function that ends it."""
-    from events.capture import Capture
-    from functions import catalog
-
-    recording = Capture(folder, local_run.client, catalog.triggers())
-    recording.start()
-    recording.wait_synced(10)
-
-    def end() -> None:
-        if local_run.services.forwarder is not None:
-            local_run.services.forwarder.drain(10, quiet=1.0)  # the last writes cause events too
-        recording.stop()
-
-    return end
+def _directories() -> list[Path]:
+    """Returns the folders of all control planes, sorted."""
+    return sorted(path.parent for path in root().glob("*/state.json"))
 
 
-def _tail(log: Path, lines: int = 30) -> str:
-    try:
-        return f"the end of {log}:\n" + "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
-    except OSError:
-        return ""
+def _dump(name: str, status: Status) -> dict[str, object]:
+    """Returns the status of a control plane as JSON."""
+    from infra import local_control_plane
+
+    return {
+        "phase": status.phase,
+        "url": status.url,
+        "error": status.error,
+        "pid": status.pid,
+        "kubeconfig": str(local_control_plane.kubeconfig(_directory(name))),
+    }
 
 
-def register(app: typer.Typer) -> None:
-    """Adds up, down and demo to `app`."""
-    for command in (up, down, demo):
-        app.command()(command)
+def _print_environment(directory: Path) -> None:
+    from infra import local_control_plane
+
+    typer.echo(f"export KUBECONFIG={shlex.quote(str(local_control_plane.kubeconfig(directory)))}")

@@ -14,9 +14,10 @@ from rich.markup import escape
 
 from infra import version
 
-from . import clusters, dead_letters, local, planes, recordings, release, run, sources
+from . import clusters, dead_letters, local, recordings, release, run, sources, up
 from .bench import commands as bench
 from .connection import open_management_cluster
+from .demo import command as demo
 from .failures import report_failures
 from .options import Context, Kubeconfig
 from .output import out
@@ -68,7 +69,8 @@ def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
     raise typer.Exit(1 if missing else 0)
 
 
-local.register(app)
+up.register(app)
+app.command()(demo.demo)
 run.register(app)
 app.command()(clusters.render)
 recordings.register(app)
@@ -76,7 +78,7 @@ app.add_typer(dead_letters.app)
 app.command()(doctor)
 clusters.register(app)
 sources.register(app)
-app.add_typer(planes.app)
+app.add_typer(local.app)
 app.add_typer(release.app)
 app.add_typer(provider.app)
 app.add_typer(bench.app)

@@ -34,6 +34,11 @@ def running(directory: Path) -> dict[str, Any] | None:
         return None
 
 
+def addresses(state: dict[str, Any]) -> dict[str, str]:
+    """Returns the kubeconfig and the addresses of a run."""
+    return {name: value for name, value in state.items() if isinstance(value, str)}
+
+
 def end(directory: Path) -> bool:
     """Ends the run in `directory`, and waits for the end of its process. Returns False if there is none.
 
@@ -80,9 +85,8 @@ def detach(directory: Path, options: Sequence[str]) -> None:
         process.terminate()
         process.wait()
         raise
-    for name, value in state.items():
-        if isinstance(value, str):
-            out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
+    for name, value in addresses(state).items():
+        out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
     warn_of_other_cluster(directory / "management.kubeconfig")
 
 

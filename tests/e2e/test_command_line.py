@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -11,10 +12,13 @@ import pytest
 import yaml
 
 from infra.cli.demo import FOLDER, RELEASES
+from infra.cli.last_options import remember
 from shared.event import own_event
 from tests.support import processes
 from tests.support.command_line import CLI, await_end, run
 from tests.support.until import HANGS, until
+
+ADDRESSES = ("kubeconfig", "api_server", "functions", "ingress", "object_store")
 
 
 def test_demo_verifies_all_steps_and_leaves_no_process(tmp_path: Path) -> None:
@@ -31,6 +35,9 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
         started = run("up", "--dir", folder, "--detach")
         assert started.returncode == 0, started.stdout + started.stderr
         state = json.loads((folder / "up.json").read_text())
+        status = run("status", "--dir", folder, "-o", "json")
+        assert status.returncode == 0
+        assert json.loads(status.stdout) == {"up": True, **{name: state[name] for name in ADDRESSES}}
         again = run("up", "--dir", folder)
         assert again.returncode == 1
         assert "already" in again.stderr
@@ -70,8 +77,11 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
 def test_local_run_applies_cluster_stacks_and_finalizes_namespaces(tmp_path: Path, kubectl: Path) -> None:
     folder = tmp_path / "run"
     try:
+        releases = shutil.copytree(RELEASES, tmp_path / "releases")
+        remember(folder, {"releases": str(releases)})
         started = run("up", "--dir", folder, "--detach")
         assert started.returncode == 0, started.stdout + started.stderr
+        assert f"as at the last start: --releases={releases}" in started.stdout
         ask = [kubectl, "--kubeconfig", folder / "management.kubeconfig"]
         processes.run([*ask, "apply", "-f", FOLDER / "cluster-stack.yaml"], check=True)
         processes.run([*ask, "wait", "csk/demo", "--for=condition=Ready", "--timeout=60s"], check=True)

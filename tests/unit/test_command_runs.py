@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra.cli import runs
+from infra.cli.failures import Failure
+from infra.cli.last_options import FILE, recall, remember
 from infra.cli.run import left_out
 from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from infra.local_control_plane.processes import Process
@@ -129,3 +131,27 @@ def test_new_run_warns_if_kubeconfig_names_another_cluster(
     assert (
         f"commands use $KUBECONFIG (/elsewhere); with `--dir {tmp_path}` they use this run" in capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize(
+    ("last", "given", "options", "recalled"),
+    [
+        pytest.param({}, {"releases": "", "profile": ""}, {"releases": "", "profile": ""}, [], id="first start"),
+        pytest.param({"profile": "addons"}, {"profile": ""}, {"profile": "addons"}, ["profile"], id="not given"),
+        pytest.param({"profile": "addons"}, {"profile": "all"}, {"profile": "all"}, [], id="given"),
+        pytest.param({"profile": ""}, {"profile": ""}, {"profile": ""}, [], id="never given"),
+        pytest.param({"gone": "x"}, {"profile": ""}, {"profile": ""}, [], id="of another version"),
+    ],
+)
+def test_options_that_are_not_given_are_those_of_the_last_start(
+    last: dict[str, str], given: dict[str, str], options: dict[str, str], recalled: list[str], tmp_path: Path
+) -> None:
+    if last:
+        remember(tmp_path / "run", last)
+    assert recall(tmp_path / "run", given) == (options, recalled)
+
+
+def test_damaged_options_of_the_last_start_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("{")
+    with pytest.raises(Failure, match=r"options\.json.*delete the file"):
+        recall(tmp_path, {"profile": ""})

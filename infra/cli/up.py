@@ -1,0 +1,152 @@
+"""The commands for a local run: up, status, down."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from shared import profiles
+
+from .demo import RELEASES
+from .failures import Failure, report_failures
+from .last_options import recall, remember
+from .options import DEFAULT_DIR, Dir, Family, Format, From, Output, Profile
+from .output import Timeline, out
+from .run import BESIDE_CORE
+from .runs import addresses, crashed, end, refuse_second, running, until_signal, warn_of_other_cluster
+from .runs import detach as start_detached
+
+if TYPE_CHECKING:
+    from .provider.requests import ProviderRequest
+
+
+def up(
+    directory: Dir = DEFAULT_DIR,
+    releases: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with cluster-stack releases (default: that of the last start, at first those of the demo).",
+            exists=True,
+        ),
+    ] = None,
+    profile: Profile = "",
+    providers: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Install these Cluster API providers, and run their managers as processes: core, kubeadm, docker.",
+            show_default=False,
+        ),
+    ] = "",
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
+    package: From = None,
+    ip_family: Family = None,
+) -> None:
+    """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
+    from .provider import local_managers
+
+    with report_failures():
+        refuse_second(directory)
+        wanted = local_managers.parse(providers)
+        if detach:
+            given = {
+                "--releases": releases,
+                "--profile": profile,
+                "--providers": providers,
+                "--from": package,
+                "--ip-family": ip_family,
+            }
+            start_detached(directory, [f"{option}={value}" for option, value in given.items() if value])
+            return
+        from infra.local.local_run import LocalRun
+
+        timeline = Timeline()
+        options, recalled = recall(
+            directory, {"releases": str(releases.absolute()) if releases else "", "profile": profile}
+        )
+        for name in recalled:
+            timeline.say(f"as at the last start: --{name}={options[name]}")
+        components = _use_package(package, wanted, timeline.say) if package else None
+        chosen = options["profile"] or (BESIDE_CORE if wanted or LocalRun.has_managers(directory) else "all")
+        local_run = LocalRun(
+            directory,
+            releases=_folder(options["releases"]),
+            progress=timeline.say,
+            profiles=profiles.parse(chosen),
+            components=components,
+            ip_family=ip_family or "",
+        )
+        try:
+            urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say))
+            remember(directory, options)
+            timeline.say("up", mark="✔", style="green")
+            for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
+                out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
+            out.print(f"  try           kubectl --kubeconfig {escape(str(local_run.kubeconfig))} get clusters -A")
+            warn_of_other_cluster(directory / "management.kubeconfig")
+            out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")
+            until_signal()
+        finally:
+            timeline.say("stopping")
+            local_run.stop()
+            timeline.say("stopped", mark="✔")
+
+
+def _folder(releases: str) -> Path:
+    """Returns the folder of releases, by default that of the demo. Raises `Failure`."""
+    if releases and not Path(releases).is_dir():
+        raise Failure(f"{releases}, the folder of releases of the last start, does not exist; --releases names another")
+    return Path(releases) if releases else RELEASES
+
+
+def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable[[str], None]) -> Path | None:
+    """Makes this process and its children use a package's executables. Returns the folder of its components, if any.
+
+    Raises `BinaryNotFound` if the package is damaged, or has no managers for these providers.
+    """
+    from infra.local_control_plane.binaries import EXECUTABLES
+    from infra.local_control_plane.package import opened
+
+    from .provider import local_managers
+
+    package = opened(file, progress=say)
+    # All are checked: providers of a former start, and those that are created later, have managers, too.
+    package.executables({*EXECUTABLES, "helm", *local_managers.programs(providers), *package.programs})
+    os.environ["KUBEBUILDER_ASSETS"] = str(package.bin)
+    return package.components if package.components.is_dir() else None
+
+
+def status(directory: Dir = DEFAULT_DIR, output: Output = Format.text) -> None:
+    """Print whether the run in a folder is up, and its addresses. The exit code is 1 if it is not up."""
+    state = running(directory)
+    if output is Format.json:
+        typer.echo(json.dumps({"up": state is not None, **addresses(state or {})}, indent=2))
+    elif state is not None:
+        out.print(f"the run in {directory} is up (process {state['pid']})", markup=False)
+        for name, value in addresses(state).items():
+            out.print(f"  {name.replace('_', ' '):<13} {value}", markup=False)
+    else:
+        what = f"the run in {directory} has crashed" if crashed(directory) else f"no run in {directory}"
+        out.print(f"{what}; `capi-functions up -d {directory}` starts it", markup=False)
+    raise typer.Exit(0 if state else 1)
+
+
+def down(directory: Dir = DEFAULT_DIR) -> None:
+    """End the run in a folder, which keeps its data."""
+    with report_failures():
+        if state := running(directory):
+            out.print(f"ending process {state['pid']}", markup=False)
+        ended = end(directory)
+        out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds up, status and down to `app`."""
+    for command in (up, status, down):
+        app.command()(command)
