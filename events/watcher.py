@@ -1,9 +1,7 @@
 """Watches the kinds that functions declare, and calls back with each change and the functions that it is for.
 
 Level-triggered: the first round of lists reports all objects, so that a restart resumes from the present ones, and so
-does each resync (`events.rounds`). After an interruption a new list is compared with the known objects, so that no
-change is missed. Of each object the watcher keeps its version, a hash of the fields that each function watches, and the
-metadata for the event of its deletion.
+does each resync (`events.rounds`). Each kind has an informer (`events.informer`).
 
 The watcher rarely lists a kind that is not served: a watch of CustomResourceDefinitions shows when it is defined. That
 watch also shows the kinds that functions watch without naming them (`shared.triggers.DefinedKinds`).
@@ -11,22 +9,19 @@ watch also shows the kinds that functions watch without naming them (`shared.tri
 
 from __future__ import annotations
 
-import json
 import logging
-import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from shared.event import Change, Event, change_event
-from shared.kube import ApiError, Client, Gone, Key, NotServed, Object, Resource, dig, key_of
-from shared.kube.client import METADATA, METADATA_LIST
-from shared.kube.crds import CRD, find_definition
-from shared.triggers import Referrer, Triggers, Watch
+from shared.event import Event
+from shared.kube import ApiError, Client, Key, Object, Resource
+from shared.kube.crds import CRD
+from shared.triggers import Triggers, Watch
 
-from .rounds import NumberedRound, OnChange, PlainRound, Round, Rounds
+from .informer import Informer
+from .references import ReferenceIndex
+from .rounds import OnChange, PlainRound, Round, Rounds
 from .specs import InformerSpec, informer_specs, spec_for_crd
 
 log = logging.getLogger("capi-functions.events")
@@ -34,21 +29,10 @@ log = logging.getLogger("capi-functions.events")
 BeginRound = Callable[[Sequence[InformerSpec]], Round]
 """Returns a new round; called with the kinds that are about to be listed."""
 
-_WATCH_SECONDS = 300
-_UNDEFINED_PAUSE = 300.0
-"""Seconds between requests for a kind that is neither served nor defined. An aggregated API server may serve it later,
-without a definition."""
-_SETTLING_PAUSE = 0.5
-"""Seconds for which a definition has not changed when its kind is requested, and from there to the next request. The
-status of a new definition changes several times until the kind is served."""
-_SETTLES_WITHIN = 10
-"""The number of these pauses after which the kind is requested in any case."""
 _DEFINITIONS_PATIENCE = 5.0
 """Seconds for which the first round waits until definitions are listed."""
 _DEFINITION_PAUSE = 30.0
 """Most seconds until a definition is read again that could not be read."""
-_BLIND_PAUSE = 2.0
-"""Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
 _SERVED, _KINDS = "served", "kinds"
 _OF_DEFINITIONS = (
     (_SERVED, Watch(CRD, reference=True)),
@@ -56,55 +40,6 @@ _OF_DEFINITIONS = (
 )
 """What definitions are watched for. The status of one may tell that its kind is served now; which kinds functions watch
 without naming them depends on specs and labels only."""
-_KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
-
-
-class _ReferenceIndex:
-    """The objects that watched objects refer to, for watches with `referenced_by`. All informers share this."""
-
-    def __init__(self, watched: Iterable[InformerSpec]) -> None:
-        watched = list(watched)
-        self._lock = threading.Lock()
-        self._referenced: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
-        """The references of each object; None if they could not be determined."""
-        complete = {spec.resource for spec in watched if spec.complete}
-        for _, watch in (named for spec in watched for named in spec.watches):
-            self._referenced |= {referrer: {} for referrer in watch.referenced_by if referrer.resource in complete}
-
-    def update(self, spec: InformerSpec, obj: Object) -> None:
-        """Updates the references of an object; called before the change is reported."""
-        for referrer, referenced in self._referenced.items():
-            if referrer.resource != spec.resource or not spec.complete:
-                continue
-            try:
-                references = frozenset(referrer.references(obj))
-            except Exception:  # a declaration that fails on an object must not end the watch
-                log.exception("the references of %s %s could not be determined", spec, key_of(obj))
-                references = None
-            with self._lock:
-                referenced[key_of(obj)] = references
-
-    def forget(self, spec: InformerSpec, key: Key) -> None:
-        """Removes the references of a deleted object."""
-        with self._lock:
-            for referrer, referenced in self._referenced.items():
-                if referrer.resource == spec.resource:
-                    referenced.pop(key, None)
-
-    def is_referenced(self, watch: Watch, key: Key) -> bool:
-        """Returns whether the object is referenced, or may be. True for a watch without referrers."""
-        if not watch.referenced_by:
-            return True
-        either = {key, Key(key.namespace, "")}
-        with self._lock:
-            return any(
-                referrer not in self._referenced
-                or any(
-                    references is None or not references.isdisjoint(either)
-                    for references in self._referenced[referrer].values()
-                )
-                for referrer in watch.referenced_by
-            )
 
 
 class Watcher:
@@ -135,22 +70,22 @@ class Watcher:
         self._triggers = triggers
         self._on_change = on_change
         self._namespace = namespace
-        self._references = _ReferenceIndex(watched)
+        self._references = ReferenceIndex(watched)
         self._begin_round = begin_round or (lambda _specs: PlainRound(on_change, self.is_referenced))
         self._rounds = Rounds(resync, self._begin)
         self._patterns = [each.defined_kinds for each in triggers.values() if each.defined_kinds is not None]
         definitions = InformerSpec(CRD, "", True, _OF_DEFINITIONS)
         of_definitions = Rounds(resync, lambda _resync: PlainRound(self._on_defined, lambda _function, _event: True))
-        self._definitions = _Informer(
+        self._definitions = Informer(
             client, definitions, self._on_defined, self._stop, of_definitions, "", self._references
         )
         self._named = [self._informer(spec, self._stop) for spec in watched]
-        self._defined: dict[str, _Informer] = {}
+        self._defined: dict[str, Informer] = {}
         """The informers of kinds that no function names, by the name of the CRD."""
         self._starting = threading.Lock()
 
-    def _informer(self, spec: InformerSpec, stop: threading.Event) -> _Informer:
-        return _Informer(
+    def _informer(self, spec: InformerSpec, stop: threading.Event) -> Informer:
+        return Informer(
             self._client,
             spec,
             self._on_change,
@@ -162,7 +97,7 @@ class Watcher:
         )
 
     @property
-    def _informers(self) -> list[_Informer]:
+    def _informers(self) -> list[Informer]:
         return [*self._named, *self._defined.copy().values()]
 
     def start(self) -> None:
@@ -263,320 +198,3 @@ class Watcher:
         for informer in informers:
             if informer.thread.is_alive():
                 informer.thread.join(max(0.0, deadline - time.monotonic()))
-
-
-@dataclass
-class _Known:
-    """The state that an informer keeps for an object; `hashes` has one hash for each watch of the spec."""
-
-    version: str
-    uid: str
-    hashes: tuple[int, ...]
-    metadata: Object
-
-
-class _Informer:
-    """Lists, watches and compares the objects of one spec, in a thread."""
-
-    def __init__(
-        self,
-        client: Client,
-        spec: InformerSpec,
-        on_change: OnChange,
-        stop: threading.Event,
-        rounds: Rounds,
-        namespace: str,
-        references: _ReferenceIndex,
-        on_not_served: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.resource = spec.resource
-        self.thread = threading.Thread(target=self._run, name=f"watch-{spec.resource.plural}", daemon=True)
-        self.synced = threading.Event()
-        self.tried = threading.Event()
-        """Set when the first list has succeeded or failed."""
-        self.spec = spec
-        self._client = client
-        self._on_change = on_change
-        self._stop = stop
-        self._rounds = rounds
-        self._round = 0
-        """The number of the round that the last complete list belongs to."""
-        self._namespace = namespace
-        self._references = references
-        self._known: dict[Key, _Known] = {}
-        self._failures = 0
-        self._served = True
-        self._defined = False
-        """Whether the definition of the kind was created or changed since the kind was not served."""
-        self._undefined = False
-        self._absences = 0
-        """The number of attempts that found the kind not served, since it was last served or defined."""
-        self._on_not_served = on_not_served
-        self._awake = threading.Event()
-        self._interrupted = False
-        self._end: Callable[[], None] | None = None
-
-    @property
-    def listed(self) -> bool:
-        """Whether a list succeeded since the last failure."""
-        return self.synced.is_set() and self._served and not self._failures
-
-    @property
-    def sees_all(self) -> bool:
-        """Whether every object of the kind is known, except for a moment."""
-        return bool(self._round) and self._served and not self.spec.selector
-
-    def knows(self, key: Key) -> bool:
-        """Returns whether the object was in the list, or was watched, and not deleted since."""
-        return key in self._known
-
-    def wake(self, *, defined: bool = True) -> None:
-        """Ends the wait for the kind to be served: its definition was created or changed, or else deleted."""
-        self._defined, self._absences = defined, 0
-        self._awake.set()
-
-    def interrupt(self) -> None:
-        """Ends the open watch, or the wait before the next."""
-        self._interrupted = True
-        self._awake.set()
-        if self._end is not None:
-            with suppress(Exception):  # the watch may just have ended by itself
-                self._end()
-
-    def end(self, *, undefined: bool = False) -> None:
-        """Ends the informer; its thread ends a moment later. Objects of an undefined kind are reported as deleted."""
-        self._undefined = undefined
-        self._stop.set()
-        self.tried.set()
-        self.interrupt()
-
-    def _run(self) -> None:
-        """Lists and watches until the informer is stopped."""
-        while not self._stop.is_set():
-            self._interrupted = False
-            self._awake.clear()  # before the list, so that a kind that is defined during the list ends the next wait
-            try:
-                self._watch(self._list())
-                continue
-            except NotServed as error:
-                pause = self._not_served(error)
-            except Exception as error:
-                self._awake.clear()  # definitions that changed during the watch do not end this wait
-                pause = self._failed(error)
-            if not self._stop.is_set() and self._awake.wait(pause):
-                self._wait_settled()
-        if self._undefined:
-            self._observe_missing(set(self._known))
-
-    def _wait_settled(self) -> None:
-        """Waits until the definition that has ended a wait does not change any more."""
-        for _ in range(_SETTLES_WITHIN):
-            if self._stop.is_set() or self._interrupted:
-                return
-            self._awake.clear()
-            if not self._awake.wait(_SETTLING_PAUSE):
-                return
-
-    def _failed(self, error: Exception) -> float:
-        """Logs a failed list or watch. Returns the seconds until the next attempt."""
-        if self._stop.is_set() or self._interrupted:
-            return 0.0
-        self._failures += 1
-        self.tried.set()
-        pause = min(30.0, 0.1 * 2.0 ** min(self._failures, 20)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-        if isinstance(error, Gone):
-            log.info("watch of %s fell behind, listing again: %s", self.spec, error)
-        elif isinstance(error, ApiError):
-            # The first failure is usual while a server starts, or for a kind that was just defined.
-            level = logging.WARNING if self._failures > 1 else logging.INFO
-            log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self.spec, self._failures, pause, error)
-        else:
-            log.exception("watch of %s failed, again in %.1fs", self.spec, pause)
-        return pause
-
-    def _not_served(self, error: NotServed) -> float:
-        """Returns the seconds until a kind that is not served is listed again."""
-        if self._served:
-            log.info("%s is not served (yet): %s", self.spec, error)
-            self._defined = self._awake.is_set() and not self._round  # it was defined during its first list
-            self._absences = 0
-        self._served = False
-        if self._known and self._is_undefined():
-            self._observe_missing(set(self._known))
-        self._rounds.current().round.end(self.spec)
-        self.synced.set()
-        self.tried.set()
-        watched = self._on_not_served()
-        pause = _UNDEFINED_PAUSE
-        if self._defined or not watched:
-            pause = min(pause, (_SETTLING_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
-        self._absences += 1
-        return pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
-
-    def _is_undefined(self) -> bool:
-        """Returns whether the kind's definition is gone, and all objects with it.
-
-        A kind that is not served in this version may be served in another one, and still have its objects.
-        """
-        with suppress(ApiError):
-            return find_definition(self._client, self.resource) is None
-        return False
-
-    # -- list and watch ----------------------------------------------------------------------------------------
-
-    def _list(self) -> str:
-        """Reports what differs from the known objects, in a new round all objects; returns the version."""
-        current = self._rounds.current()
-        listing = current if current.number != self._round else None
-        version, missing = "", set(self._known)
-        accept = METADATA_LIST if self.spec.metadata_only else "application/json"
-        for page in self._client.pages(self.spec.resource, self._namespace, selector=self.spec.selector, accept=accept):
-            # The version of the first page: the watch repeats the changes made while the other pages are read.
-            version = version or page["metadata"]["resourceVersion"]
-            for obj in page["items"]:
-                missing.discard(key_of(obj))
-                self._observe(obj, listing)
-            if self._stop.is_set():
-                return version
-        self._observe_missing(missing)
-        if not self._served:
-            log.info("%s is served now", self.spec)
-        self._served = True
-        self._round = current.number
-        if listing is not None:
-            listing.round.end(self.spec)
-        self.synced.set()
-        self.tried.set()
-        if listing is not None:
-            listing.round.wait(self._stop)
-        return version
-
-    def _watch(self, version: str) -> None:
-        """Reports changes until the next round; opens the watch again each time the server ends it."""
-        while not self._stop.is_set() and (left := self._rounds.seconds_left(self._round)) > 0:
-            started = time.monotonic()
-            for line in self._client.watch(
-                self.spec.resource,
-                self._namespace,
-                version=version,
-                selector=self.spec.selector,
-                seconds=max(1, min(_WATCH_SECONDS, round(left))),
-                accept=METADATA if self.spec.metadata_only else "application/json",
-                on_open=self._opened,
-            ):
-                self._failures = 0
-                obj = line["object"]
-                version = obj["metadata"]["resourceVersion"]
-                if line["type"] == "DELETED":
-                    self._observe_deletion(obj)
-                elif line["type"] != "BOOKMARK":
-                    self._observe(obj)
-            if time.monotonic() - started < 0.5 and not self._is_round_due():
-                self._stop.wait(0.2)
-
-    def _opened(self, end: Callable[[], None]) -> None:
-        self._end = end
-        if self._stop.is_set() or self._is_round_due():
-            self.interrupt()
-
-    def _is_round_due(self) -> bool:
-        """Returns whether another round has begun, or is to begin, since the last complete list."""
-        return bool(self._round) and self._rounds.seconds_left(self._round) <= 0
-
-    # -- what to report ----------------------------------------------------------------------------------------
-
-    def _observe(self, obj: Object, listing: NumberedRound | None = None) -> None:
-        """Reports what has changed in an object of a list or a watch event; `listing` is the round of a list."""
-        self._set_kind(obj)
-        key = key_of(obj)
-        self._references.update(self.spec, obj)
-        known, new = self._known.get(key), self._digest(obj)
-        if known is not None and known.uid != new.uid:  # deleted and created again between two watches
-            self._observe_missing({key})
-            known = None
-        self._known[key] = new
-        changed = self._changed(known, new) if known is not None else set()
-        if listing is not None and (known is not None or not self._round):
-            # A resync is about settled objects; what has changed since is a change, like one that was watched.
-            news = changed if listing.resync else set()
-            self._emit("update", obj, [name for name in self._interested("update", key) if name in news])
-            self._report(obj, listing, without=news)
-        elif known is None:
-            self._emit("add", obj, self._interested("add", key))
-        else:
-            self._emit("update", obj, [name for name in self._interested("update", key) if name in changed])
-
-    def _changed(self, known: _Known, new: _Known) -> set[str]:
-        """Returns the functions that watch a part of the object that has changed."""
-        if known.version == new.version:
-            return set()
-        return {
-            name
-            for (name, _), before, after in zip(self.spec.watches, known.hashes, new.hashes, strict=True)
-            if before != after
-        }
-
-    def _report(self, obj: Object, listing: NumberedRound, without: Collection[str]) -> None:
-        """Reports an object to a round, for all functions but those in `without`.
-
-        An object that is new since an earlier round is not reported: it has changed.
-        """
-        listing.round.see(self.spec, obj)
-        updates = [name for name, watch in self.spec.watches if "update" in watch.changes and name not in without]
-        if listing.resync:
-            self._emit("update", obj, updates, listing)
-            return
-        adds = [name for name, watch in self.spec.watches if "add" in watch.changes]
-        self._emit("add", obj, adds, listing)
-        # What a watch of updates only has missed is not known after a start.
-        self._emit("update", obj, [name for name in updates if name not in adds], listing)
-
-    def _observe_deletion(self, obj: Object) -> None:
-        """Reports the deletion of an object."""
-        self._set_kind(obj)
-        key = key_of(obj)
-        self._known.pop(key, None)
-        self._references.forget(self.spec, key)
-        self._emit("delete", obj, self._interested("delete", key))
-
-    def _observe_missing(self, keys: Collection[Key]) -> None:
-        """Reports deletions that were missed, with the metadata that was kept."""
-        for key in keys:
-            self._observe_deletion({"metadata": self._known[key].metadata})
-
-    def _interested(self, change: Change, key: Key) -> list[str]:
-        """Returns the names of the functions whose watches match the change."""
-        return [
-            name
-            for name, watch in self.spec.watches
-            if change in watch.changes and self._references.is_referenced(watch, key)
-        ]
-
-    def _emit(
-        self, change: Change, obj: Object, functions: Sequence[str], listing: NumberedRound | None = None
-    ) -> None:
-        if not functions:
-            return
-        resync = listing is not None and listing.resync
-        event = change_event(obj, change, source=self._client.host, reference=self.spec.reference, resync=resync)
-        try:
-            if listing is None:
-                self._on_change(event, functions)
-            else:
-                listing.round.report(event, functions)
-        except Exception:  # a callback that fails on one event must not end the watch
-            log.exception("the callback for %s %s of %s failed", self.spec, change, event.key)
-
-    def _set_kind(self, obj: Object) -> None:
-        # Metadata-only responses have the kind PartialObjectMetadata. Others may have an older version.
-        if obj.get("kind") != self.spec.resource.kind:
-            obj["apiVersion"], obj["kind"] = self.spec.resource.api_version, self.spec.resource.kind
-
-    def _digest(self, obj: Object) -> _Known:
-        """Returns what the informer remembers of an object."""
-        metadata = obj["metadata"]
-        hashes = tuple(
-            hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self.spec.watches
-        )
-        kept = {name: metadata[name] for name in _KEPT_METADATA if metadata.get(name)}
-        return _Known(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)

@@ -1,4 +1,4 @@
-"""What the watcher reports of listed objects, and how often it requests a kind that is not served; without a server."""
+"""What the informer reports of listed objects, and how often it requests a kind that is not served."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from events.informer import Informer
+from events.references import ReferenceIndex
 from events.rounds import NumberedRound, PlainRound, Rounds
 from events.specs import InformerSpec
-from events.watcher import _Informer, _ReferenceIndex
 from shared.kube import Client, NotServed, Object, Resource
 from shared.kube.credentials import Credentials
 from shared.triggers import Watch
@@ -18,13 +19,13 @@ WIDGET = Resource("example.dev", "v1", "Widget", "widgets")
 ABSENT = NotServed("GET widgets: 404", status=404)
 
 
-def informer(*, defined_kinds_are_watched: bool) -> _Informer:
+def informer(*, defined_kinds_are_watched: bool) -> Informer:
     feed = InformerSpec(WIDGET, "", False, (("f", Watch(WIDGET)),))
     client = Client(Credentials("http://127.0.0.1:1"))
     watched = defined_kinds_are_watched
     rounds = Rounds(600.0, lambda _resync: PlainRound(lambda _e, _f: None, lambda _f, _e: True))
-    return _Informer(
-        client, feed, lambda _e, _f: None, threading.Event(), rounds, "", _ReferenceIndex([feed]), lambda: watched
+    return Informer(
+        client, feed, lambda _e, _f: None, threading.Event(), rounds, "", ReferenceIndex([feed]), lambda: watched
     )
 
 
@@ -94,14 +95,14 @@ def test_change_between_a_watch_and_a_resync_is_reported_as_a_change() -> None:
     looks: list[tuple[bool, list[str]]] = []
     client = Client(Credentials("http://127.0.0.1:1"))
     rounds = Rounds(600.0, lambda _resync: PlainRound(lambda _e, _f: None, lambda _f, _e: True))
-    widgets = _Informer(
+    widgets = Informer(
         client,
         spec,
         lambda event, functions: changes.append((event.resync, list(functions))),
         threading.Event(),
         rounds,
         "",
-        _ReferenceIndex([spec]),
+        ReferenceIndex([spec]),
     )
     round_ = PlainRound(lambda event, functions: looks.append((event.resync, list(functions))), lambda _f, _e: True)
 
