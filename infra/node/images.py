@@ -20,20 +20,22 @@ _USER = "65532:65532"
 _VERSION = "1"  # of what this module makes of a program
 
 
-def of_program(name: str, program: str, progress: Progress) -> Path:
+def of_program(name: str, program: str, progress: Progress, *, place: str = "") -> Path:
     """Returns an OCI archive whose image runs an executable; it is made once for each content of that.
 
     Args:
         name: The name and tag of the image.
         program: The name of the executable, see `binaries.locate`.
         progress: Called with each line of progress.
+        place: The path of the executable in the image. Default: its name in /usr/bin.
 
     Raises:
         BinaryNotFound: The executable cannot be built.
     """
+    place = place or f"/usr/bin/{program}"
     path = locate([program], progress=progress)[program]
     wanted = [path, *_libraries(path), *filter(Path.exists, [_AUTHORITIES])]
-    digest = hashlib.sha256(f"{_VERSION} {name}".encode())
+    digest = hashlib.sha256(f"{_VERSION} {name} {place}".encode())
     for file in wanted:
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
@@ -44,16 +46,16 @@ def of_program(name: str, program: str, progress: Progress) -> Path:
         if not archive.exists():
             progress(f"making the image of {program}")
             with partial(archive) as part:
-                _write(part, name, program, wanted)
+                _write(part, name, place, wanted)
                 os.replace(part, archive)
     return archive
 
 
-def _write(target: Path, name: str, program: str, wanted: list[Path]) -> None:
+def _write(target: Path, name: str, place: str, wanted: list[Path]) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as temporary:
         root = Path(temporary, "root")
-        for file, place in zip(wanted, [Path("/usr/bin", program), *wanted[1:]], strict=True):
-            inside = root / place.relative_to("/")
+        for file, path in zip(wanted, [Path(place), *wanted[1:]], strict=True):
+            inside = root / path.relative_to("/")
             inside.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, inside)
             inside.chmod(0o755)
@@ -62,7 +64,7 @@ def _write(target: Path, name: str, program: str, wanted: list[Path]) -> None:
             [oci.write_layer(root, Path(temporary, "layer.tar.gz"))],
             name=name,
             architecture=debian.ARCHITECTURES[platform.machine()],
-            config={"User": _USER, "WorkingDir": "/", "Entrypoint": [f"/usr/bin/{program}"], "Env": ["PATH=/usr/bin"]},
+            config={"User": _USER, "WorkingDir": "/", "Entrypoint": [place], "Env": ["PATH=/usr/bin"]},
             annotations={},
         )
 

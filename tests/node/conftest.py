@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from infra.node import images, programs
 from infra.node.node import Node
 from infra.node.requirements import missing
+from shared.kube import Client, connect
 from tests.support import node_images
 from tests.support.audit import AuditLog
 from tests.support.node_installation import NAMESPACE, Installation, installation, measured
@@ -30,20 +31,33 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
 
 
 @pytest.fixture(scope="module")
-def installed(
-    able: None, audit: AuditLog, kubectl: Path, tmp_path_factory: pytest.TempPathFactory
+def prepared(
+    able: None, audit: AuditLog, kubectl: Path, helm: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    """A node with DNS, the image, our kinds and settings; an object store, a workload cluster; no functions yet."""
+    """A node with DNS and the image; an object store, a workload cluster; none of our objects yet."""
     dns, ours = images.of_program("localhost/coredns:1", "coredns", print), node_images.archive()
     folder = tmp_path_factory.mktemp("node")
     with ExitStack() as cleanup:
         with measured("node Ready"):
             node = cleanup.enter_context(Node(folder / "node", apiserver_flags=audit.flags()))
-        installed = cleanup.enter_context(installation(node, kubectl, folder))
+        prepared = cleanup.enter_context(installation(node, kubectl, helm, folder))
         with measured("images of DNS and functions imported"):
             for archive in (dns, ours):
                 node.import_image(archive)
-        installed.kube("apply", "--server-side", "-f", str(Path(images.__file__).with_name("dns.yaml")))
-        installed.install_crds()
-        installed.configure()
-        yield installed
+        prepared.kube("apply", "--server-side", "-f", str(Path(images.__file__).with_name("dns.yaml")))
+        yield prepared
+
+
+@pytest.fixture(scope="module")
+def installed(prepared: Installation) -> Installation:
+    """The same with our kinds, those of a Cluster API core, and settings; no functions yet."""
+    prepared.install_crds()
+    prepared.configure()
+    return prepared
+
+
+@pytest.fixture
+def workload(prepared: Installation) -> Iterator[Client]:
+    """The workload cluster."""
+    with closing(connect.from_kubeconfig(str(prepared.workload))) as client:
+        yield client

@@ -76,6 +76,15 @@ class AuditLog:
             yield json.loads(line)
 
 
+def prove(audit: AuditLog, objects: Iterable[Object]) -> None:
+    """Asserts that no account lacked a right, and prints the rights that none needed; `objects` are the manifests."""
+    used = audit.used()
+    for account, granted_rights in sorted(granted(objects).items()):
+        needless = ", ".join(map(str, unused(granted_rights, used.get(account, ()))))
+        print(f"{account}: not needed in this journey: {needless or 'nothing'}")
+    assert audit.denied() == {}
+
+
 def granted(objects: Iterable[Object]) -> dict[str, list[Right]]:
     """Returns the rights that roles and bindings among the objects grant to accounts, one for each verb of a rule."""
     objects = list(objects)

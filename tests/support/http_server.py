@@ -39,9 +39,17 @@ class HttpServer:
     """Answers GET and POST with `answer`; a context manager.
 
     `tls` is a folder with tls.crt and tls.key; with port 0 the system chooses a free port.
+    `address` is the one to listen on.
     """
 
-    def __init__(self, answer: Callable[[Request], Response], tls: Path | None = None, *, port: int = 0) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Request], Response],
+        tls: Path | None = None,
+        *,
+        port: int = 0,
+        address: str = "127.0.0.1",
+    ) -> None:
         self.answer = answer
         self.requests: list[Request] = []
         http_server = self
@@ -90,14 +98,14 @@ class HttpServer:
                 if not isinstance(sys.exception(), OSError):
                     super().handle_error(request, client_address)
 
-        self._server = Server(("127.0.0.1", port), Handler)
+        self._server = Server((address, port), Handler)
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(tls / "tls.crt", tls / "tls.key")
             self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self.port: int = self._server.server_address[1]
-        self.host = f"127.0.0.1:{self.port}"
+        self.host = f"{address}:{self.port}"
         self.url = f"{'https' if tls else 'http'}://{self.host}"
 
     def __enter__(self) -> Self:

@@ -32,7 +32,7 @@ NAMESPACE = "capi-functions"
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 _BUCKET, _RELEASES = "capi-functions", "releases"
-_KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 _CLUSTER_CRDS = ("cluster.x-k8s.io_clusters.yaml", "cluster.x-k8s.io_clusterclasses.yaml")
 
 
@@ -42,6 +42,7 @@ class Installation:
 
     node: Node
     kubectl: Path
+    helm_program: Path
     client: Client
     store: Any
     workload: Path
@@ -51,9 +52,17 @@ class Installation:
 
     def kube(self, *arguments: str, stdin: str | None = None) -> str:
         """Returns the output of kubectl. Fails with its errors."""
-        command = [self.kubectl, f"--kubeconfig={self.node.kubeconfig}", *arguments]
+        return self._run(self.kubectl, *arguments, stdin=stdin)
+
+    def helm(self, *arguments: str, values: Object | None = None) -> str:
+        """Returns the output of helm. Fails with its errors. `values` are those of the chart."""
+        given = ("--values=-",) if values else ()
+        return self._run(self.helm_program, *arguments, *given, stdin=json.dumps(values) if values else None)
+
+    def _run(self, program: Path, *arguments: str, stdin: str | None) -> str:
+        command = [program, f"--kubeconfig={self.node.kubeconfig}", *arguments]
         done = processes.run(command, input=stdin, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr[-3000:]}"
+        assert done.returncode == 0, f"{program.name} {' '.join(arguments)}: {done.stderr[-3000:]}"
         return done.stdout
 
     def apply(self, objects: Sequence[Object]) -> None:
@@ -61,8 +70,12 @@ class Installation:
         self.kube("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def install_crds(self) -> None:
-        """Installs our kinds, and those of a Cluster API core, of which none runs here."""
+        """Installs our kinds, and those of a Cluster API core."""
         self.kube("apply", "--server-side", "-k", str(PROJECT / "infra/crds"))
+        self.install_core_crds()
+
+    def install_core_crds(self) -> None:
+        """Installs the kinds of a Cluster API core that addons need; no core runs here."""
         for name in _CLUSTER_CRDS:
             self.kube("apply", "--server-side", "-f", str(PROJECT / "infra/crds" / name))
         self.kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
@@ -70,11 +83,18 @@ class Installation:
     def configure(self) -> None:
         """Writes the settings of the installation: storage and source of releases."""
         self.apply([manifest(NAMESPACES, NAMESPACE)])
-        storage = {"S3_ENDPOINT_URL": self.store_url, "CAPI_FUNCTIONS_BUCKET": _BUCKET}
-        releases = {"RELEASE_SOURCE": f"s3://{_RELEASES}/all"}
-        self.apply([manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=releases)])
+        settings = self.settings
+        self.apply([manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=settings["releases"])])
         # The Secret wins over the ConfigMap of the store that `infra/single` brings.
-        self.apply([secret("capi-functions-storage", NAMESPACE, **storage, **_KEYS)])
+        self.apply([secret("capi-functions-storage", NAMESPACE, **settings["storage"], **KEYS)])
+
+    @property
+    def settings(self) -> dict[str, dict[str, str]]:
+        """The settings of the installation, by what they are for; none is secret."""
+        return {
+            "storage": {"S3_ENDPOINT_URL": self.store_url, "CAPI_FUNCTIONS_BUCKET": _BUCKET},
+            "releases": {"RELEASE_SOURCE": f"s3://{_RELEASES}/all"},
+        }
 
     def install(self, kustomization: str) -> None:
         """Applies a kustomization below `infra`, as published."""
@@ -146,7 +166,7 @@ class Installation:
 
 
 @contextmanager
-def installation(node: Node, kubectl: Path, folder: Path) -> Iterator[Installation]:
+def installation(node: Node, kubectl: Path, helm: Path, folder: Path) -> Iterator[Installation]:
     """Runs an object store and a workload cluster beside the node in the block."""
     with ExitStack() as cleanup:
         client = cleanup.enter_context(closing(connect.from_kubeconfig(str(node.kubeconfig))))
@@ -156,7 +176,7 @@ def installation(node: Node, kubectl: Path, folder: Path) -> Iterator[Installati
         workload = folder / "workload"
         local_control_plane.start(workload, owner=os.getpid(), network=addresses.WORKLOAD, progress=print, timeout=120)
         cleanup.callback(local_control_plane.stop, workload)
-        yield Installation(node, kubectl, client, store, local_control_plane.kubeconfig(workload), folder)
+        yield Installation(node, kubectl, helm, client, store, local_control_plane.kubeconfig(workload), folder)
 
 
 @contextmanager
@@ -179,8 +199,8 @@ def _client(url: str) -> Any:
         "s3",
         endpoint_url=url,
         region_name="us-east-1",
-        aws_access_key_id=_KEYS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=_KEYS["AWS_SECRET_ACCESS_KEY"],
+        aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"],
     )
 
 
