@@ -9,7 +9,7 @@ import copy
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -285,11 +285,11 @@ class Client:
         seconds: int = 300,
         accept: str = "application/json",
         on_open: Callable[[Callable[[], None]], None] | None = None,
-    ) -> Iterator[Object]:
+    ) -> Generator[Object, None, None]:
         """Yields watch events (`type`, `object`) from resource version `version` on, until the server closes the watch.
 
-        Bookmarks are included. `on_open` is called with a function that ends the watch from another thread. Raises
-        `Gone` when the version is too old to start from.
+        Without a version it begins with all objects, as added. Bookmarks are included. `on_open` is called with a
+        function that ends the watch from another thread. Raises `Gone` when the version is too old to start from.
         """
         import urllib3
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 
 from .client import Client
-from .errors import NotServed
+from .errors import ApiError, NotServed
 from .resources import Key, Object, Resource, deleting, dig
 
 CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
 _SERVED_PAUSE = 0.03
 """Seconds after which an established version is served."""
+_WATCH_SECONDS, _LONGEST_WATCH = 5, 20
+"""Seconds of the first watch and of the longest; each is twice as long as the one before. After it the CRDs are read:
+they may have failed before, and not change any more."""
 _FIRST_PAUSE = 0.1
-"""Seconds until the first poll; the pause doubles from poll to poll. Each poll reads whole CRDs."""
+"""Seconds until the first read; the pause doubles from read to read. Each reads whole CRDs."""
 _LONGEST_PAUSE = 2.0
-"""Most seconds between two polls. A server that needs so long is busy: polls would delay it further."""
+"""Most seconds until the next read. A server that needs so long is busy: reads would delay it further."""
 _LIST_FROM = 2
 """The number of CRDs from which one list request is cheaper than a get request for each."""
 
@@ -90,28 +94,60 @@ def await_established(client: Client, name: str) -> Object:
 
 
 def await_all_established(client: Client, crds: Iterable[Object], *, within: float = 30.0) -> dict[str, str]:
-    """Waits until CRDs that were just applied are established.
+    """Waits until CRDs that were just applied are established, with one watch of them.
 
     `crds` are the server's responses to the applies, `within` is in seconds. Returns a reason for each CRD, by name,
     that did not become established: it timed out, its names belong to another CRD, or it was deleted.
     Raises `ApiError`.
     """
-    waiting = [crd for crd in crds if not _is_established(crd)]
-    deadline, pause = time.monotonic() + within, _FIRST_PAUSE
+    waiting = {crd["metadata"]["name"]: crd for crd in crds if not _is_established(crd)}
+    deadline, seconds, pause = time.monotonic() + within, _WATCH_SECONDS, _FIRST_PAUSE
     problems: dict[str, str] = {}
-    time.sleep(_SERVED_PAUSE)  # even if all are established: a changed version is served only a moment later
+
+    def note(name: str, crd: Object | None) -> None:
+        if reason := _failure(crd):
+            problems[name] = f"CRD {name} {reason}"
+        if reason or crd is None or _is_established(crd):
+            del waiting[name]
+        else:
+            waiting[name] = crd
+
     while waiting:
-        time.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
-        found = _read(client, waiting)
-        for name, crd in found.items():
-            if reason := _failure(crd):
-                problems[name] = f"CRD {name} {reason}"
-        waiting = [crd for name, crd in found.items() if crd and name not in problems and not _is_established(crd)]
+        # Without a watch, such as without the right to it, the CRDs are read.
+        with suppress(ApiError), closing(_changes(client, waiting.copy(), seconds)) as changes:
+            for name, crd in changes:
+                if name in waiting:
+                    note(name, crd)
+                if not waiting:
+                    break
+        if waiting:
+            time.sleep(pause)
+            for name, crd in _read(client, list(waiting.values())).items():
+                note(name, crd)
         if waiting and time.monotonic() > deadline:
-            names = [crd["metadata"]["name"] for crd in waiting]
-            return problems | {name: f"CRD {name} was not established within {within:g} s" for name in names}
+            return problems | {name: f"CRD {name} was not established within {within:g} s" for name in waiting}
+        seconds, pause = min(seconds * 2, _LONGEST_WATCH), min(pause * 2, _LONGEST_PAUSE)
+    time.sleep(_SERVED_PAUSE)  # even if all were established: a changed version is served only a moment later
     return problems
+
+
+def _changes(
+    client: Client, crds: Mapping[str, Object], seconds: int
+) -> Generator[tuple[str, Object | None], None, None]:
+    """Yields name and content of each of these CRDs, by name, as it is newer than known; None if it was deleted.
+
+    A watch without a version begins with the present state.
+    """
+    with closing(client.watch(CRD, version="", selector=_common_labels(crds.values()), seconds=seconds)) as events:
+        for event in events:
+            crd, name = event["object"], event["object"]["metadata"].get("name", "")
+            if name in crds and _is_newer(crd, crds[name]):
+                yield name, None if event["type"] == "DELETED" else crd
+
+
+def _is_newer(crd: Object, known: Object) -> bool:
+    """Returns whether a CRD was changed since the known one: a watch may begin with an earlier state."""
+    return int(crd["metadata"]["resourceVersion"]) > int(known["metadata"]["resourceVersion"])
 
 
 def _failure(crd: Object | None) -> str:
@@ -137,9 +173,14 @@ def _condition(crd: Object, type_: str, status: str) -> Object:
 def _read(client: Client, crds: Sequence[Object]) -> dict[str, Object | None]:
     """Reads the CRDs again, by one list with their common labels or one by one. A deleted CRD becomes None."""
     names = [crd["metadata"]["name"] for crd in crds]
-    common = set.intersection(*(set(dig(crd, "metadata.labels", {}).items()) for crd in crds))
+    selector = _common_labels(crds)
     listed: dict[str, Object] = {}
-    if len(crds) >= _LIST_FROM and common:
-        selector = ",".join(f"{name}={value}" for name, value in sorted(common))
+    if len(crds) >= _LIST_FROM and selector:
         listed = {crd["metadata"]["name"]: crd for crd in client.list(CRD, selector=selector)}
     return {name: listed.get(name) or client.find(CRD, Key("", name)) for name in names}
+
+
+def _common_labels(crds: Iterable[Object]) -> str:
+    """Returns a selector for the labels that all these CRDs have; empty if they have none in common."""
+    common = set.intersection(*(set(dig(crd, "metadata.labels", {}).items()) for crd in crds))
+    return ",".join(f"{name}={value}" for name, value in sorted(common))

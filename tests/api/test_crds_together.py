@@ -1,9 +1,10 @@
-"""Several CRDs are applied and deleted together; waiting for them reads all of them with one request."""
+"""Several CRDs are applied and deleted together; waiting for them watches or reads all of them with one request."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from shared.clients import ClusterClients
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD, await_all_established
 from shared.manifests import Identity
+from tests.support.accounts import with_rights
 
 
 @pytest.fixture
@@ -77,6 +79,16 @@ def test_established_crds_are_served_after_fewer_requests_than_crds(
     assert management.requests - before < len(crds)
     for each in kinds:
         assert list(management.list(each, namespace)) == []
+
+
+def test_crds_are_read_where_they_cannot_be_watched(
+    management: Client, kubeconfig: Path, namespace: str, group: str
+) -> None:
+    reader = with_rights(management, kubeconfig, namespace, CRD.group, CRD.plural, "list")
+    crds = applied(management, *(crd(kind(group, number)) for number in range(2)))
+    assert await_all_established(reader, crds) == {}
+    for number in range(2):
+        assert list(management.list(kind(group, number), namespace)) == []
 
 
 def test_unchanged_crds_need_no_request(management: Client, group: str) -> None:

@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -498,7 +498,7 @@ def check_watch_that_fell_behind(client: Client, caplog: pytest.LogCaptureFixtur
     """Asserts that a list follows a watch that the server answers with 410, for a version from before its start."""
     recorder, versions, original = ChangeRecorder(), [], client.watch
 
-    def old(*arguments: Any, version: str, **options: Any) -> Iterator[Object]:
+    def old(*arguments: Any, version: str, **options: Any) -> Generator[Object, None, None]:
         versions.append(version)
         return original(*arguments, version="1" if len(versions) == 1 else version, **options)
 
