@@ -1,0 +1,142 @@
+"""The Helm chart on a real node: pods stop, move and come back, and a release is removed and installed again."""
+
+from __future__ import annotations
+
+import pytest
+
+from infra.node import daemons
+from shared.api.conditions import is_true
+from shared.api.resources import CLUSTER, CLUSTER_ROLE, DEPLOYMENT, SECRET
+from shared.kube import ApiError, Client, Key, Object, Resource, dig
+from tests.support import processes
+from tests.support.node_addons import Addons
+from tests.support.node_installation import KEYS, NAMESPACE, NAMESPACES, PROJECT, Installation, measured
+from tests.support.objects import manifest, secret
+from tests.support.until import until
+
+pytestmark = pytest.mark.timeout(1200)
+
+CHART = str(PROJECT / "infra/chart")
+NAME = "capi-functions"
+"""Of the release, and of its Deployment."""
+POD = Resource("", "v1", "Pod", "pods")
+LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+
+
+@pytest.fixture(scope="module")
+def released(prepared: Installation) -> Installation:
+    """An installation of the chart in a namespace that admits only pods of the Pod Security Standard `restricted`."""
+    prepared.install_core_crds()
+    restricted = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    prepared.apply([manifest(NAMESPACES, NAMESPACE, metadata=restricted)])
+    prepared.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
+    with measured("release installed, pods Ready"):
+        install(prepared)
+    return prepared
+
+
+def install(installed: Installation) -> None:
+    installed.helm("install", NAME, CHART, f"--namespace={NAMESPACE}", values={"settings": installed.settings})
+    installed.until_available(NAMESPACE)
+
+
+def test_pods_stop_move_and_come_back(released: Installation, workload: Client) -> None:
+    """No work is lost while the functions are scaled to 0, and none waits while a node is drained."""
+    staying, leaving = (Addons(released, name, workload) for name in ("staying", "leaving"))
+    for addons in (staying, leaving):
+        addons.wants(kept="1", changed="1", dropped="1")
+
+    scale(released, 0)
+    until(lambda: not pods(released), "no pod is left")
+    chosen = staying.offer(kept="1", changed="2", added="1")
+    staying.choose(chosen)
+    staying.drift("kept", "of somebody else")
+    leaving.delete()
+    with measured("changes made while scaled to 0"):
+        scale(released, 2)
+        staying.until_applied(chosen, kept="1", changed="2", added="1")
+        leaving.until_gone()
+
+    with measured("work goes on while the node is drained"):
+        released.until_available(NAMESPACE)
+        working = holder(released)
+        released.kube("cordon", daemons.NAME)
+        evict(released, working)
+        until(lambda: working not in running(released), f"{working} is gone")
+        (left,) = running(released)
+        with pytest.raises(ApiError, match="disruption budget"):
+            evict(released, left)
+        staying.wants(kept="2")
+    released.kube("uncordon", daemons.NAME)
+    released.until_available(NAMESPACE)
+    evict(released, left)
+    until(lambda: left not in running(released), f"{left} is gone")
+    staying.wants(kept="3")
+    staying.remove()
+
+
+def test_release_is_removed_and_installed_again(released: Installation, workload: Client) -> None:
+    """Nothing is lost by `helm uninstall`: objects and addons stay, deletions wait, and the next release goes on."""
+    client = released.client
+    staying, leaving = (Addons(released, name, workload) for name in ("kept", "deleted"))
+    for addons in (staying, leaving):
+        addons.wants(kept="1", changed="1")
+    before = staying.addon()["metadata"]["uid"]
+
+    assert "cannot be imported into the current release" in refused(released, "another", "elsewhere")
+    assert released.helm("list", "--all-namespaces", "--short").split() == [NAME]
+
+    released.helm("uninstall", NAME, f"--namespace={NAMESPACE}", "--wait")
+    assert not list(client.list(DEPLOYMENT, NAMESPACE))
+    assert not list(client.list(CLUSTER_ROLE, selector=f"app.kubernetes.io/part-of={NAME}"))
+    assert client.get(SECRET, Key(NAMESPACE, "capi-functions-storage"))
+    leaving.delete()
+    assert dig(client.get(CLUSTER, leaving.cluster_key), "metadata.deletionTimestamp"), "it waits for its functions"
+    assert staying.maps() == {"kept": "1", "changed": "1"}
+    chosen = staying.offer(kept="1", changed="2")
+    staying.choose(chosen)
+
+    with measured("release installed again, what waited is done"):
+        install(released)
+        staying.until_applied(chosen, kept="1", changed="2")
+        leaving.until_gone()
+    assert staying.addon()["metadata"]["uid"] == before
+    staying.remove()
+
+
+def refused(installed: Installation, name: str, namespace: str) -> str:
+    """Returns why Helm does not install a release."""
+    program = [installed.helm_program, f"--kubeconfig={installed.node.kubeconfig}"]
+    command = [*program, "install", name, CHART, f"--namespace={namespace}", "--create-namespace"]
+    done = processes.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    return str(done.stderr)
+
+
+def scale(installed: Installation, replicas: int) -> None:
+    installed.kube("scale", f"deployment/{NAME}", "-n", NAMESPACE, f"--replicas={replicas}")
+
+
+def pods(installed: Installation) -> list[Object]:
+    return list(installed.client.list(POD, NAMESPACE, selector=f"app.kubernetes.io/name={NAME}"))
+
+
+def running(installed: Installation) -> set[str]:
+    """Returns the names of the pods that are Ready and not ending."""
+    return {
+        pod["metadata"]["name"]
+        for pod in pods(installed)
+        if is_true(dig(pod, "status.conditions"), "Ready") and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def holder(installed: Installation) -> str:
+    """Returns the name of the pod whose forwarder delivers."""
+    lease = installed.client.get(LEASE, Key(NAMESPACE, "forwarder"))
+    return str(lease["spec"]["holderIdentity"]).partition("_")[0]
+
+
+def evict(installed: Installation, pod: str) -> None:
+    """Asks for the eviction of a pod, as `kubectl drain` does. Raises ApiError where a disruption budget forbids it."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": NAMESPACE}}
+    installed.client.once().request("POST", POD.path(NAMESPACE, pod, "eviction"), body=body)
