@@ -89,5 +89,5 @@ def _roll_out(
     resources = {**management.served, **kinds_defined_by(desired_objects)}
     # The selector of a Deployment and the roleRef of a binding are immutable: such an object is recreated.
     policy = replace(policy, recreate=True, owner=ownership.owner(provider))
-    effects.append(Rollout(management.cluster, plan, resources, policy))
+    effects.append(Rollout(management.cluster, plan, resources, policy, live=observed.live))
     return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

@@ -22,6 +22,7 @@ from shared.components.render import render
 from shared.components.webhooks import with_webhooks_at, without_webhooks
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
+from shared.manifests import Identity, identity
 from shared.providers import inputs
 from shared.providers.annotations import issues_own_certificates, omits_webhooks, webhooks_url
 from shared.providers.fetched_components import FetchedComponents, load_components
@@ -76,6 +77,12 @@ class Observed:
         """Whether the installed version differs from the one in the spec."""
         provider = self.provider or {}
         return provider_api.installed_version(provider) not in ("", provider_api.spec_version(provider))
+
+    @property
+    def live(self) -> dict[Identity, Object]:
+        """The objects that were read, by identity."""
+        secrets = (secret for secret in self.secrets.values() if secret is not None)
+        return {identity(obj): obj for obj in (*secrets, *self.crds.values())}
 
     @property
     def serving_secrets(self) -> Secrets:

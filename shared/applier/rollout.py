@@ -15,7 +15,7 @@ from threading import Event as Flag
 from shared.manifests import Identity, identity, waves
 
 from ..clients import Clients, ClusterClients
-from ..kube import ApiError, Resource, Unavailable
+from ..kube import ApiError, Object, Resource, Unavailable
 from ..kube.crds import await_all_established
 from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step
 from .live import Live, read_live
@@ -46,6 +46,8 @@ class Rollout:
     policy: Policy = field(default_factory=Policy)
     only_report: bool = False
     """Whether drift is reported and not repaired."""
+    live: Mapping[Identity, Object] = field(default_factory=dict)
+    """Live objects that the decision was made on: to verify one of these needs no further read."""
 
     def execute(self, _clients: Clients) -> RolloutOutcome:
         """Carries out the plan.
@@ -87,7 +89,9 @@ class _Run:
     def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, StepResult]:
         """Carries out the steps of one wave; with `gate` its Jobs and Pods have to complete before the next wave."""
         cluster, resources = self.rollout.cluster, self.rollout.resources
-        live = read_live(self.pool, cluster, resources, [step.obj for step in steps if step.action == "verify"])
+        verified = [step.obj for step in steps if step.action == "verify"]
+        unread = [obj for obj in verified if identity(obj) not in self.rollout.live]
+        live = {**self.rollout.live, **read_live(self.pool, cluster, resources, unread)}
         readiness_check = incomplete_reason if gate else unready_reason
         executor = StepExecutor(cluster, resources, self.rollout.policy, readiness_check, self.rollout.only_report)
         done = self.pool.map(lambda step: self._step(executor, step, live.get(identity(step.obj))), steps)
