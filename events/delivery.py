@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from shared import tracing
 from shared.clients import Clients
 from shared.event import Event, EventError, from_http
 from shared.runtime import sink
@@ -51,6 +52,7 @@ class HttpDelivery:
 
         url = self._url if self._single else address(self._url, function)
         headers, body = event.to_http()
+        headers |= tracing.headers()
         if self._single:
             headers |= sink.headers(url, event)
         try:

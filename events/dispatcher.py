@@ -8,10 +8,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from shared import tracing
 from shared.event import Event
 from shared.runtime.answer import Answer
+from shared.runtime.spans import describe_delivery, describe_event
 from shared.triggers import Triggers
 
 from .delivery import Deliver
@@ -109,6 +111,7 @@ class Dispatcher:
                 log.exception("mapping %s %s to an object of %s failed", event.kind or event.type, event.key, name)
                 continue
             if ref is not None:
+                event = _traced(event)
                 self._queue.add(name, ref, event, first=first)
                 concerned += 1
         return concerned
@@ -164,15 +167,17 @@ class Dispatcher:
         while (item := self._queue.take()) is not None:
             started = time.monotonic()
             event, due_at = item.event, item.due_at
-            try:
-                answer = self._deliver(item.function, event)
-            except Exception as error:
-                log.exception("delivery to %s failed", item.function)
-                answer = Answer(500, f"{type(error).__name__}: {error}")
-            seconds = time.monotonic() - started
-            self._count(answer, started - due_at)
-            if answer.reply is not None:
-                self.submit(answer.reply, first=True)
+            with tracing.span(f"deliver to {item.function}", "producer", parent=event.trace) as span:
+                try:
+                    answer = self._deliver(item.function, event)
+                except Exception as error:
+                    log.exception("delivery to %s failed", item.function)
+                    answer = Answer(500, f"{type(error).__name__}: {error}")
+                describe_delivery(span, item.function, event, answer)
+                seconds = time.monotonic() - started
+                self._count(answer, started - due_at)
+                if answer.reply is not None:
+                    self.submit(answer.reply, first=True)
             # Last, so that the queue is never idle before the next step is queued.
             try:
                 self._call_hooks(item, event, answer, seconds)
@@ -205,3 +210,13 @@ class Dispatcher:
                     self._on_dead_letter(item.function, event, answer)
         except Exception:
             log.exception("a hook of the dispatcher failed")
+
+
+def _traced(event: Event) -> Event:
+    """Returns the event as part of a trace: of its own, of the delivery that it is the reply to, or of a new one."""
+    if event.trace:
+        return event
+    name = f"{event.change} {event.kind}" if event.change else event.type
+    with tracing.span(name, "producer", parent=tracing.current()) as span:
+        describe_event(span, event)
+        return replace(event, trace=here) if (here := tracing.current()) else event

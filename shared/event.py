@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from . import tracing
 from .kube.resources import Key, Object, conventional_plural, dig, key_of, split_api_version
 
 Change = Literal["add", "update", "delete"]
@@ -30,6 +31,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that no attribute may contain (CloudEvents 1.0, type system): a line break would end a header."""
 _NAME = re.compile(r"[!-~]*")
 """The characters of kinds, versions and names."""
+_TRACE = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""What names a span; anything else is ignored."""
 _MAX_LENGTH = 2048
 """Characters of an attribute."""
 
@@ -85,6 +88,8 @@ class Event:
     """Whether a function has asked for this delivery, because it waits for something (extension `repeated`)."""
     failure: DeliveryFailure | None = None
     """Why it is not delivered again, if it is a dead letter."""
+    trace: str = ""
+    """The span that led to it (extension `traceparent`)."""
 
     @property
     def change(self) -> Change | None:
@@ -145,6 +150,8 @@ class Event:
             attributes["resync"] = "true"
         if self.repeated:
             attributes["repeated"] = "true"
+        if self.trace:
+            attributes[tracing.HEADER] = self.trace
         return attributes | (self.failure.attributes() if self.failure else {})
 
     def to_http(self) -> tuple[dict[str, str], bytes]:
@@ -221,6 +228,7 @@ def _event(attributes: Mapping[str, Any], data: Any) -> Event:
         resync=str(attributes.get("resync", "")).lower() == "true",
         repeated=str(attributes.get("repeated", "")).lower() == "true",
         failure=_failure(attributes),
+        trace=trace if _TRACE.fullmatch(trace := str(attributes.get(tracing.HEADER) or "")) else "",
     )
     _check(event)
     if event.change and not (event.kind and event.api_version and event.name):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import flask
 
-from shared import metrics
+from shared import metrics, tracing
 from shared.api.hooks import HookDeadlines
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
@@ -52,6 +52,7 @@ class HookCall:
 def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
     """Returns the functions-framework target."""
     logs.set_up()
+    tracing.set_up()
     clients = clients or Clients()
 
     def cluster_hooks(request: flask.Request) -> flask.Response:
@@ -61,8 +62,10 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
             return flask.Response("POST the request of a hook\n", 405, mimetype="text/plain")
         started = time.perf_counter()
         body = read_body(request, _MAX_BODY)
-        called = call(clients, request.path, body)
-        _log(called, time.perf_counter() - started)
+        with tracing.span(NAME, "server", parent=request.headers.get(tracing.HEADER, "")) as span:
+            called = call(clients, request.path, body)
+            _log(called, time.perf_counter() - started)
+            _describe(span, called)
         content = json.dumps(called.response)
         return flask.Response(response_content(content, body, _MAX_BODY), called.code, mimetype="application/json")
 
@@ -122,6 +125,12 @@ def _live_cluster(clients: Clients, cluster: Object) -> Object | None:
 
 def _failed(hook: str, code: int, outcome: str, message: str) -> HookCall:
     return HookCall(hook, code, protocol.failure(hook, message), outcome)
+
+
+def _describe(span: tracing.Span, called: HookCall) -> None:
+    key = str(called.cluster) if called.cluster.name else ""
+    span.set({"capi_functions.function": NAME, "capi_functions.outcome": called.outcome, "capi_functions.key": key})
+    span.set({"capi_functions.hook": called.hook, "http.response.status_code": called.code})
 
 
 def _log(called: HookCall, seconds: float) -> None:

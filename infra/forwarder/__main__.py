@@ -19,7 +19,7 @@ from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from events.shard import ALL, Shard
 from functions import catalog
-from shared import profiles
+from shared import profiles, tracing
 from shared.kube import Key, connect
 from shared.runtime import logs
 from shared.settings import SETTINGS
@@ -139,4 +139,5 @@ def _key(text: str) -> Key:
 
 if __name__ == "__main__":
     logs.set_up()
+    tracing.set_up()
     sys.exit(main())

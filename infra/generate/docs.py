@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from infra import allocator
+from shared import tracing
 from shared.settings import FOLDER, GROUPS, NAMESPACE, STORAGE, Group
 from shared.triggers import Triggers, Watch
 
@@ -62,6 +63,11 @@ _POD_VARIABLES = (
     ),
     (f"`{FOLDER}`", "The folder that the settings above are mounted to."),
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
+    (
+        ", ".join(f"`{name}`" for name in tracing.ENDPOINTS),
+        "Where traces are sent; see [traces](operations.md#traces), also for OpenTelemetry's other variables. Default: "
+        "there are no traces.",
+    ),
     (
         "`K_SINK`",
         "The URL for emitted events: of the Broker, set by a SinkBinding, or without Knative of the forwarder.",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared import tracing
 from shared.settings import GROUPS, Group
 
 from . import network, profiles, serving
@@ -140,12 +141,27 @@ def _of_pods() -> Iterator[Value]:
     )
     yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "What is logged.")
     yield Value("logFormat", "text", {"enum": ["text", "json"]}, "How it is logged.")
-    secret = {"enum": sorted(frozenset[str]().union(*(group.secret for group in GROUPS)))}
+    secret = {"enum": sorted({tracing.SECRET}.union(*(group.secret for group in GROUPS)))}
     yield Value(
         "env",
         {},
         {"type": "object", "propertyNames": {"not": secret}, "additionalProperties": SCALAR},
         "More environment variables of all pods; none that is secret.",
+    )
+    yield Value(
+        "tracing.endpoint",
+        "",
+        TEXT,
+        "Where traces go (OTLP over HTTP), such as `http://collector.monitoring:4318`. Default: there are none. See "
+        "[traces](operations.md#traces).",
+    )
+    share = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "pattern": r"^(0?\.[0-9]+|0|1)$"}  # --set: text
+    yield Value("tracing.ratio", 1, share, "The share of traces that are recorded.")
+    yield Value(
+        "tracing.secret",
+        "",
+        TEXT,
+        f"The name of a Secret whose key `{tracing.SECRET}` has headers for the receiver, such as a token.",
     )
     yield Value("podAnnotations", {}, MAP, "Annotations of all pods.")
     yield Value("priorityClassName", "", TEXT, "Of all pods.")

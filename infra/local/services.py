@@ -17,6 +17,7 @@ from events.forwarder import Forwarder
 from functions import catalog
 from functions.kind_cluster import runtime
 from infra import object_store
+from shared import tracing
 from shared.event import Event
 from shared.kube import Client
 
@@ -84,6 +85,7 @@ class Services:
         """Starts to watch the cluster of `client`, or only `namespace`, and to deliver events to the functions."""
         if self.functions is None:
             raise RuntimeError("the functions were not started")
+        tracing.set_up(self._environment)
         self._delivery = HttpDelivery(self.functions.url)
         self.forwarder = Forwarder(client, self.declared, self._delivery, listener=self._listener, namespace=namespace)
         self.forwarder.start()

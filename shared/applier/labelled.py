@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from .. import tracing
 from ..api.resources import CLUSTER_ADDON
 from ..clients import ClusterClients
 from ..kube import ApiError, Object, Resource, Unavailable, dig
@@ -36,7 +37,7 @@ def labelled_entries(cluster: ClusterClients, served: Iterable[Resource]) -> lis
         return []
     newest = {(resource.group, resource.kind): resource for resource in reversed(served)}
     kinds = [resource for resource in newest.values() if resource.kind not in _COPIES]
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="adopt") as pool:
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="adopt", initializer=tracing.in_threads()) as pool:
         found = pool.map(lambda resource: _entries_of_kind(cluster, resource), kinds)
         return [entry for entries in found for entry in entries]
 

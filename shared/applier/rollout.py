@@ -14,6 +14,7 @@ from threading import Event as Flag
 
 from shared.manifests import Identity, identity, waves
 
+from .. import tracing
 from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Object, Resource, Unavailable
 from ..kube.crds import await_all_established
@@ -55,7 +56,9 @@ class Rollout:
         Raises:
             RolloutIncomplete: An object failed, or a wave has to complete before the next one.
         """
-        with ThreadPoolExecutor(thread_count(len(self.plan.steps)), thread_name_prefix="apply") as pool:
+        with ThreadPoolExecutor(
+            thread_count(len(self.plan.steps)), thread_name_prefix="apply", initializer=tracing.in_threads()
+        ) as pool:
             run = _Run(self, pool)
             return run.prune(run.apply())
 

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
+from .. import tracing
 from .causes import cause
 from .circuit_breaker import CircuitBreaker, NotSent
 from .credentials import Credentials
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
-from .resources import Key, Object, Resource
+from .resources import Key, Object, Resource, resource_of
 
 T = TypeVar("T")
 
@@ -441,8 +442,21 @@ class Client:
             if self._breaker:
                 self._breaker.record_overrun()
             raise NotSent(f"{subject}: earlier requests to {self.host} used up the time limit", retry_after=1.0)
-        with self._admitted(), deadline(min(self._until, now + self._limits.seconds)):
+        resource = resource_of(path)
+        about = {
+            "http.request.method": method,
+            "capi_functions.resource": resource,
+            "capi_functions.cluster": self._cluster,
+        }
+        with (
+            tracing.step(f"{method} {resource}", "client", about) as span,
+            self._admitted(),
+            deadline(min(self._until, now + self._limits.seconds)),
+        ):
             response = self._send(method, path, query, data, content_type, accept=accept)
+            span.set({"http.response.status_code": response.status})
+            if response.status >= 500:
+                span.fail(str(response.status))
             return response.status, response.headers, self._body(response, subject)
 
     def _admitted(self) -> AbstractContextManager[None]:
@@ -484,7 +498,7 @@ class Client:
         from .. import metrics
 
         url = self.host + path + ("?" + urlencode(query) if query else "")
-        headers = {"Accept": accept, "User-Agent": self._user_agent}
+        headers = {"Accept": accept, "User-Agent": self._user_agent, **tracing.headers()}
         if data is not None:
             headers["Content-Type"] = content_type
         if token := self._credentials.bearer():

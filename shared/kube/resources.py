@@ -116,6 +116,20 @@ class Resource:
         return "/".join(parts)
 
 
+def resource_of(path: str) -> str:
+    """Returns the resource in the path of a request as `clusters.cluster.x-k8s.io/status`; for other paths the path.
+
+    The rule is that of the API server (`k8s.io/apiserver/pkg/endpoints/request.RequestInfo`).
+    """
+    api, *parts = path.strip("/").split("/")
+    if api not in ("api", "apis") or len(parts) < (3 if api == "apis" else 2):
+        return path
+    group, parts = (f".{parts[0]}", parts[2:]) if api == "apis" else ("", parts[1:])
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    return f"{parts[0]}{group}" + (f"/{parts[2]}" if len(parts) > 2 else "")
+
+
 def split_api_version(api_version: str) -> tuple[str, str]:
     """Splits an apiVersion into group and version: `apps/v1` -> (`apps`, `v1`); `v1` -> (``, `v1`)."""
     group, _, version = api_version.rpartition("/")

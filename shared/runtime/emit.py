@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 
+from .. import tracing
 from ..event import Event
 from ..triggers import Triggers
 from . import sink
@@ -48,8 +50,10 @@ def _send(url: str, events: Iterable[Event]) -> int:
     accepted = 0
     with urllib3.PoolManager(timeout=10.0, retries=2, ssl_context=sink.tls()) as pool:
         for event in events:
-            headers, body = event.to_http()
+            headers, body = replace(event, trace=tracing.current()).to_http()
             with suppress(urllib3.exceptions.HTTPError):
-                response = pool.request("POST", url, body=body, headers=headers | sink.headers(url, event))
+                response = pool.request(
+                    "POST", url, body=body, headers=headers | sink.headers(url, event) | tracing.headers()
+                )
                 accepted += response.status < 300
     return accepted

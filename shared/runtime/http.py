@@ -17,17 +17,19 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from importlib.metadata import version
 
 import flask
 
-from .. import metrics
+from .. import metrics, tracing
 from ..clients import Clients
 from ..event import Event, EventError, from_http
 from ..triggers import Triggers
 from . import logs
 from .answer import Answer
 from .readiness import Readiness
+from .spans import describe_delivery
 
 log = logging.getLogger("capi-functions")
 
@@ -59,6 +61,7 @@ def target(
         declared: Returns the function's declaration, by which `/readyz` judges.
     """
     logs.set_up()
+    tracing.set_up()
     clients = clients or Clients()
     readiness = Readiness(clients, declared)
 
@@ -77,6 +80,7 @@ def dispatch(
     `declared` returns the declarations of those that run, by which `/readyz` judges.
     """
     logs.set_up()
+    tracing.set_up()
     clients = Clients()
     readiness = Readiness(clients, declared)
 
@@ -101,6 +105,15 @@ def _serve(
         return respond_to_get(request, readiness)
     if request.method != "POST":
         return flask.Response("only GET and POST are supported: POST a CloudEvent\n", 405, mimetype="text/plain")
+    received = {header.lower(): value for header, value in request.headers.items()}
+    led_to_it = tracing.parent(received, received.get(f"ce-{tracing.HEADER}", ""))
+    with tracing.span(name, "consumer", parent=led_to_it) as span:
+        return _deliver(name, handle, clients, request, span)
+
+
+def _deliver(
+    name: str, handle: Handler, clients: Clients, request: flask.Request, span: tracing.Span
+) -> flask.Response:
     started = time.perf_counter()
     event: Event | None = None
     try:
@@ -120,6 +133,7 @@ def _serve(
     metrics.DELIVERIES.labels(name, answer.outcome).inc()
     metrics.SECONDS.labels(name).observe(seconds)
     logs.delivery(name, event, answer, seconds)
+    describe_delivery(span, name, event, answer)
     return _response(answer)
 
 
@@ -144,7 +158,7 @@ def _response(answer: Answer) -> flask.Response:
         headers["Retry-After"] = str(max(1, math.ceil(answer.retry_after)))
         headers["Retry-After-Ms"] = str(int(answer.retry_after * 1000))
     if answer.reply is not None:
-        reply_headers, body = answer.reply.to_http()
+        reply_headers, body = replace(answer.reply, trace=tracing.current()).to_http()
         headers |= reply_headers
     elif answer.status >= 400:
         # Only errors have a text: a broker takes a 2xx with a body that is no CloudEvent for a failed delivery.

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from .. import tracing
 from ..event import Event
 from .answer import Answer
 
@@ -94,6 +95,8 @@ class Json(Text):
         delivery_fields = getattr(record, "delivery", {"message": record.getMessage()})
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         entry = {**delivery_fields, "time": time.replace("+00:00", "Z"), "level": record.levelname}
+        if trace := tracing.trace_id(tracing.current()):
+            entry["trace"] = trace
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
         return json.dumps(entry)

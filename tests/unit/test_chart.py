@@ -275,6 +275,25 @@ def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, t
         assert spec["to"][0]["ref"]["name"] in names(objects, "Broker")
 
 
+def test_traces_are_sent_where_the_values_say(helm: Path) -> None:
+    def of_tracing(*settings: str) -> list[Object]:
+        containers = pod(rendered(helm, *settings), "capi-functions")["containers"]
+        found = [[one for one in container["env"] if one["name"].startswith("OTEL_")] for container in containers]
+        assert found[0] == found[1], "functions and forwarder"
+        return found[0]
+
+    assert of_tracing("tracing.secret=receiver") == []
+    assert of_tracing("tracing.endpoint=http://c:4318", "tracing.ratio=0.1", "tracing.secret=receiver") == [
+        {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://c:4318"},
+        {"name": "OTEL_TRACES_SAMPLER", "value": "parentbased_traceidratio"},
+        {"name": "OTEL_TRACES_SAMPLER_ARG", "value": "0.1"},
+        {
+            "name": "OTEL_EXPORTER_OTLP_HEADERS",
+            "valueFrom": {"secretKeyRef": {"name": "receiver", "key": "OTEL_EXPORTER_OTLP_HEADERS"}},
+        },
+    ]
+
+
 def test_knative_services_scale_as_the_values_say(helm: Path) -> None:
     settings = ("mode=sources", "profile=addons", "serving.enabled=true", "serving.maxReplicas=9", "env.THREADS=3")
     more = ("deployments.addon-apply.replicas=2", "serviceMonitor.enabled=true", "store=false")
@@ -308,6 +327,9 @@ def test_hooks_are_called_from_the_namespace_of_core(helm: Path) -> None:
         "replicas=many",
         "settings.storage.AWS_SECRET_ACCESS_KEY=secret",
         "env.AWS_SECRET_ACCESS_KEY=secret",
+        "env.OTEL_EXPORTER_OTLP_HEADERS=secret",
+        "tracing.ratio=2",
+        "tracing.ratio=some",
         "env.A.b=c",
         "settings.unknown.A=b",
         "image.digest=latest",

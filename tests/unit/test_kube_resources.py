@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.kube import Key, NotFound, Resource
-from shared.kube.resources import conventional_plural, dig, split_api_version
+from shared.kube.resources import conventional_plural, dig, resource_of, split_api_version
 
 POD = Resource("", "v1", "Pod", "pods")
 CLUSTER = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters")
@@ -25,6 +25,26 @@ NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
 )
 def test_path_of_a_resource(resource: Resource, arguments: tuple[str, ...], path: str) -> None:
     assert resource.path(*arguments) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "resource"),
+    [
+        ("/api/v1/namespaces/ns/pods/p", "pods"),
+        ("/api/v1/namespaces/ns/pods/p/log", "pods/log"),
+        ("/api/v1/pods", "pods"),
+        ("/api/v1/namespaces", "namespaces"),
+        ("/api/v1/namespaces/ns", "namespaces"),
+        ("/api/v1/namespaces/ns/secrets/password", "secrets"),
+        ("/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/c/status", "clusters.cluster.x-k8s.io/status"),
+        ("/apis/example.dev/v1/things/one", "things.example.dev"),
+        ("/apis/example.dev/v1", "/apis/example.dev/v1"),
+        ("/api/v1", "/api/v1"),
+        ("/version", "/version"),
+    ],
+)
+def test_resource_of_a_path(path: str, resource: str) -> None:
+    assert resource_of(path) == resource
 
 
 @pytest.mark.parametrize("name", ["../../secrets/x", "..", ".", "a/b", "a%2Fb", "a?watch=1", "a#b", "a\nb", "ä"])

@@ -93,6 +93,15 @@ spec:
   {{- $mount := dict "name" "identity" "mountPath" $folder "readOnly" true }}
   {{- range $pod.containers }}{{ $_ := set . "volumeMounts" (append .volumeMounts $mount) }}{{ end }}
 {{- end }}
+{{- $headers := dict }}
+{{- with $values.tracing }}
+  {{- if .endpoint }}
+    {{- $_ := set $env "OTEL_EXPORTER_OTLP_ENDPOINT" .endpoint }}
+    {{- $_ := set $env "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" }}
+    {{- $_ := set $env "OTEL_TRACES_SAMPLER_ARG" .ratio }}
+    {{- with .secret }}{{ $headers = dict "name" . "key" "OTEL_EXPORTER_OTLP_HEADERS" }}{{ end }}
+  {{- end }}
+{{- end }}
 {{- $env = mergeOverwrite $env $values.env }}
 {{- range $pod.containers }}
   {{- $container := . }}
@@ -102,6 +111,9 @@ spec:
   {{- range .env }}{{ if not (hasKey $env .name) }}{{ $variables = append $variables . }}{{ end }}{{ end }}
   {{- range $variable, $value := $env }}
     {{- $variables = append $variables (dict "name" $variable "value" (include "capi-functions.text" $value)) }}
+  {{- end }}
+  {{- with $headers }}
+    {{- $variables = append $variables (dict "name" .key "valueFrom" (dict "secretKeyRef" .)) }}
   {{- end }}
   {{- $_ := set . "env" $variables }}
 {{- end }}
