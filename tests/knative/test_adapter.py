@@ -24,12 +24,21 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.knative_adapter import adapter, watched_since, watches
 from tests.support.objects import create_local_cluster
+from tests.support.ports import KNATIVE_PORT, exclusive
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
 
 @pytest.fixture
+def port_of_probes() -> Iterator[None]:
+    """The dispatcher of another run does not need the port meanwhile."""
+    with exclusive(f"port-{KNATIVE_PORT}"):
+        yield
+
+
+@pytest.fixture
 def seen(
+    port_of_probes: None,
     management: Client,
     kubeconfig: Path,
     object_store: ObjectStore,

@@ -308,6 +308,7 @@ class Chain:
 
     def __init__(self, stack: ExitStack, client: Client, plane: Path, folder: Path) -> None:
         self.client, self.kubeconfig = client, local_control_plane.kubeconfig(plane)
+        self._stack, self._folder = stack, folder
         self._releases = {
             version: write_release(
                 folder / "releases", version, templates={"maps.yaml": TEMPLATE}, values=VALUES.format(version=version)
@@ -330,6 +331,12 @@ class Chain:
         self._called = stack.enter_context(Proxy(Credentials(host=self.functions.url)))
         self.broker.wire(FUNCTIONS, lambda service: f"{self._called.url}/{service.replace('-', '_')}", PATIENT)
         self.broker.start()
+
+    def source(self, kind: type[EventSource]) -> EventSource:
+        """Returns a source that is not started; it ends with the chain."""
+        source = kind(self.client, self.kubeconfig, self._folder, self.sink, FUNCTIONS)
+        self._stack.callback(source.close)
+        return source
 
     def calm(self, source: EventSource, seed: int) -> States:
         """Does what users want while nothing goes wrong."""
@@ -480,13 +487,10 @@ def chain(object_store: ObjectStore, tmp_path: Path) -> Iterator[Chain]:
 
 
 @pytest.mark.timeout(1800)  # another test run may use the port of the dispatcher
-def test_two_sweeps_lead_to_the_state_of_a_calm_run(chain: Chain, tmp_path: Path, chaos_seed: int) -> None:
-    def source(kind: type[EventSource]) -> EventSource:
-        return kind(chain.client, chain.kubeconfig, tmp_path, chain.sink, FUNCTIONS)
-
-    calm = chain.calm(source(ForwarderProcess), chaos_seed)
+def test_two_sweeps_lead_to_the_state_of_a_calm_run(chain: Chain, chaos_seed: int) -> None:
+    calm = chain.calm(chain.source(ForwarderProcess), chaos_seed)
     for name, kind in (("adapters", Adapters), ("forwarder", ForwarderProcess)):
-        outcome = chain.run(name, source(kind), chaos_seed, calm)
+        outcome = chain.run(name, chain.source(kind), chaos_seed, calm)
         print(f"{name}: {outcome}")
         assert outcome.faults.keys() == {*TREATMENTS, "killed in mid-request"}, outcome
         # Adapters send nothing about what changed while they were down. The forwarder does.

@@ -44,6 +44,10 @@ class EventSource(ABC):
 
     def kill(self) -> None:
         """Kills the processes."""
+        self.close()
+
+    def close(self) -> None:
+        """Kills the processes, whatever state they and the API server are in."""
         for process in self._running:
             process.kill()
             process.wait()
@@ -72,7 +76,7 @@ class Adapters(EventSource):
 
     def kill(self) -> None:
         watching = self._watches() if self._running else {}
-        super().kill()
+        self.close()
         until(
             lambda: all(now < watching.get(kind, now + 1) for kind, now in self._watches().items()),
             "the API server notices the end of the adapters",

@@ -30,14 +30,12 @@ from shared.kube.crds import CRD
 from shared.triggers import Triggers
 from tests.support import processes
 from tests.support.objects import manifest
-from tests.support.ports import exclusive, free_port
+from tests.support.ports import KNATIVE_PORT, exclusive, free_port
 from tests.support.until import logged, until
 
 MODULE = Path(__file__).parents[2] / "infra" / "binaries" / "knative"
 SYSTEM = "knative-eventing"
 INGRESS, FILTER, DISPATCHER = PROGRAMS = ("ingress", "filter", "channel_dispatcher")
-DISPATCHER_PORT = 8080
-"""A constant of the dispatcher's source."""
 
 BROKER = Resource("eventing.knative.dev", "v1", "Broker", "brokers")
 TRIGGER = Resource("eventing.knative.dev", "v1", "Trigger", "triggers")
@@ -66,12 +64,14 @@ def install(client: Client) -> None:
 
 
 class KnativeBroker:
-    """The three programs, each of which can be killed and started again at its address."""
+    """The three programs, each of which can be killed and started again at its address; `close` ends them."""
 
     def __init__(self, client: Client, plane: Path, logs: Path) -> None:
         self._client, self._plane, self._logs = client, plane, logs
-        self._ports = {DISPATCHER: DISPATCHER_PORT} | {name: free_port() for name in (INGRESS, FILTER)}
+        self._ports = {DISPATCHER: KNATIVE_PORT} | {name: free_port() for name in (INGRESS, FILTER)}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._kept: socket.socket | None = None
+        self._keep_port()
 
     @property
     def sink(self) -> str:
@@ -145,6 +145,8 @@ class KnativeBroker:
     def start(self, *names: str) -> None:
         """Starts these programs, by default all, and returns once they answer."""
         for name in names or PROGRAMS:
+            if name == DISPATCHER:
+                self._give_port()
             with (self._logs / f"{name}.log").open("ab") as output:
                 self._running[name] = processes.start(
                     [locate([name], progress=print)[name], *(["-disable-ha"] if name == DISPATCHER else [])],
@@ -161,6 +163,25 @@ class KnativeBroker:
             process = self._running.pop(name)
             process.kill()
             process.wait()
+            if name == DISPATCHER:
+                self._keep_port()
+
+    def close(self) -> None:
+        """Kills the programs."""
+        self.kill()
+        self._give_port()
+
+    def _keep_port(self) -> None:
+        """Keeps adapters from the dispatcher's port while that is down. What connects to it there is refused.
+
+        The programs listen on all addresses, which they cannot while somebody else listens on one.
+        """
+        self._kept = socket.create_server(("127.0.0.2", KNATIVE_PORT))
+
+    def _give_port(self) -> None:
+        if self._kept is not None:
+            self._kept.close()
+        self._kept = None
 
     def _environment(self, name: str) -> dict[str, str]:
         idle = {"MAX_IDLE_CONNS": "100", "MAX_IDLE_CONNS_PER_HOST": "100"}
@@ -202,12 +223,12 @@ def knative_broker(client: Client, plane: Path, logs: Path) -> Iterator[KnativeB
 
     Waits until no other run of the tests uses the dispatcher's port; skips the test where a stranger does.
     """
-    with exclusive(f"port-{DISPATCHER_PORT}"):
+    with exclusive(f"port-{KNATIVE_PORT}"):
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", DISPATCHER_PORT)) == 0:
-                pytest.skip(f"port {DISPATCHER_PORT} is taken, and Knative's dispatcher takes no other")
+            if probe.connect_ex(("127.0.0.1", KNATIVE_PORT)) == 0:
+                pytest.skip(f"port {KNATIVE_PORT} is taken, and Knative's dispatcher takes no other")
         broker = KnativeBroker(client, plane, logs)
         try:
             yield broker
         finally:
-            broker.kill()
+            broker.close()

@@ -12,6 +12,9 @@ from contextlib import closing, contextmanager
 
 from tests.support.until import until
 
+KNATIVE_PORT = 8080
+"""The port of Knative's in-memory dispatcher, a constant of its source. Adapters answer probes there, if they can."""
+
 _BELOW_EPHEMERAL = range(15000, 30000)
 """The kernel gives none of these to a client, or to a server that asks for any port."""
 _CHANCE = random.SystemRandom()

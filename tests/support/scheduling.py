@@ -21,12 +21,16 @@ SPLIT = frozenset(
 )
 """Files whose tests are distributed one by one: each is long, and they share little."""
 
-TOGETHER = {"tests/knative/test_broker_chaos.py": "tests/knative/test_broker.py"}
+TOGETHER = {
+    "tests/knative/test_adapter.py": "tests/knative/test_broker.py",
+    "tests/knative/test_broker_chaos.py": "tests/knative/test_broker.py",
+}
 """Files that go to the worker of another one: they would wait for each other, as both need the same port."""
 
 SECONDS = {
     "tests/knative/test_broker.py": 137,
     "tests/knative/test_broker_chaos.py": 137,
+    "tests/knative/test_adapter.py": 137,
     "tests/api/test_control_plane.py": 123,
     "tests/e2e/test_bench_command.py": 100,
     "tests/api/test_live_core.py": 92,
