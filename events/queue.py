@@ -6,7 +6,9 @@ that there is nothing to do, although the replaced one requires work. A referenc
 to, such as a provider's Secret.
 
 An event that is delivered again after a failure becomes a resync, too. One that only waited is marked as repeated, and
-a newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for.
+a newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for. If
+it is about the primary object, which the function reads in any case, an event about another object becomes the
+repetition, and not a resync.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Literal
 
 from shared.event import Event
 from shared.kube import dig
+from shared.triggers import PrimaryRef
 
 BACKOFF_BASE, BACKOFF_CAP = 0.2, 60.0
 """Seconds of the first back-off, and of the longest."""
@@ -71,8 +74,12 @@ class QueueItem:
     def replace_with(self, newer: Event) -> None:
         """Makes `newer` the event to deliver, merged with the present one."""
         only_waits = self.event.repeated and not self.event.resync
-        replaced = only_waits and _origin(self.event) == _origin(newer)
-        self.event = newer if replaced else merge(self.event, newer)
+        if only_waits and _origin(self.event) == _origin(newer):
+            self.event = newer
+        elif only_waits and _is_about(self.event, self.key) and not newer.resync:
+            self.event = replace(newer, repeated=True)
+        else:
+            self.event = merge(self.event, newer)
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,14 @@ def is_news(waiting: Event, newer: Event) -> bool:
 
 def _origin(event: Event) -> tuple[str, ...]:
     return ("", event.group, event.kind, *event.key) if event.change else (event.type, event.subject)
+
+
+def _is_about(event: Event, primary: Hashable) -> bool:
+    """Returns whether the event is a change of this primary object."""
+    if not isinstance(primary, PrimaryRef) or primary.resource is None or event.change is None:
+        return False
+    resource = primary.resource
+    return (event.group, event.kind, event.key) == (resource.group, resource.kind, primary.key)
 
 
 def _change(event: Event) -> tuple[str, ...]:

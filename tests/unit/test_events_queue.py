@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from events.queue import DONE, DeliveryResult, Pending, QueueItem, TokenBucket, WorkQueue, backoff, is_news, merge
+from shared.api.resources import CONFIG_MAP
 from shared.event import Change, Event, change_event, own_event
 from shared.kube import Key
+from shared.triggers import PrimaryRef
 
 ONE, TWO = Key("default", "one"), Key("default", "two")
 FAILED = DeliveryResult("failed")
@@ -129,6 +131,7 @@ def test_requeued_item_is_repeated_after_its_wait(queue: WorkQueue, clock: Clock
     assert take(queue).event == replace(waiting, repeated=True), "no resync, which has functions look for more"
 
 
+OTHER, LATER = event(2, kind="Secret"), event(2)
 WAIT, FAILURE = DeliveryResult("requeue", 30), DeliveryResult("failed", 30)
 AGAIN = [
     pytest.param(event(1), [WAIT], event(2), False, id="a wait"),
@@ -164,6 +167,33 @@ def test_newer_event_after_a_plain_wait_is_no_resync(
     if not meanwhile:
         queue.add("f", ONE, newer)
     assert take(queue).event == replace(newer, resync=full)
+
+
+@pytest.mark.parametrize(
+    ("first", "newer", "expected"),
+    [
+        pytest.param(event(1), OTHER, replace(OTHER, repeated=True), id="the primary object waits"),
+        pytest.param(OTHER, LATER, replace(LATER, resync=True), id="another object waits"),
+        pytest.param(event(1), LATER, LATER, id="an event about the same object"),
+        pytest.param(RESYNC, OTHER, replace(OTHER, resync=True), id="a resync waits"),
+        pytest.param(event(1), replace(OTHER, resync=True), replace(OTHER, resync=True), id="a resync arrives"),
+        pytest.param(event(1, name="two"), OTHER, replace(OTHER, resync=True), id="another object of the kind waits"),
+        pytest.param(WANTED, OTHER, replace(OTHER, resync=True), id="a next step waits"),
+    ],
+)
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["after", "during"])
+def test_event_about_another_object_becomes_the_repetition_that_the_primary_object_waits_for(
+    queue: WorkQueue, first: Event, newer: Event, expected: Event, meanwhile: bool
+) -> None:
+    primary = PrimaryRef(CONFIG_MAP, ONE)
+    queue.add("f", primary, first)
+    item = take(queue)
+    if meanwhile:
+        queue.add("f", primary, newer)
+    queue.finish(item, WAIT)
+    if not meanwhile:
+        queue.add("f", primary, newer)
+    assert take(queue).event == expected
 
 
 def test_event_ends_a_requeue_wait_and_cancels_its_time(queue: WorkQueue, clock: Clock) -> None:
