@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from infra.node import daemons
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTER, CLUSTER_ROLE, DEPLOYMENT, SECRET
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from tests.support import processes
+from tests.support.audit import AuditLog, prove
 from tests.support.node_addons import Addons
 from tests.support.node_installation import KEYS, NAMESPACE, NAMESPACES, PROJECT, Installation, measured
 from tests.support.objects import manifest, secret
@@ -31,12 +33,14 @@ def released(prepared: Installation) -> Installation:
     prepared.apply([manifest(NAMESPACES, NAMESPACE, metadata=restricted)])
     prepared.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
     with measured("release installed, pods Ready"):
-        install(prepared)
+        release(prepared)
     return prepared
 
 
-def install(installed: Installation) -> None:
-    installed.helm("install", NAME, CHART, f"--namespace={NAMESPACE}", values={"settings": installed.settings})
+def release(installed: Installation, action: str = "install", **values: str) -> None:
+    """Installs or upgrades the release, and waits until its pods are Ready."""
+    chosen = {"settings": installed.settings, **values}
+    installed.helm(action, NAME, CHART, f"--namespace={NAMESPACE}", values=chosen)
     installed.until_available(NAMESPACE)
 
 
@@ -75,6 +79,25 @@ def test_pods_stop_move_and_come_back(released: Installation, workload: Client) 
     staying.remove()
 
 
+def test_release_gets_another_mode(released: Installation, workload: Client, audit: AuditLog) -> None:
+    """From one Deployment to one for each function, with rights of its own, and back; work goes on."""
+    addons = Addons(released, "moved", workload)
+    addons.wants(kept="1", changed="1")
+    chosen = {"mode": "direct", "profile": "standalone"}
+    with measured("upgrade to the mode direct, addons upgraded"):
+        release(released, "upgrade", **chosen)
+        addons.wants(kept="1", changed="2")
+    assert NAME not in deployments(released)
+    Addons(released, "new", workload).wants(kept="1")
+    with measured("upgrade to the mode single, addons upgraded"):
+        release(released, "upgrade")
+        addons.wants(kept="2")
+    assert "addon-apply" not in deployments(released)
+    addons.remove()
+    settings = [f"--set={name}={value}" for name, value in chosen.items()]
+    prove(audit, [obj for obj in yaml.safe_load_all(released.helm("template", NAME, CHART, *settings)) if obj])
+
+
 def test_release_is_removed_and_installed_again(released: Installation, workload: Client) -> None:
     """Nothing is lost by `helm uninstall`: objects and addons stay, deletions wait, and the next release goes on."""
     client = released.client
@@ -87,7 +110,7 @@ def test_release_is_removed_and_installed_again(released: Installation, workload
     assert released.helm("list", "--all-namespaces", "--short").split() == [NAME]
 
     released.helm("uninstall", NAME, f"--namespace={NAMESPACE}", "--wait")
-    assert not list(client.list(DEPLOYMENT, NAMESPACE))
+    assert not deployments(released)
     assert not list(client.list(CLUSTER_ROLE, selector=f"app.kubernetes.io/part-of={NAME}"))
     assert client.get(SECRET, Key(NAMESPACE, "capi-functions-storage"))
     leaving.delete()
@@ -97,7 +120,7 @@ def test_release_is_removed_and_installed_again(released: Installation, workload
     staying.choose(chosen)
 
     with measured("release installed again, what waited is done"):
-        install(released)
+        release(released)
         staying.until_applied(chosen, kept="1", changed="2")
         leaving.until_gone()
     assert staying.addon()["metadata"]["uid"] == before
@@ -111,6 +134,10 @@ def refused(installed: Installation, name: str, namespace: str) -> str:
     done = processes.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     return str(done.stderr)
+
+
+def deployments(installed: Installation) -> set[str]:
+    return {obj["metadata"]["name"] for obj in installed.client.list(DEPLOYMENT, NAMESPACE)}
 
 
 def scale(installed: Installation, replicas: int) -> None:

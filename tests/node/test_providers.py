@@ -174,7 +174,7 @@ def test_providers_live_in_pods(prepared: Installation, site: HttpServer, audit:
 
     with measured("upgrade, functions killed"):
         providers.want(CURRENT)
-        for name in ("provider-fetch", "provider-install"):
+        for name in ("forwarder", "provider-fetch", "provider-install"):
             prepared.kill_pods(name)
         providers.until_run(CURRENT)
     with measured("a Cluster Available"):
