@@ -34,6 +34,9 @@ without a definition."""
 _SETTLING_PAUSE = 0.5
 """Seconds for which a definition has not changed when its kind is requested, and from there to the next request. The
 status of a new definition changes several times until the kind is served."""
+_DEFINITION_LAG = 0.2
+"""Seconds after the early end of a watch in which a change of the kind's definition may show; also the least pause
+between two watches."""
 _SETTLES_WITHIN = 10
 """The number of these pauses after which the kind is requested in any case."""
 _BLIND_PAUSE = 2.0
@@ -228,15 +231,18 @@ class Informer:
         return version
 
     def _watch(self, version: str) -> None:
-        """Reports changes until the next round; opens the watch again each time the server ends it."""
+        """Reports changes until the next round; opens the watch again each time the server ends it.
+
+        Not if it ended since the kind's definition has changed: the server would reject the version, and all is listed.
+        """
         while not self._stop.is_set() and (left := self._rounds.seconds_left(self._round)) > 0:
-            started = time.monotonic()
+            started, seconds = time.monotonic(), max(1, min(_WATCH_SECONDS, round(left)))
             for line in self._client.watch(
                 self.spec.resource,
                 self._namespace,
                 version=version,
                 selector=self.spec.selector,
-                seconds=max(1, min(_WATCH_SECONDS, round(left))),
+                seconds=seconds,
                 accept=METADATA if self.spec.metadata_only else "application/json",
                 on_open=self._opened,
             ):
@@ -247,8 +253,10 @@ class Informer:
                     self._observe_deletion(obj)
                 elif line["type"] != "BOOKMARK":
                     self._observe(obj)
-            if time.monotonic() - started < 0.5 and not self._is_round_due():
-                self._stop.wait(0.2)
+            if time.monotonic() - started > seconds - 0.5 or self._stop.is_set() or self._is_round_due():
+                continue
+            if self._awake.wait(_DEFINITION_LAG):
+                return
 
     def _opened(self, end: Callable[[], None]) -> None:
         self._end = end
