@@ -9,7 +9,7 @@ from shared.api import provider as provider_api
 from shared.api.conditions import get_condition
 from shared.kube import deleting
 from shared.providers import phases
-from shared.providers.status import COMPONENTS_AVAILABLE, WORKLOADS_UNAVAILABLE, ProviderStatusBuilder
+from shared.providers.status import COMPONENTS_AVAILABLE, ProviderStatusBuilder
 from shared.runtime import Decision
 
 from .observe import Observed
@@ -29,9 +29,6 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision(reply=step, message="the installation is resumed")
     if not observed.installed:
         return Decision(message="not installed yet")
-    if observed.told:
-        # The wait goes on: the event of a workload that becomes ready may be lost.
-        return Decision(requeue_after=RETRY, message="the status says already that workloads are unavailable")
     builder = ProviderStatusBuilder(provider, now)
     if not observed.wait:
         message = "the workloads are not checked: the annotation capi-functions.dev/wait turns the check off"
@@ -39,7 +36,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return builder.decision(message=message)
     for reason, problems in (
         ("WorkloadsMissing", observed.missing),
-        (WORKLOADS_UNAVAILABLE, observed.unavailable),
+        ("WorkloadsUnavailable", observed.unavailable),
         ("WebhooksNotAnswering", observed.unanswered),
         ("KindsNotServed", observed.unserved),
     ):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.api import provider as provider_api
-from shared.api.conditions import get_condition
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
@@ -16,7 +15,7 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
-from shared.providers.status import COMPONENTS_AVAILABLE, WORKLOADS_UNAVAILABLE, in_progress
+from shared.providers.status import in_progress
 from shared.runtime import Request
 
 WAIT = ("metadata", "annotations", f"{PREFIX}wait")
@@ -41,8 +40,6 @@ class Observed:
     installed: bool = False
     resumable: bool = False
     """Whether an installation is in progress that may have waited for the workload of this event, which is ready."""
-    told: bool = False
-    """Whether the status says already that workloads are unavailable, and the event is about one that is not ready."""
     wait: bool = True
     """Whether to check the components; False if the provider's annotation turns the checks off."""
     missing: Sequence[str] = ()
@@ -62,13 +59,11 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(provider)
     if in_progress(provider):
         return Observed(provider, resumable=_is_ready_workload(event))
+    entries = inventory.load(dig(provider, "status.resources"))
     if not provider_api.installed_version(provider):
         return Observed(provider)
     if dig(provider, WAIT) == "false":
         return Observed(provider, installed=True, wait=False)
-    if is_told(provider, event):
-        return Observed(provider, installed=True, told=True)
-    entries = inventory.load(dig(provider, "status.resources"))
     missing, unavailable = _workloads(clients, provider, entries)
     if missing or unavailable:
         return Observed(provider, installed=True, missing=missing, unavailable=unavailable)
@@ -77,22 +72,10 @@ def observe(clients: Clients, request: Request) -> Observed:
     return Observed(provider, installed=True, missing=missing, unanswered=unanswered, unserved=unserved)
 
 
-def is_told(provider: Object, event: Event) -> bool:
-    """Returns whether the status says already that workloads are unavailable, as the event's workload shows, too."""
-    condition = get_condition(dig(provider, "status.conditions"), COMPONENTS_AVAILABLE) or {}
-    unavailable = (condition.get("status"), condition.get("reason")) == ("False", WORKLOADS_UNAVAILABLE)
-    present = event.change in ("add", "update") and event.is_skippable
-    return unavailable and present and _is_workload(event) and not _is_ready_workload(event)
-
-
-def _is_workload(event: Event) -> bool:
-    """Returns whether the event contains a workload."""
-    return event.kind in [workload.kind for workload in WORKLOADS] and event.object is not None
-
-
 def _is_ready_workload(event: Event) -> bool:
-    """Returns whether the event contains a workload that is ready."""
-    return _is_workload(event) and not unready_reason(event.as_object)
+    """Returns whether the event is about a workload that is ready."""
+    is_workload = event.kind in [workload.kind for workload in WORKLOADS]
+    return is_workload and event.object is not None and not unready_reason(event.object)
 
 
 def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:

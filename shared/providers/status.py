@@ -13,8 +13,6 @@ PREFLIGHT_CHECK_PASSED = "PreflightCheckPassed"
 PROVIDER_INSTALLED = "ProviderInstalled"
 PROVIDER_UPGRADED = "ProviderUpgraded"
 COMPONENTS_AVAILABLE = "ComponentsAvailable"
-WORKLOADS_UNAVAILABLE = "WorkloadsUnavailable"
-"""The reason of `COMPONENTS_AVAILABLE` while workloads are not ready."""
 DELETING = "Deleting"
 
 _DECISIVE = (PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED, COMPONENTS_AVAILABLE)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from functions.provider_report.decide import RETRY, decide
-from functions.provider_report.observe import Observed, is_told
+from functions.provider_report.decide import decide
+from functions.provider_report.observe import Observed
 from functions.provider_report.triggers import TRIGGERS, is_reconciled
 from shared.api.conditions import get_condition
 from shared.api.provider import CORE
@@ -140,37 +139,6 @@ AVAILABLE, UNAVAILABLE = ({"type": "ComponentsAvailable", "status": status} for 
 )
 def test_status_says_already_what_a_workload_shows(conditions: list[Object], event: Event, expected: bool) -> None:
     assert is_reconciled(provider(installed="v1.0.0", conditions=conditions), event, NOW) is expected
-
-
-UNREADY = {**UNAVAILABLE, "reason": "WorkloadsUnavailable"}
-
-
-@pytest.mark.parametrize(
-    ("condition", "event", "expected"),
-    [
-        (UNREADY, change_event(workload(status=BROKEN), "update", source="/test"), True),
-        (UNREADY, change_event(workload(status=BROKEN), "add", source="/test"), True),
-        (UNREADY, change_event(workload("DaemonSet", {"numberAvailable": 0}), "update", source="/test"), True),
-        (UNREADY, change_event(workload(**GOING), "update", source="/test"), True),
-        (UNREADY, change_event(workload(), "update", source="/test"), False),
-        (UNREADY, change_event(workload(status=BROKEN), "delete", source="/test"), False),
-        (UNREADY, change_event(workload(status=BROKEN), "update", source="/test", resync=True), False),
-        (UNREADY, replace(change_event(workload(status=BROKEN), "update", source="/test"), repeated=True), False),
-        (UNREADY, change_event(workload(status=BROKEN), "update", source="/test", reference=True), False),
-        (UNREADY, phases.completion_event(phases.INSTALLED, provider(), resync=False), False),
-        ({**UNREADY, "reason": "WorkloadsMissing"}, change_event(workload(status=BROKEN), "update", source="/"), False),
-        (AVAILABLE, change_event(workload(status=BROKEN), "update", source="/test"), False),
-    ],
-)
-def test_unready_workload_tells_nothing_new_while_workloads_are_unavailable(
-    condition: Object, event: Event, expected: bool
-) -> None:
-    assert is_told(provider(installed="v1.0.0", conditions=[condition]), event) is expected
-
-
-def test_wait_for_workloads_goes_on_without_a_look() -> None:
-    decision = decide(Observed(provider(installed="v1.0.0"), installed=True, told=True), NOW)
-    assert (decision.reply, decision.status, decision.requeue_after) == (None, None, RETRY)
 
 
 def test_workloads_of_a_provider_that_is_being_deleted_are_not_reported() -> None:
