@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from shared.clients import Clients
 from shared.event import PING, Event
 from shared.kube import Resource
 from shared.profiles import belongs
+from shared.runtime import Function
 
 FOLDERS = {path.parent.name for path in Path(catalog.__file__).parent.glob("*/function.py")}
 
@@ -32,6 +34,17 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_function_is_found_by_its_folder() -> None:
     assert set(catalog.names()) == FOLDERS - {"cluster_hooks"}, "Cluster API calls the hooks, no event does"
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS - {"cluster_hooks"}))
+def test_function_that_reaches_beyond_a_namespace_trusts_no_event(name: str) -> None:
+    """Providers name Secrets of any namespace and consist of any objects; a local function starts programs."""
+    declared = catalog.triggers()[name]
+    handle = import_module(f"functions.{name}.function").handle
+    function = getattr(handle, "__self__", None)
+    if isinstance(function, Function):
+        reaches_beyond = declared.local or not {kind.resource for kind in KINDS}.isdisjoint(declared.primaries)
+        assert function.trusts_events is not reaches_beyond
 
 
 def test_declarations_are_sorted_by_name() -> None:
