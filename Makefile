@@ -31,7 +31,7 @@ test-fast: $(INSTALLED) check ## all checks, the unit tests, one journey on a re
 test-all: $(INSTALLED) check binaries ## all checks and all tests, functions killed at each of their writes, more chaos: about an hour
 	$(PYTEST) --exhaustive
 
-test-node: $(INSTALLED) ## the image and the manifests in pods of a real node; needs root on Debian, skipped with a reason elsewhere
+test-node: $(INSTALLED) binaries ## the image and the manifests in pods of a real node; needs root on Debian, skipped with a reason elsewhere
 	$(BIN)/python -m infra.node --prepare --knative
 	$(BIN)/pytest -rP $(PYTEST_ARGS) tests/node
 

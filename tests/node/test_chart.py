@@ -108,6 +108,7 @@ def test_release_is_removed_and_installed_again(released: Installation, workload
 
     assert "cannot be imported into the current release" in refused(released, "another", "elsewhere")
     assert released.helm("list", "--all-namespaces", "--short").split() == [NAME]
+    assert not list(client.list(DEPLOYMENT, "elsewhere"))
 
     released.helm("uninstall", NAME, f"--namespace={NAMESPACE}", "--wait")
     assert not deployments(released)

@@ -16,6 +16,7 @@ from tests.support.until import until
 pytestmark = pytest.mark.timeout(1200)
 
 BROKER_PODS = ("eventing.knative.dev/brokerRole in (ingress, filter)", "messaging.knative.dev/role=dispatcher")
+READY = ("wait", "--for=condition=Ready", "--all", "-n", NAMESPACE, "--timeout=300s")
 KINDS = "brokers,triggers,pingsources,sinkbindings"
 
 
@@ -66,16 +67,16 @@ def test_addons_live_with_knative(installed: Installation, audit: AuditLog, work
     begin_with_sources(installed, Addons(installed, "sourced", workload), profile)
     live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
     outlive_broker(Addons(installed, "unlucky", workload))
+    come_back(Addons(installed, "patient", workload), Addons(installed, "leaving", workload), profile)
     prove(audit, installed.built(profile))
 
 
 def begin_with_sources(installed: Installation, addons: Addons, profile: str) -> None:
     """A Cluster gets addons by ApiServerSources and sweeps; then the forwarder takes their place, as the docs say."""
-    ready = ("wait", "--for=condition=Ready", "--all", "-n", NAMESPACE, "--timeout=300s")
     sweep = partial(send_timer, installed, "sweep/", everything=False)
     with measured("Broker, Triggers, ApiServerSources and functions Ready"):
         installed.install(profile.replace("forwarder", "sources"))
-        installed.kube(*ready, f"{KINDS},apiserversources")
+        installed.kube(*READY, f"{KINDS},apiserversources")
         installed.until_available(NAMESPACE)
     with measured("first addons Ready, with ApiServerSources"):
         addons.wants(kept="1", between=sweep)
@@ -87,7 +88,7 @@ def begin_with_sources(installed: Installation, addons: Addons, profile: str) ->
             *("delete", "serviceaccount,clusterrole,clusterrolebinding", "-n", NAMESPACE),
             "capi-functions-sources",
         )
-        installed.kube(*ready, KINDS)
+        installed.kube(*READY, KINDS)
     with measured("upgrade, with the forwarder"):
         addons.wants(kept="2")
     addons.remove()
@@ -101,3 +102,23 @@ def outlive_broker(addons: Addons) -> None:
             addons.installed.delete_pods(knative.NAMESPACE, label)
         addons.wants(kept="2", between=lambda: send_timer(addons.installed, "sweep/"))
     addons.remove()
+
+
+def come_back(staying: Addons, leaving: Addons, profile: str) -> None:
+    """The project is removed as the docs say: Clusters keep their addons, and the next installation goes on."""
+    installed = staying.installed
+    for addons in (staying, leaving):
+        addons.wants(kept="1", changed="1")
+    with measured("removal, with the namespace"):
+        installed.kube("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=capi-functions")
+        installed.kube("delete", "namespace", NAMESPACE, "--timeout=300s")
+    assert staying.maps() == {"kept": "1", "changed": "1"}
+    leaving.delete()
+    with measured("installation after the removal, what waited is done"):
+        installed.configure()
+        installed.install(profile)
+        installed.until_available(NAMESPACE)
+        installed.kube(*READY, KINDS)
+        staying.wants(kept="1", changed="2")
+        leaving.until_gone()
+    staying.remove()
