@@ -89,13 +89,14 @@ def test_release_gets_another_mode(released: Installation, workload: Client, aud
         addons.wants(kept="1", changed="2")
     assert NAME not in deployments(released)
     Addons(released, "new", workload).wants(kept="1")
+    settings = [f"--set={name}={value}" for name, value in chosen.items()]
+    rendered = yaml.safe_load_all(released.helm("template", NAME, CHART, *settings))
+    prove(audit, [obj for obj in rendered if obj], removed=NAME)
     with measured("upgrade to the mode single, addons upgraded"):
         release(released, "upgrade")
         addons.wants(kept="2")
     assert "addon-apply" not in deployments(released)
     addons.remove()
-    settings = [f"--set={name}={value}" for name, value in chosen.items()]
-    prove(audit, [obj for obj in yaml.safe_load_all(released.helm("template", NAME, CHART, *settings)) if obj])
 
 
 def test_release_is_removed_and_installed_again(released: Installation, workload: Client) -> None:

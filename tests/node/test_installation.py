@@ -67,8 +67,8 @@ def test_addons_live_with_knative(installed: Installation, audit: AuditLog, work
     begin_with_sources(installed, Addons(installed, "sourced", workload), profile)
     live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
     outlive_broker(Addons(installed, "unlucky", workload))
+    prove(audit, installed.built(profile))  # before the removal, in which pods outlive their rights
     come_back(Addons(installed, "patient", workload), Addons(installed, "leaving", workload), profile)
-    prove(audit, installed.built(profile))
 
 
 def begin_with_sources(installed: Installation, addons: Addons, profile: str) -> None:
