@@ -3,8 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Each has a control plane of its own; tests wait more than they compute, so two more than there are cores is right.
-TEST_PROCESSES ?= $(shell expr $$(nproc) + 2)
+# Each has a control plane of its own; tests wait, too, so three more than there are cores use all of these.
+TEST_PROCESSES ?= $(shell expr $$(nproc) + 3)
 INSTALLED := $(VENV)/.installed
 # SEED repeats the random choices of a run, which prints its seed; PYTEST_ARGS are more of pytest's arguments.
 PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(SEED),--seed=$(SEED)) $(PYTEST_ARGS)

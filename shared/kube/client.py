@@ -319,7 +319,8 @@ class Client:
             if on_open is not None:
                 on_open(response.shutdown)
             buffer = b""
-            for chunk in response.stream(65536, decode_content=False):
+            # A proxy may send the body without chunks: `stream` would wait for so many bytes of these.
+            while chunk := response.read1(65536, decode_content=False):
                 *lines, buffer = (buffer + chunk).split(b"\n")
                 if len(buffer) > self._limits.bytes:
                     raise TooLarge(f"{subject}: a line is longer than {self._limits.bytes} bytes")

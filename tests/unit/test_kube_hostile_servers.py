@@ -135,6 +135,22 @@ def test_watch_line_length_is_limited() -> None:
         ended(lambda: list(client(server, ResponseLimits(30.0, 1 << 20)).watch(CONFIG_MAP, version="1")))
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+def test_watch_event_is_received_while_the_response_goes_on(chunked: bool) -> None:
+    event = b'{"type":"BOOKMARK","object":{}}\n'
+
+    def watch(_path: str, closing: threading.Event) -> object:
+        header = b"Transfer-Encoding: chunked\r\n" if chunked else b""
+        yield b"HTTP/1.1 200 OK\r\n" + header + b"\r\n"
+        yield b"%x\r\n%s\r\n" % (len(event), event) if chunked else event
+        closing.wait()
+
+    with HostileServer(watch) as server:
+        changes = client(server).watch(CONFIG_MAP, version="1")
+        assert ended(lambda: next(changes)) == {"type": "BOOKMARK", "object": {}}
+        changes.close()
+
+
 @pytest.mark.parametrize("line", [b"{", b"5", b'{"type":"ADDED"}', b'{"type":"ERROR","object":5}'])
 def test_invalid_watch_event_is_an_error_of_the_server(line: bytes) -> None:
     with HostileServer(answering(line + b"\n")) as server, pytest.raises(Unavailable, match="is not a watch event"):
