@@ -23,10 +23,10 @@ from infra.local_control_plane.cache import Progress
 from infra.local_control_plane.processes import Process
 from infra.node import addresses, cgroups, daemons, debian, images, keeper, programs
 from shared.api.conditions import is_true
-from shared.kube import ApiError, Client, Key, Resource, connect, dig
+from shared.api.resources import NODE
+from shared.kube import ApiError, Client, Key, connect, dig
 
 _PROJECT = Path(__file__).parents[2]
-_NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 _PATH = "/node/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The keeper gets no other variables: a test run kills what it left by a mark in the environment, and the keeper, which
 # outlives it for a moment, has to clean up.
@@ -230,7 +230,7 @@ class Node:
 
 def _ready(client: Client) -> bool:
     try:
-        node = client.find(_NODES, Key("", daemons.NAME))
+        node = client.find(NODE, Key("", daemons.NAME))
     except ApiError:
         return False
     return is_true(dig(node, "status.conditions", []), "Ready")

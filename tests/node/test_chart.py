@@ -6,13 +6,14 @@ import pytest
 import yaml
 
 from infra.node import daemons
+from shared.api import resources
 from shared.api.conditions import is_true
-from shared.api.resources import CLUSTER, CLUSTER_ROLE, DEPLOYMENT, SECRET
-from shared.kube import ApiError, Client, Key, Object, Resource, dig
+from shared.api.resources import CLUSTER, CLUSTER_ROLE, DEPLOYMENT, LEASE, POD, SECRET
+from shared.kube import ApiError, Client, Key, Object, dig
 from tests.support import processes
 from tests.support.audit import AuditLog, prove
 from tests.support.node_addons import Addons
-from tests.support.node_installation import KEYS, NAMESPACE, NAMESPACES, PROJECT, Installation, measured
+from tests.support.node_installation import KEYS, NAMESPACE, PROJECT, Installation, measured
 from tests.support.objects import manifest, secret
 from tests.support.until import until
 
@@ -21,8 +22,6 @@ pytestmark = pytest.mark.timeout(1200)
 CHART = str(PROJECT / "infra/chart")
 NAME = "capi-functions"
 """Of the release, and of its Deployment."""
-POD = Resource("", "v1", "Pod", "pods")
-LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def released(prepared: Installation) -> Installation:
     """An installation of the chart in a namespace that admits only pods of the Pod Security Standard `restricted`."""
     prepared.install_core_crds()
     restricted = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
-    prepared.apply([manifest(NAMESPACES, NAMESPACE, metadata=restricted)])
+    prepared.apply([manifest(resources.NAMESPACE, NAMESPACE, metadata=restricted)])
     prepared.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
     with measured("release installed, pods Ready"):
         release(prepared)

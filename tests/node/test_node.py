@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from infra.node import addresses, cgroups
-from shared.kube import Key, Resource, connect, dig
+from shared.api.resources import POD
+from shared.kube import Key, connect, dig
 from tests.support import processes
 from tests.support.node_installation import PROJECT
 from tests.support.objects import manifest
@@ -20,7 +21,6 @@ from tests.support.until import until
 
 pytestmark = [pytest.mark.timeout(1200), pytest.mark.usefixtures("able")]
 
-POD = Resource("", "v1", "Pod", "pods")
 PAUSED = {"name": "pause", "image": "localhost/pause:1", "imagePullPolicy": "Never"}
 
 

@@ -17,15 +17,16 @@ import yaml
 
 from infra.node import addresses, images
 from shared import bounded_yaml
+from shared.api import resources
 from shared.api.conditions import get_condition, is_true
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, PROVIDER_LABEL, ProviderKind
-from shared.api.resources import CLUSTER, DEPLOYMENT
+from shared.api.resources import CLUSTER, DEPLOYMENT, POD
 from shared.components.substitute import substitute
-from shared.kube import ApiError, Key, Object, Resource, dig
+from shared.kube import ApiError, Key, Object, dig
 from shared.kube.crds import CRD
 from tests.support.audit import AuditLog, prove
 from tests.support.http_server import HttpServer, Response
-from tests.support.node_installation import KEYS, NAMESPACE, NAMESPACES, PROJECT, Installation, measured
+from tests.support.node_installation import KEYS, NAMESPACE, PROJECT, Installation, measured
 from tests.support.objects import manifest, secret
 from tests.support.provider_world import is_ready
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, PROVIDERS, TEMPLATES, components
@@ -36,7 +37,6 @@ pytestmark = pytest.mark.timeout(1200)
 CHART = str(PROJECT / "infra/chart")
 RELEASE = ("capi-functions", CHART, f"--namespace={NAMESPACE}")
 REGISTRY = "localhost"
-POD = Resource("", "v1", "Pod", "pods")
 VARIABLES = Key("default", "variables")
 LIVE = Key("live", "memory")
 """A Cluster in the memory of docker's manager, with its class in the same namespace."""
@@ -156,14 +156,14 @@ def test_providers_live_in_pods(prepared: Installation, site: HttpServer, audit:
     with measured("images of managers imported"):
         import_managers(prepared)
     with measured("functions Available"):
-        prepared.apply([manifest(NAMESPACES, NAMESPACE), secret("capi-functions-storage", NAMESPACE, **KEYS)])
+        prepared.apply([manifest(resources.NAMESPACE, NAMESPACE), secret("capi-functions-storage", NAMESPACE, **KEYS)])
         prepared.helm("install", *RELEASE, values=chosen)
         prepared.until_available(NAMESPACE)
 
     with measured("four providers Ready"):
         features = {"CLUSTER_TOPOLOGY": "true"}
         spaces = (provider.namespace for provider in ALL)
-        prepared.apply([*(manifest(NAMESPACES, name) for name in (*spaces, LIVE.namespace))])
+        prepared.apply([*(manifest(resources.NAMESPACE, name) for name in (*spaces, LIVE.namespace))])
         prepared.apply([secret(VARIABLES.name, VARIABLES.namespace, **features)])
         providers.want(PREVIOUS)
         providers.until_run(PREVIOUS)

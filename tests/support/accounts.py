@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from infra.generate.__main__ import PROJECT
-from shared.api.resources import NAMESPACE
+from shared.api.resources import CLUSTER_ROLE, NAMESPACE
 from shared.clients import Clients
 from shared.kube import ApiError, Client, Resource
 from shared.kube.connect import inline_credentials
@@ -19,7 +19,7 @@ _RBAC = ("rbac.authorization.k8s.io", "v1")
 _RESOURCES = {
     "Namespace": NAMESPACE,
     "ServiceAccount": Resource("", "v1", "ServiceAccount", "serviceaccounts"),
-    "ClusterRole": Resource(*_RBAC, "ClusterRole", "clusterroles", namespaced=False),
+    "ClusterRole": CLUSTER_ROLE,
     "ClusterRoleBinding": Resource(*_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
     "Role": Resource(*_RBAC, "Role", "roles"),
     "RoleBinding": Resource(*_RBAC, "RoleBinding", "rolebindings"),

@@ -17,7 +17,7 @@ import yaml
 from infra.local import crds
 from infra.local_control_plane.binaries import locate
 from infra.local_control_plane.modules import module_of
-from shared.api.resources import CONFIG_MAP, SECRET
+from shared.api.resources import CONFIG_MAP, NAMESPACE, SECRET, SERVICE
 from shared.kube import Client, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from tests.support import processes
@@ -26,8 +26,6 @@ from tests.support.until import logged, until
 
 SYSTEM = "knative-serving"
 _PROGRAM = "serving-webhook"
-_NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
-_SERVICE = Resource("", "v1", "Service", "services")
 _ADMISSION = "admissionregistration.k8s.io"
 _WEBHOOKS = {
     kind: Resource(_ADMISSION, "v1", kind, f"{kind.lower()}s", namespaced=False)
@@ -46,8 +44,8 @@ def knative_serving(client: Client, kubeconfig: Path, log: Path) -> Iterator[Non
     port = free_port()
     named = {"namespace": SYSTEM, "name": "webhook"}
     elsewhere = {"type": "ExternalName", "externalName": "localhost"}
-    client.create(_NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
-    client.create(_SERVICE, {"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": elsewhere})
+    client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})
+    client.create(SERVICE, {"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": elsewhere})
     settings = [*_objects(serving / "core/configmaps"), *_objects(networking)]
     for obj in (obj for obj in settings if obj["kind"] == CONFIG_MAP.kind):
         client.create(CONFIG_MAP, obj)

@@ -10,24 +10,31 @@ from functools import partial
 
 import urllib3
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP
+from shared.api import resources
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_CLASS,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    CONFIG_MAP,
+    SERVICE,
+)
 from shared.event import PING, Event
 from shared.kube import Client, Key, Resource, dig
 from tests.support.demo_cluster import DemoCluster
-from tests.support.node_installation import NAMESPACE, NAMESPACES, Installation
+from tests.support.node_installation import NAMESPACE, Installation
 from tests.support.objects import manifest
 from tests.support.releases import config_map
 from tests.support.until import until
 
 VERSIONS = itertools.count(1)
-CLUSTER_CLASS = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses")
 CLASS_TEMPLATE = """
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: ClusterClass
 metadata: {name: "{{ .Release.Name }}-VERSION"}
 spec: {}
 """
-SERVICE = Resource("", "v1", "Service", "services")
 
 
 class Addons(DemoCluster):
@@ -37,7 +44,7 @@ class Addons(DemoCluster):
         super().__init__(installed.client, name, installed.workload.read_bytes())
         self.installed, self.workload = installed, workload
         for client in (installed.client, workload):
-            client.apply(NAMESPACES, manifest(NAMESPACES, name), manager="user")
+            client.apply(resources.NAMESPACE, manifest(resources.NAMESPACE, name), manager="user")
 
     def wants(self, *, between: Callable[[], object] = lambda: None, **maps: str) -> None:
         """Publishes a release with these ConfigMaps in a ClusterStack, gives it to the Cluster, waits until applied."""

@@ -20,8 +20,9 @@ from infra import local_control_plane
 from infra.node import addresses, daemons
 from infra.node.node import Node
 from infra.object_store import wait_ready
+from shared.api import resources
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
-from shared.kube import Client, Object, Resource, connect, dig
+from shared.kube import Client, Object, connect, dig
 from tests.support import processes
 from tests.support.objects import manifest, secret
 from tests.support.releases import write_release
@@ -29,7 +30,6 @@ from tests.support.until import HANGS, until
 
 PROJECT = Path(__file__).parents[2]
 NAMESPACE = "capi-functions"
-NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 
 _BUCKET, _RELEASES = "capi-functions", "releases"
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -82,7 +82,7 @@ class Installation:
 
     def configure(self) -> None:
         """Writes the settings of the installation: storage and source of releases."""
-        self.apply([manifest(NAMESPACES, NAMESPACE)])
+        self.apply([manifest(resources.NAMESPACE, NAMESPACE)])
         settings = self.settings
         self.apply([manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=settings["releases"])])
         # The Secret wins over the ConfigMap of the store that `infra/single` brings.

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Any, NamedTuple
 
+from shared.api.resources import CLUSTER_ROLE
 from shared.kube import Object, Resource, dig, key_of
 
 _GROUP = "rbac.authorization.k8s.io"
 RESOURCES = (
-    Resource(_GROUP, "v1", "ClusterRole", "clusterroles", namespaced=False),
+    CLUSTER_ROLE,
     Resource(_GROUP, "v1", "Role", "roles"),
     Resource(_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
     Resource(_GROUP, "v1", "RoleBinding", "rolebindings"),
