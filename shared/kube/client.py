@@ -10,17 +10,15 @@ import json
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
-from urllib.parse import urlencode
+from typing import Any, TypeVar
 
-from .. import tracing
 from .causes import cause
-from .circuit_breaker import CircuitBreaker, NotSent
+from .circuit_breaker import NotSent
 from .credentials import Credentials
-from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
-from .resources import Key, Object, Resource, resource_of
+from .errors import ApiError, NotFound, NotServed, TooLarge, Unavailable
+from .resources import Key, Object, Resource
+from .responses import are_objects, error_of, parse_object, parse_watch_event
+from .transport import Cluster, Request, Transport
 
 T = TypeVar("T")
 
@@ -34,14 +32,9 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Accept headers for a watch and a list that return the metadata of objects only."""
 
-_MAX_MESSAGE = 600
-"""Characters of a server's message that are passed on."""
-_MAX_RETRY_AFTER = 60.0
-"""Seconds: a longer `Retry-After` of a server is cut to this."""
 _OLDER_SECONDS = 300.0
 """Seconds for which it is remembered that a newer version of a kind is not served: Cluster API may be upgraded."""
-_MAX_VALUES = 1_000_000
-"""JSON values in one response: two bytes of JSON can take a hundred in memory."""
+_IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 
 
 def is_ours(manager: object) -> bool:
@@ -49,30 +42,10 @@ def is_ours(manager: object) -> bool:
     return manager == MANAGER or str(manager).startswith(f"{MANAGER}-")
 
 
-@dataclass(frozen=True)
-class ResponseLimits:
-    """Limits of one request: seconds until it is complete, and bytes of its response, or of one line of a watch."""
-
-    seconds: float
-    bytes: int
-
-
-LIMITS: Mapping[str, ResponseLimits] = {
-    "management": ResponseLimits(30.0, 64 << 20),
-    "workload": ResponseLimits(10.0, 8 << 20),
-}
-_BUSY = (429, 500, 502, 503, 504)
-_MEANINGS = {415: "HTTP 415: the API server has no server-side apply, which Kubernetes has since 1.22"}
-_ERRORS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
-_IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
-
-
 class Client:
     """Sends requests to one API server; safe to share between threads.
 
-    `timeout` is (connect, read) in seconds for one attempt: read limits the time without data, `LIMITS` the whole
-    request. `attempts` limits the tries of one call. `cluster` is the label of its requests in metrics. The server of
-    a workload cluster is not trusted: requests to it have narrower limits and a circuit breaker.
+    `attempts` limits the tries of one call; for the other arguments see `Transport`.
     Every verb raises `ApiError` or one of its subclasses, with a message that names the object.
     """
 
@@ -82,33 +55,28 @@ class Client:
         *,
         timeout: tuple[float, float] = (3.0, 10.0),
         attempts: int = 3,
-        pool_size: int = 16,
         user_agent: str = "capi-functions",
-        cluster: Literal["management", "workload"] = "management",
+        cluster: Cluster = "management",
     ) -> None:
-        self._credentials = credentials
-        self._pool = credentials.pool(pool_size, trusted=cluster == "management")
-        self._timeout = timeout
+        self._transport = Transport(credentials, cluster, timeout, user_agent)
         self._attempts = attempts
-        self._user_agent = user_agent
-        self._cluster = cluster
-        self._limits = LIMITS[cluster]
-        self._breaker = CircuitBreaker() if cluster == "workload" else None
-        self._until = float("inf")
-        self._sent = [0]
         self._older_until: dict[tuple[str, str], float] = {}
-        """Until when the older versions of kinds are requested first, by group and kind: a newer one was not served."""
-        self.host: str = credentials.host.rstrip("/")
+        """By group and kind, until when the older version is requested first, since the newer one was not served."""
+
+    @property
+    def host(self) -> str:
+        """The URL of the API server."""
+        return self._transport.host
 
     @property
     def requests(self) -> int:
         """The number of requests sent so far, retries included; benchmarks compare it with their budgets."""
-        return self._sent[0]
+        return self._transport.sent
 
     def within(self, seconds: float) -> Client:
         """Returns a view of this client whose requests must all be complete within `seconds` from now."""
         view = copy.copy(self)
-        view._until = min(self._until, time.monotonic() + seconds)
+        view._transport = self._transport.within(seconds)
         return view
 
     def once(self) -> Client:
@@ -119,8 +87,8 @@ class Client:
 
     @property
     def identity(self) -> str:
-        """Returns what is equal for clients of one server and one user only; empty if the server proves no identity."""
-        return self._credentials.identity
+        """Identifies the server and the user: equal for no other ones; empty if the server proves no identity."""
+        return self._transport.credentials.identity
 
     # -- verbs -------------------------------------------------------------------------------------------------
 
@@ -182,7 +150,7 @@ class Client:
                 query["limit"] = str(limit)
                 continue
             page["items"] = page.get("items") or []  # an empty list can come as null
-            if not _are_objects(page["items"]):
+            if not are_objects(page["items"]):
                 raise Unavailable(f"{subject}: the response is not a list: is this an API server?")
             for item in page["items"]:
                 item.setdefault("apiVersion", served.api_version)
@@ -306,10 +274,11 @@ class Client:
 
         def opened(served: Resource) -> Any:
             path = served.path(namespace)
-            response = self._send("GET", path, query, None, "", accept=accept, silence=seconds + 15.0)
+            response = self._transport.open(Request("GET", path, query, accept=accept), silence=seconds + 15.0)
             if response.status != 200:
                 try:
-                    raise _error(response.status, self._body(response, subject), response.headers, subject, path)
+                    body = self._transport.read(response, subject)
+                    raise error_of(response.status, body, response.headers, subject, path)
                 finally:
                     response.close()
             return response
@@ -318,17 +287,17 @@ class Client:
         try:
             if on_open is not None:
                 on_open(response.shutdown)
-            buffer = b""
-            # A proxy may send the body without chunks: `stream` would wait for so many bytes of these.
+            buffer, most = b"", self._transport.limits.bytes
+            # `stream` would wait for 65536 bytes where a proxy sends the body without chunks.
             while chunk := response.read1(65536, decode_content=False):
                 *lines, buffer = (buffer + chunk).split(b"\n")
-                if len(buffer) > self._limits.bytes:
-                    raise TooLarge(f"{subject}: a line is longer than {self._limits.bytes} bytes")
+                if len(buffer) > most:
+                    raise TooLarge(f"{subject}: a line is longer than {most} bytes")
                 for line in lines:
-                    event = _watch_event(line, subject)
+                    event = parse_watch_event(line, subject)
                     if event["type"] == "ERROR":
                         code = event["object"].get("code")
-                        raise _error(code if isinstance(code, int) else 500, line, {}, subject)
+                        raise error_of(code if isinstance(code, int) else 500, line, {}, subject)
                     event["object"] = resource.upgraded(event["object"])
                     yield event
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -362,7 +331,7 @@ class Client:
     def _remember(self, served: Resource, older: Resource) -> None:
         self._older_until[served.group, served.kind] = time.monotonic() + _OLDER_SECONDS if served is older else 0.0
 
-    # -- transport ---------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------
 
     def request(
         self,
@@ -382,12 +351,13 @@ class Client:
         decides. `subject` names the object in messages, `needs` what has to be installed to serve the kind.
         """
         data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None
+        sent = Request(method, path, query, data, content_type, accept)
         subject = f"{method} {subject or path}"
         attempt = 0
         while True:
             attempt += 1
             try:
-                status, headers, payload = self._exchange(method, path, query, data, content_type, accept, subject)
+                status, headers, payload = self._transport.exchange(sent, subject)
             except (NotSent, TooLarge):
                 raise
             except Unavailable:
@@ -396,8 +366,8 @@ class Client:
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if status < 300:
-                return _object(payload, subject, written=method in ("POST", "PUT", "PATCH"))
-            error = _error(status, payload, headers, subject, path, needs)
+                return parse_object(payload, subject, written=method in ("POST", "PUT", "PATCH"))
+            error = error_of(status, payload, headers, subject, path, needs)
             if (
                 not isinstance(error, Unavailable)
                 or attempt >= self._attempts
@@ -415,162 +385,12 @@ class Client:
 
     def text(self, path: str, *, timeout: float = 5.0) -> str:
         """Returns the body of one GET as text, without retries, for probes such as `/readyz`."""
-        subject, view = f"GET {path}", self.within(timeout)
-        status, headers, payload = view._exchange("GET", path, None, None, "", "application/json", subject)
+        subject = f"GET {path}"
+        status, headers, payload = self._transport.within(timeout).exchange(Request("GET", path), subject)
         if status != 200:
-            raise _error(status, payload, headers, subject, path)
+            raise error_of(status, payload, headers, subject, path)
         return payload.decode(errors="replace")
 
     def close(self) -> None:
         """Closes all connections, those with a request in progress after it. A later request opens a new one."""
-        self._pool.clear()
-
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        data: bytes | None,
-        content_type: str,
-        accept: str,
-        subject: str,
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        """Sends one request and returns status, headers and body, within the limits."""
-        from ..network import deadline
-
-        now = time.monotonic()
-        if now >= self._until:
-            if self._breaker:
-                self._breaker.record_overrun()
-            raise NotSent(f"{subject}: earlier requests to {self.host} used up the time limit", retry_after=1.0)
-        resource = resource_of(path)
-        about = {
-            "http.request.method": method,
-            "capi_functions.resource": resource,
-            "capi_functions.cluster": self._cluster,
-        }
-        with (
-            tracing.step(f"{method} {resource}", "client", about) as span,
-            self._admitted(),
-            deadline(min(self._until, now + self._limits.seconds)),
-        ):
-            response = self._send(method, path, query, data, content_type, accept=accept)
-            span.set({"http.response.status_code": response.status})
-            if response.status >= 500:
-                span.fail(str(response.status))
-            return response.status, response.headers, self._body(response, subject)
-
-    def _admitted(self) -> AbstractContextManager[None]:
-        return self._breaker.request(f"{self.host} gets no requests") if self._breaker else nullcontext()
-
-    def _body(self, response: Any, subject: str) -> bytes:
-        import urllib3
-
-        most, body = self._limits.bytes, b""
-        try:
-            # No encoding was requested. Only a read up to the end shows whether the body is complete.
-            while len(body) <= most and (part := response.read(most + 1 - len(body), decode_content=False)):
-                body = body + part if body else part
-                if response.length_remaining == 0:
-                    break
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            response.close()
-            raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error
-        if len(body) > most or (len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES):
-            response.close()
-            response.release_conn()
-            raise TooLarge(f"{subject}: the response is larger than {most >> 20} MiB or {_MAX_VALUES} values")
-        return body
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        data: bytes | None,
-        content_type: str,
-        *,
-        accept: str,
-        silence: float | None = None,
-    ) -> Any:
-        """Sends the request and returns the response with its body unread; `silence` is the read timeout."""
-        import urllib3
-
-        from .. import metrics
-
-        url = self.host + path + ("?" + urlencode(query) if query else "")
-        headers = {"Accept": accept, "User-Agent": self._user_agent, **tracing.headers()}
-        if data is not None:
-            headers["Content-Type"] = content_type
-        if token := self._credentials.bearer():
-            headers["Authorization"] = f"Bearer {token}"
-        self._sent[0] += 1
-        metrics.REQUESTS.labels(self._cluster, method).inc()
-        try:
-            return self._pool.request(
-                method,
-                url,
-                body=data,
-                headers=headers,
-                timeout=urllib3.Timeout(connect=self._timeout[0], read=silence or self._timeout[1]),
-                pool_timeout=self._timeout[0],
-                preload_content=False,
-                retries=False,
-                redirect=False,
-            )
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error
-
-
-def _object(payload: bytes, subject: str, *, written: bool) -> Object:
-    """Parses the body of a successful response. Raises `Unavailable` if it is not what an API server sends."""
-    obj = _json(payload) if payload else {}
-    if not isinstance(obj, dict) or (written and not isinstance(obj.get("metadata"), dict)):
-        raise Unavailable(f"{subject}: the response is not a Kubernetes object: is this an API server?")
-    return obj
-
-
-def _watch_event(line: bytes, subject: str) -> Object:
-    event = _json(line)
-    if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:
-        raise Unavailable(f"{subject}: the response is not a watch event: is this an API server?")
-    return event
-
-
-def _json(payload: bytes) -> Any:
-    try:
-        return json.loads(payload)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _are_objects(items: Any) -> bool:
-    return isinstance(items, list) and all(isinstance(item, dict) for item in items)
-
-
-def _error(
-    status: int, payload: bytes, headers: Mapping[str, str], subject: str, path: str = "", needs: str = ""
-) -> ApiError:
-    """Builds the error for a failed request. Quotes a body only if it is a Status object; a proxy sends others."""
-    body = _json(payload)
-    body = body.get("object", body) if isinstance(body, dict) else {}
-    if not isinstance(body, dict) or body.get("kind") != "Status":
-        body = {}
-    detail = _bounded(str(body.get("message") or _MEANINGS.get(status, f"HTTP {status}")))
-    message = f"{subject}: {detail}"
-    if status in _BUSY:
-        after = headers.get("Retry-After", "")
-        seconds = min(float(after), _MAX_RETRY_AFTER) if after.isascii() and after.isdecimal() else None
-        return Unavailable(message, status=status, retry_after=seconds, detail=detail)
-    if status == 404 and not body.get("reason"):
-        # For a missing object the server sends a reason. Without one the path itself is unknown.
-        served = "/".join(path.split("/")[2:4]) if path.startswith("/apis/") else path
-        needed = f"; {needs} is needed" if needs else ""
-        detail = f"the API server does not serve {served} or this kind in it{needed}"
-        return NotServed(f"{subject}: {detail}", status=status, body=body, detail=detail)
-    return _ERRORS.get(status, ApiError)(message, status=status, body=body, detail=detail)
-
-
-def _bounded(text: str) -> str:
-    """Shortens a server's message for a status; keeps both ends, since the reason is often at the end."""
-    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE // 2]} ... {text[-_MAX_MESSAGE // 2 :]}"
+        self._transport.close()

@@ -15,12 +15,13 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..network import origin
 from .client import Client
 from .credentials import Credentials, is_token
 from .loading_rules import Kubeconfig, KubeconfigError, default_files, entry, load, parse
+from .transport import Cluster
 
 __all__ = ["KubeconfigError", "from_kubeconfig", "from_loaded", "inline_credentials", "management", "workload"]
 
@@ -115,9 +116,7 @@ def _inline(document: Mapping[str, Any], context_name: Any) -> Credentials:
     )
 
 
-def _client(
-    credentials: Credentials, *, attempts: int = 3, cluster: Literal["management", "workload"] = "management"
-) -> Client:
+def _client(credentials: Credentials, *, attempts: int = 3, cluster: Cluster = "management") -> Client:
     try:
         return Client(credentials, attempts=attempts, cluster=cluster)
     except ssl.SSLError as error:

@@ -25,7 +25,8 @@ class DryRunClient(Client):
     """
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client._credentials, attempts=client._attempts, cluster=client._cluster)
+        transport = client._transport
+        super().__init__(transport.credentials, attempts=client._attempts, cluster=transport.cluster)
         self._overlay: dict[_ObjectId, Object | None] = {}
         """None for an object that was deleted."""
 

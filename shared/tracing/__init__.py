@@ -50,7 +50,8 @@ class Span:
         """Marks the step as failed."""
 
 
-_NOTHING: AbstractContextManager[Span] = nullcontext(Span())
+NOTHING: AbstractContextManager[Span] = nullcontext(Span())
+"""A block that is not recorded."""
 
 
 def set_up(environment: Mapping[str, str] = os.environ) -> None:
@@ -84,12 +85,7 @@ def span(
         attributes: The first ones; see `Span.set`.
         parent: The `traceparent` of what led to it; by default it begins a trace.
     """
-    return _recorder.span(name, kind, attributes, parent) if _recorder else _NOTHING
-
-
-def step(name: str, kind: Kind, attributes: Mapping[str, Value] = _NONE) -> AbstractContextManager[Span]:
-    """Records a block as a span within the present one. Outside of any it records nothing."""
-    return span(name, kind, attributes, parent=here) if (here := current()) else _NOTHING
+    return _recorder.span(name, kind, attributes, parent) if _recorder else NOTHING
 
 
 def current() -> str:

@@ -568,7 +568,7 @@ def test_changes_during_an_api_server_restart_are_reported(tmp_path: Path, caplo
 def test_silent_watch_does_not_time_out(management: Client, namespace: str) -> None:
     """The read timeout of requests does not apply to watches, which may be silent for minutes."""
     [page] = management.pages(CONFIG_MAP, namespace)
-    management._timeout = (60.0, 0.5)
+    management._transport.timeout = (60.0, 0.5)
     began = time.monotonic()
     list(management.watch(CONFIG_MAP, namespace, version=page["metadata"]["resourceVersion"], seconds=2))
     assert time.monotonic() - began > 1.5

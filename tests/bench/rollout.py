@@ -58,7 +58,7 @@ def run() -> None:
 def _bare(wanted: list[Object]) -> None:
     """Applies the objects with the minimal work: serialise, send, read."""
     configuration = connect.management()
-    pool, host = configuration._pool, configuration.host
+    pool, host = configuration._transport._pool, configuration.host
 
     def apply(obj: Object) -> None:
         name, namespace = obj["metadata"]["name"], obj["metadata"]["namespace"]

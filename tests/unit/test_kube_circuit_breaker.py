@@ -12,7 +12,7 @@ import pytest
 
 from shared.kube import Client, Unavailable, circuit_breaker, connect
 from shared.kube.circuit_breaker import CircuitBreaker, NotSent
-from shared.kube.client import ResponseLimits
+from shared.kube.transport import ResponseLimits
 from tests.support.hostile import HostileServer, answering, hanging, kubeconfig
 
 
@@ -121,7 +121,7 @@ def test_overrun_of_several_requests_counts_as_slow_failure() -> None:
 
 def _client(url: str, seconds: float) -> Client:
     client = connect.workload(kubeconfig(url))
-    client._limits = ResponseLimits(seconds, 1 << 20)
+    client._transport.limits = ResponseLimits(seconds, 1 << 20)
     return client
 
 

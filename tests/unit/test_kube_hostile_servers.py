@@ -13,9 +13,9 @@ import pytest
 
 from shared.api.resources import CONFIG_MAP
 from shared.kube import ApiError, Client, Unavailable, connect
-from shared.kube.client import ResponseLimits
 from shared.kube.discovery import Discovery
 from shared.kube.errors import TooLarge
+from shared.kube.transport import ResponseLimits
 from tests.support.hostile import (
     Behaviour,
     HostileServer,
@@ -37,7 +37,7 @@ SOON = ResponseLimits(0.4, 1 << 20)
 def client(server: HostileServer, limits: ResponseLimits = SOON) -> Client:
     ca = {"certificate-authority-data": base64.b64encode(server.ca).decode()} if server.ca else {}
     made = connect.workload(kubeconfig(server.url, **ca))
-    made._limits = limits
+    made._transport.limits = limits
     return made
 
 

@@ -1,0 +1,74 @@
+"""Parses responses of an API server: objects, watch events, errors. Proxies answer, too, so a body may be anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
+from .resources import Object
+
+_MAX_MESSAGE = 600
+"""Characters of a server's message that are passed on."""
+_MAX_RETRY_AFTER = 60.0
+"""Seconds: a longer `Retry-After` of a server is cut to this."""
+_BUSY = (429, 500, 502, 503, 504)
+_MEANINGS = {415: "HTTP 415: the API server has no server-side apply, which Kubernetes has since 1.22"}
+_ERRORS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: Conflict, 410: Gone}
+
+
+def parse_object(payload: bytes, subject: str, *, written: bool) -> Object:
+    """Parses the body of a successful response. Raises `Unavailable` if it is not what an API server sends."""
+    obj = _json(payload) if payload else {}
+    if not isinstance(obj, dict) or (written and not isinstance(obj.get("metadata"), dict)):
+        raise Unavailable(f"{subject}: the response is not a Kubernetes object: is this an API server?")
+    return obj
+
+
+def parse_watch_event(line: bytes, subject: str) -> Object:
+    """Parses one line of a watch. Raises `Unavailable` if it has no `type` and `object`."""
+    event = _json(line)
+    if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:
+        raise Unavailable(f"{subject}: the response is not a watch event: is this an API server?")
+    return event
+
+
+def _json(payload: bytes) -> Any:
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        return None
+
+
+def are_objects(items: Any) -> bool:
+    """Returns whether the items of a list are objects."""
+    return isinstance(items, list) and all(isinstance(item, dict) for item in items)
+
+
+def error_of(
+    status: int, payload: bytes, headers: Mapping[str, str], subject: str, path: str = "", needs: str = ""
+) -> ApiError:
+    """Builds the error for a failed request. Quotes a body only if it is a Status object; a proxy sends others."""
+    body = _json(payload)
+    body = body.get("object", body) if isinstance(body, dict) else {}
+    if not isinstance(body, dict) or body.get("kind") != "Status":
+        body = {}
+    detail = _bounded(str(body.get("message") or _MEANINGS.get(status, f"HTTP {status}")))
+    message = f"{subject}: {detail}"
+    if status in _BUSY:
+        after = headers.get("Retry-After", "")
+        seconds = min(float(after), _MAX_RETRY_AFTER) if after.isascii() and after.isdecimal() else None
+        return Unavailable(message, status=status, retry_after=seconds, detail=detail)
+    if status == 404 and not body.get("reason"):
+        # For a missing object the server sends a reason. Without one the path itself is unknown.
+        served = "/".join(path.split("/")[2:4]) if path.startswith("/apis/") else path
+        needed = f"; {needs} is needed" if needs else ""
+        detail = f"the API server does not serve {served} or this kind in it{needed}"
+        return NotServed(f"{subject}: {detail}", status=status, body=body, detail=detail)
+    return _ERRORS.get(status, ApiError)(message, status=status, body=body, detail=detail)
+
+
+def _bounded(text: str) -> str:
+    """Shortens a server's message for a status; keeps both ends, since the reason is often at the end."""
+    return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE // 2]} ... {text[-_MAX_MESSAGE // 2 :]}"
