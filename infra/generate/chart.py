@@ -90,6 +90,7 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         },
         "serving": serving.changes()
         | {"service": serving.SERVICE, "ingress": _replaced(network.of_proxies(), "NetworkPolicy")},
+        "disruptionBudget": workloads.BUDGET,
         "store": _in_release(obj for obj in _objects(store.documents()) if obj["kind"] != CONFIG_MAP.kind),
         "storeSettings": store.settings()["data"],
         "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),

@@ -64,7 +64,9 @@ def lease_access(account: str = NAME) -> Iterable[Document]:
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
     yield "", rbac.service_account(NAME, NAMESPACE)
     yield from access(declared)
-    yield _REPLICATED, deployment()
+    pods = deployment()
+    yield _REPLICATED, pods
+    yield "", workloads.disruption_budget(pods)
     yield "", eventing.sink_binding(NAME, NAMESPACE)
 
 

@@ -31,10 +31,16 @@ _RIGHTS = "One account for all: it may do what any of the functions may."
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns the content of the generated files, by file name."""
+    pods = deployment(declared)
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", namespace())],
         "access.yaml": _access(declared),
-        "single.yaml": [(_TWO, deployment(declared)), ("", service()), ("", network.of_prometheus(NAMESPACE))],
+        "single.yaml": [
+            (_TWO, pods),
+            ("", workloads.disruption_budget(pods)),
+            ("", service()),
+            ("", network.of_prometheus(NAMESPACE)),
+        ],
         "store.yaml": store.documents(),
     }
     documents["kustomization.yaml"] = [("", kustomization(["../crds", *documents]))]

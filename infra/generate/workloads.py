@@ -62,6 +62,9 @@ UNPRIVILEGED: Object = {
 }
 """The part that only containers can have, and a read-only root file system."""
 
+BUDGET: Object = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": 1}}
+"""What all PodDisruptionBudgets have in common."""
+
 READINESS: Object = {"path": "/", "port": "http"}
 """The request of the readiness probe."""
 
@@ -117,6 +120,16 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
             "selector": {"matchLabels": labels(name)},
             "template": {"metadata": {"labels": labels(name), "annotations": SCRAPED}, "spec": pod},
         },
+    }
+
+
+def disruption_budget(deployment: Object) -> Object:
+    """Returns the PodDisruptionBudget of a Deployment with several replicas: one may be missing."""
+    return {
+        "apiVersion": BUDGET["apiVersion"],
+        "kind": BUDGET["kind"],
+        "metadata": {field: deployment["metadata"][field] for field in ("name", "namespace", "labels")},
+        "spec": {**BUDGET["spec"], "selector": deployment["spec"]["selector"]},
     }
 
 

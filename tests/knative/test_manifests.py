@@ -413,7 +413,6 @@ def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kube
         f"store={single}",
         f"serving.enabled={str(folder.endswith('serving')).lower()}",
         "crds.install=false",
-        "podDisruptionBudgets=false",
     )
     chart.pop(("ConfigMap", "capi-functions-installation"))
     others = ("Namespace", "CustomResourceDefinition")

@@ -59,15 +59,7 @@ true
 {{- toYaml $object }}
 {{- if and (eq $object.kind "Deployment") $values.podDisruptionBudgets (gt (int ($object.spec.replicas | default 1)) 1) }}
 ---
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata:
-  name: {{ $object.metadata.name }}
-  namespace: {{ $object.metadata.namespace }}
-  labels: {{- toYaml $object.metadata.labels | nindent 4 }}
-spec:
-  maxUnavailable: 1
-  selector: {{- toYaml $object.spec.selector | nindent 4 }}
+{{ dict "metadata" (pick $object.metadata "name" "namespace" "labels") "spec" (pick $object.spec "selector") | merge (deepCopy .budget) | toYaml }}
 {{- end }}
 {{- end }}
 
