@@ -12,7 +12,6 @@ from copy import deepcopy
 from typing import Any
 
 from infra import version
-from shared import profiles
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.resources import CLUSTER, CONFIG_MAP
 from shared.kube.resources import Object
@@ -80,7 +79,7 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
     every = knative.in_a_cluster(declared)
     return {
         "modes": _modes(declared),
-        "profiles": {name: _profile(every, name.split("-")) for name in values.PROFILES},
+        "profiles": {name: _profile(declared, name.split("-")) for name in values.PROFILES},
         "functions": {
             workloads.name_of(name): {
                 part.__name__: _in_release(part(name, triggers))
@@ -170,8 +169,8 @@ def _calling_forwarder(declared: Mapping[str, Triggers]) -> Iterable[Object]:
     yield from (deployment, service, network.of_forwarder(NAMESPACE, single.INGRESS))
 
 
-def _profile(every: Mapping[str, Triggers], wanted: list[str]) -> Object:
-    chosen = {name: triggers for name, triggers in every.items() if profiles.belongs(triggers.profiles, wanted)}
+def _profile(declared: Mapping[str, Triggers], wanted: list[str]) -> Object:
+    chosen = knative.in_a_cluster(declared, wanted)
     return {
         "setting": ",".join(wanted),
         "functions": [workloads.name_of(name) for name in chosen],

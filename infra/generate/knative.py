@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import yaml
 
 from infra import version
+from shared import profiles
 from shared.event import PING
 from shared.kube.resources import Object
 from shared.settings import NAMESPACE
@@ -64,9 +65,13 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     return {name: yaml_text(content) for name, content in documents.items()}
 
 
-def in_a_cluster(declared: Mapping[str, Triggers]) -> dict[str, Triggers]:
-    """Returns the functions that are not for local runs only."""
-    return {name: triggers for name, triggers in declared.items() if not triggers.local}
+def in_a_cluster(declared: Mapping[str, Triggers], wanted: Collection[str] = ("all",)) -> dict[str, Triggers]:
+    """Returns the functions of the profiles `wanted`, without those for local runs only."""
+    return {
+        name: triggers
+        for name, triggers in declared.items()
+        if not triggers.local and profiles.belongs(triggers.profiles, wanted)
+    }
 
 
 def namespace() -> Object:

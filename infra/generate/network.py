@@ -32,14 +32,15 @@ _PROXY = (8012, 8112, 9090)
 """The ports of queue-proxy, Serving's container in a function's pod: HTTP, HTTPS, and metrics for the autoscaler."""
 
 _NAMESPACE = "kubernetes.io/metadata.name"
+_FUNCTIONS = dict([workloads.PART_OF])
+"""The labels of all pods that run functions."""
 
 
 def of_functions(namespace: str) -> Object:
     """Returns the policy of all functions: brokers, forwarders and Prometheus may send requests."""
-    part_of, project = workloads.PART_OF
     forwarder = {"podSelector": {"matchLabels": workloads.labels(FORWARDER)}}
     peers = [pods_of(BROKERS), forwarder, pods_of(*PROMETHEUS)]
-    return policy("functions", namespace, {part_of: project}, [(peers, workloads.PORT)])
+    return policy("functions", namespace, _FUNCTIONS, [(peers, workloads.PORT)])
 
 
 def of_proxies() -> Object:
@@ -49,22 +50,17 @@ def of_proxies() -> Object:
 
 def of_forwarder(namespace: str, port: int) -> Object:
     """Returns the policy of a forwarder that calls the functions: they may send events to it."""
-    part_of, project = workloads.PART_OF
-    functions: Object = {"podSelector": {"matchLabels": {part_of: project}}}
-    return policy(FORWARDER, namespace, workloads.labels(FORWARDER), [([functions], port)])
+    return policy(FORWARDER, namespace, workloads.labels(FORWARDER), [([_functions()], port)])
 
 
 def of_prometheus(namespace: str) -> Object:
     """Returns the policy of functions that get their events inside their pod: Prometheus may send requests."""
-    part_of, project = workloads.PART_OF
-    return policy("functions", namespace, {part_of: project}, [([pods_of(*PROMETHEUS)], workloads.PORT)])
+    return policy("functions", namespace, _FUNCTIONS, [([pods_of(*PROMETHEUS)], workloads.PORT)])
 
 
 def of_store(name: str, namespace: str, port: int) -> Object:
     """Returns the policy of an object store for trying: functions may send requests."""
-    part_of, project = workloads.PART_OF
-    functions: Object = {"podSelector": {"matchLabels": {part_of: project}}}
-    return policy(name, namespace, {workloads.NAME: name}, [([functions], port)])
+    return policy(name, namespace, {workloads.NAME: name}, [([_functions()], port)])
 
 
 def of_hooks(name: str, namespace: str, port: int) -> Object:
@@ -87,6 +83,11 @@ def policy(name: str, namespace: str, pods: Mapping[str, str], allowed: Iterable
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"podSelector": {"matchLabels": dict(pods)}, "policyTypes": ["Ingress"], "ingress": ingress},
     }
+
+
+def _functions() -> Object:
+    """Returns a peer: the pods of all functions in the policy's namespace."""
+    return {"podSelector": {"matchLabels": dict(_FUNCTIONS)}}
 
 
 def _rule(peers: list[Object], *ports: int) -> Object:

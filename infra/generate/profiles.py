@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from shared import profiles
 from shared.kube.resources import Object
 from shared.settings import INSTALLATION, NAMESPACE
 from shared.triggers import Triggers
@@ -44,7 +43,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str]) -> Object:
     every = knative.in_a_cluster(declared)
-    chosen = {name: triggers for name, triggers in every.items() if profiles.belongs(triggers.profiles, wanted)}
+    chosen = knative.in_a_cluster(declared, wanted)
     others = ", ".join(workloads.name_of(name) for name in every if name not in chosen)
     of_sources = _of_sources(chosen) if base == "sources" else _of_forwarder(base, chosen, wanted)
     return {

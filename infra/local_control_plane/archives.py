@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from infra.local_control_plane.cache import partial
 
@@ -22,6 +22,9 @@ LARGEST = 400 * 1024 * 1024
 """The maximum number of bytes of one executable, and of an archive that is downloaded."""
 LARGEST_UNPACKED = 1024 * 1024 * 1024
 """The maximum number of bytes of an archive's content, with what is not unpacked."""
+
+SUMS: Final = "SHA512SUMS"
+"""The name of a file with digests, which `sha512sum --check` understands."""
 
 _TOO_LARGE = "its content is larger than {} bytes"
 _FOLDER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR)

@@ -21,13 +21,14 @@ def cache_directory() -> Path:
 
 
 @contextlib.contextmanager
-def locked(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
+def locked(lock: Path, doing: str, progress: Progress, wait: Callable[[float], object] = time.sleep) -> Iterator[None]:
     """Holds an exclusive lock on the file `lock` during the block, against other processes as well.
 
     Args:
         lock: The path of the lock file.
         doing: What the holder of the lock does, for the message "waiting for another run that <doing>".
         progress: Receives that message every 10 seconds while this process waits; the wait has no limit.
+        wait: Waits some seconds, or raises to end the wait.
     """
     with lock.open("ab") as file:
         waiting_since = time.monotonic()
@@ -41,7 +42,7 @@ def locked(lock: Path, doing: str, progress: Progress) -> Iterator[None]:
                 if now >= next_report:
                     progress(f"waiting for another run that {doing} ({now - waiting_since:.0f} s)")
                     next_report = now + REPORT_INTERVAL
-                time.sleep(0.1)
+                wait(0.1)
         yield
 
 

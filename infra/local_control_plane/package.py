@@ -15,13 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from infra.local_control_plane.archives import LARGEST, LARGEST_UNPACKED, UnusableArchive, install, sha512, unusable
+from infra.local_control_plane.archives import (
+    LARGEST,
+    LARGEST_UNPACKED,
+    SUMS,
+    UnusableArchive,
+    install,
+    sha512,
+    unusable,
+)
 from infra.local_control_plane.binaries import BinaryNotFound, CacheUnusable, this_platform
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 
 FORMAT: Final = 1
 DESCRIPTION: Final = "package.json"
-SUMS: Final = "SHA512SUMS"
 BIN: Final = "bin"
 COMPONENTS: Final = "components"
 

@@ -1,7 +1,7 @@
 """The store of Kubernetes versions: for each a folder with kube-apiserver, etcd and their digests, as envtest has it.
 
 A version is built in a folder aside, which is renamed once it is complete, so that nobody sees a part of it. Digests
-are checked each time that a version is used. They are in a file SHA512SUMS, which `sha512sum --check` understands.
+are checked each time that a version is used. They are in a file SHA512SUMS.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
-from infra.local_control_plane.archives import UnusableArchive, download, sha512, unpack, unusable
+from infra.local_control_plane.archives import SUMS, UnusableArchive, download, sha512, unpack, unusable
 from infra.local_control_plane.binaries import (
     ENVTEST,
     EXECUTABLES,
@@ -28,7 +28,6 @@ from infra.local_control_plane.selectors import Selector, Version, parse_version
 
 INDEX: Final = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 """The released archives with their digests."""
-SUMS: Final = "SHA512SUMS"
 
 _OPTIONAL = ("kubectl",)  # in envtest's archives
 _LARGEST_INDEX = 8 * 1024 * 1024

@@ -8,7 +8,6 @@ killed, the first process is killed by the kernel; the next keeper removes the e
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import signal
 import subprocess
@@ -16,9 +15,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
 
 from infra.local_control_plane import files
+from infra.local_control_plane.cache import locked
 from infra.local_control_plane.processes import Process, spawn
 from infra.node import addresses, cgroups
 
@@ -47,8 +46,7 @@ class Keeper:
     def run(self, init: Sequence[str]) -> None:
         """Runs the node until it has to end."""
         try:
-            with LOCK.open("ab") as lock:
-                self._acquire(lock)
+            with locked(LOCK, "has the node of this machine", self._log, self._wait):
                 try:
                     self._run(init)
                 finally:
@@ -60,18 +58,6 @@ class Keeper:
     def stop(self, *_: object) -> None:
         """Lets the keeper end soon: a handler of signals."""
         self._signalled = True
-
-    def _acquire(self, lock: IO[bytes]) -> None:
-        told = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if not told:
-                    self._tell("waiting for another run that has the node of this machine")
-                    told = True
-            self._wait(0.1)
 
     def _run(self, init: Sequence[str]) -> None:
         groups = cgroups.create()
@@ -90,7 +76,7 @@ class Keeper:
             self._node.kill()
             self._node.wait()
         for left in cgroups.remove():
-            self._tell(f"{left} cannot be removed")
+            self._log(f"{left} cannot be removed")
 
     def _await(self, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _TIMEOUT
@@ -109,7 +95,7 @@ class Keeper:
         if self._node is not None and (code := self._node.poll()) is not None:
             raise _Stopped(f"the first process ended with {code}")
 
-    def _tell(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         print(time.strftime("%H:%M:%S"), line, flush=True)
 
 

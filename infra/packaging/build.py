@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.local_control_plane import package
-from infra.local_control_plane.archives import sha512
+from infra.local_control_plane.archives import SUMS, sha512
 from infra.local_control_plane.binaries import locate, this_platform
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 from infra.local_control_plane.controllers import NAMES as CONTROLLERS
@@ -81,7 +81,7 @@ def build(target: Path, content: Content, progress: Progress) -> Built:
             return Built(target, changed=False)
         progress(f"compressing {len(content)} files")
         with partial(target) as part:
-            _write(part, {**content, package.SUMS: sums})
+            _write(part, {**content, SUMS: sums})
             os.replace(part, target)
     return Built(target, changed=True)
 
