@@ -26,11 +26,13 @@ class ManagementCluster:
         client: The client of this cluster.
         kubeconfig: The loaded kubeconfig.
         run: The folder of the local run that the cluster belongs to, None for other clusters.
+        is_named: Whether --dir names that run.
     """
 
     client: Client
     kubeconfig: Kubeconfig
     run: Path | None
+    is_named: bool = False
 
     def namespace(self, given: str | None) -> str:
         """Returns `given`, else the namespace of the context."""
@@ -38,8 +40,9 @@ class ManagementCluster:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The environment variables of the run's functions, except those that this process sets itself."""
-        return settings_of(self.run) if self.run else {}
+        """The environment variables of the run's functions. Unless --dir names the run, exported ones outrank them."""
+        found = settings_of(self.run) if self.run else {}
+        return {name: value for name, value in found.items() if self.is_named or name not in os.environ}
 
     def __str__(self) -> str:
         return str(self.kubeconfig)
@@ -55,7 +58,7 @@ def open_management_cluster(
     """
     loaded = loading_rules.load(files(directory, kubeconfig, context), context)
     client = connect.from_loaded(loaded)
-    cluster = ManagementCluster(client, loaded, run_of(loaded))
+    cluster = ManagementCluster(client, loaded, run_of(loaded), is_named=directory is not None and kubeconfig is None)
     try:
         yield cluster
     except Exception as error:

@@ -155,10 +155,10 @@ def run_of(kubeconfig: Kubeconfig) -> Path | None:
 
 
 def settings_of(directory: Path) -> dict[str, str]:
-    """Returns the environment of the functions of a run, without variables that are set in this process."""
+    """Returns the environment variables that a run sets for its functions; none if there is no run."""
     state = running(directory)
     settings = state.get("settings", {}) if state else {}
-    return {name: str(value) for name, value in settings.items() if name not in os.environ}
+    return {name: str(value) for name, value in settings.items()}
 
 
 def until_signal(seconds: float | None = None) -> None:

@@ -113,6 +113,18 @@ def test_settings_of_a_run_apply_however_its_cluster_is_chosen(
         assert target.run is None
 
 
+def test_variables_of_the_command_outrank_settings_of_a_run_unless_an_option_names_the_run(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_run = run(place / ".capi-functions")
+    monkeypatch.setenv("OF_RUN", "exported")
+    for kubeconfig_option in (None, of_run):
+        with open_management_cluster(None, kubeconfig_option) as target:
+            assert target.settings == {}
+    with open_management_cluster(Path(".capi-functions"), None) as target:
+        assert target.settings == {"OF_RUN": "yes"}
+
+
 def test_default_namespace_is_that_of_the_context(tmp_path: Path) -> None:
     with open_management_cluster(None, kubeconfig(tmp_path / "k", namespace="team")) as target:
         assert target.namespace(None) == "team"
