@@ -6,6 +6,7 @@ without the record of a rollout in progress.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from shared.addons import resolve
@@ -49,7 +50,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> ReleasePla
     clients = Clients(dry)
     if deleting(cluster):
         raise Failure(f"Cluster {key_of(cluster)} is being deleted")
-    name = _name(release, cluster)
+    name = release_name(release, cluster)
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
     resolved = resolve_source(clients, place, name)
     if not resolved.allows(own):
@@ -63,7 +64,8 @@ def plan(management: Client, cluster: Object, release: str | None) -> ReleasePla
 # -- the release and the objects after the change ----------------------------------------------------------------
 
 
-def _name(release: str | None, cluster: Object) -> ReleaseName:
+def release_name(release: str | None, cluster: Object) -> ReleaseName:
+    """Returns the name of the release in the option, by default that of the Cluster's class. Raises `Failure`."""
     if release is None:
         class_name = cluster_api.class_name(cluster) or ""
         name = ReleaseName.from_class_name(class_name)
@@ -71,10 +73,14 @@ def _name(release: str | None, cluster: Object) -> ReleaseName:
             message = f"class {class_name!r} of Cluster {key_of(cluster)} does not belong to a cluster stack"
             raise Failure(f"{message}; give `--release`")
         return name
+    folder = Path(release)
+    if os.sep in release and not folder.is_dir():
+        raise Failure(f"--release {release}: this folder does not exist")
     try:
-        return ReleaseName.parse(Path(release).resolve().name if Path(release).is_dir() else release)
+        return ReleaseName.parse(folder.resolve().name if folder.is_dir() else release)
     except InvalidName as error:
-        raise Failure(f"--release {release}: neither a folder nor a tag: {error}") from error
+        what = "the folder of a release is named like its tag" if folder.is_dir() else "neither a folder nor a tag"
+        raise Failure(f"--release {release}: {what}: {error}") from error
 
 
 def _store(name: ReleaseName, release: str | None, resolved: ScopedSource) -> ReleaseStore:

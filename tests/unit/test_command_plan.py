@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.cli import plan as planning
 from infra.cli import plan_text
+from infra.cli.failures import Failure
 from infra.cli.release_plan import ReleasePlan, StagePlan
 from infra.cli.scratch import Scratch
 from infra.cli.text import age, duration, plain, value
@@ -304,3 +308,20 @@ def test_scratch_store_reads_through_and_keeps_writes_in_memory() -> None:
     assert scratch.list("a/") == ["a/1", "a/3"]
     assert behind.list("a/") == ["a/1", "a/2"]
     assert behind.get("a/1") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        ("./nope", "--release ./nope: this folder does not exist"),
+        ("./wrong", "--release ./wrong: the folder of a release is named like its tag: invalid release name 'wrong'"),
+        ("nope", "--release nope: neither a folder nor a tag: invalid release name 'nope'"),
+    ],
+)
+def test_release_that_cannot_be_found_is_named_with_the_reason(
+    release: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong").mkdir()
+    with pytest.raises(Failure, match=f"^{re.escape(message)}"):
+        planning.release_name(release, {})
