@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 from functools import lru_cache
+from threading import Lock
 
 from shared import metrics
 from shared.clients import Clients
 from shared.dead_letters import DeadLetter, DeadLetters, dead_letter
 from shared.event import Event
 from shared.kube import ApiError, Object, Unavailable
+from shared.kube.acquire import acquired
 from shared.runtime import Answer, KubernetesEvent, done, record_event
-from shared.runtime.keyed_lock import KeyedLock
+from shared.runtime.keyed_lock import TIMEOUT
 from shared.storage import ObjectStore, StorageError
 
 from .triggers import FUNCTIONS, KINDS
@@ -25,7 +27,7 @@ from .triggers import FUNCTIONS, KINDS
 log = logging.getLogger("capi-functions")
 
 _ANSWERS = {0: "did not answer", 4: "rejected", 5: "failed on"}
-_LOCK = KeyedLock("the storage of a dead letter")
+_LOCK = Lock()
 """One letter at a time, so that a flood of them, or a slow object store, leaves threads for others."""
 
 
@@ -56,7 +58,7 @@ def _letters(objects: ObjectStore) -> DeadLetters:
 
 def _keep(letter: DeadLetter) -> str:
     try:
-        with _LOCK.hold("letters"):
+        with acquired(_LOCK, TIMEOUT, Unavailable("other letters are being stored")):
             _letters(ObjectStore.from_env()).keep(letter)
     except (StorageError, Unavailable) as error:
         log.warning("dead letter %s is lost: %s", letter.id, error)
