@@ -61,6 +61,15 @@ Profile = Annotated[
 ]
 
 
+_BESIDE_CORE = "addons,providers,kubeconfig"
+"""The profiles where a Cluster API core runs, whose kubeconfigs are renewed on request."""
+
+
+def profiles_or_default(given: str, *, beside_core: bool) -> str:
+    """Returns the profiles in --profile, else those for use beside a Cluster API core, or all."""
+    return given or (_BESIDE_CORE if beside_core else "all")
+
+
 class Format(StrEnum):
     """The format of the output."""
 

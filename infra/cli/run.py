@@ -15,15 +15,12 @@ from shared import profiles
 
 from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, report_failures
-from .options import DEFAULT_DIR, Context, Kubeconfig, Profile
+from .options import DEFAULT_DIR, Context, Kubeconfig, Profile, profiles_or_default
 from .output import Timeline, out
 from .runs import until_signal
 
 if TYPE_CHECKING:
     from infra.local.services import Services
-
-BESIDE_CORE = "addons,providers,kubeconfig"
-"""The profiles where a Cluster API core runs, whose kubeconfigs are renewed on request."""
 
 
 def run(
@@ -76,7 +73,7 @@ def run(
         core = find_running_core(target.client)
         if core:
             timeline.say(f"Cluster API core runs: Deployment {core}")
-        chosen = profile or (BESIDE_CORE if core else "all")
+        chosen = profiles_or_default(profile, beside_core=bool(core))
         timeline.say(f"profiles: {chosen}{'' if profile else '; --profile chooses others'}")
         settings = {**_storage(store), **_release_source(releases), "KUBECONFIG": str(_write(target, Path(private)))}
         logs.mkdir(parents=True, exist_ok=True)

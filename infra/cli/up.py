@@ -16,9 +16,8 @@ from shared import profiles
 from .demo import RELEASES
 from .failures import Failure, report_failures
 from .last_options import recall, remember
-from .options import DEFAULT_DIR, Dir, Family, Format, From, Output, Profile
+from .options import DEFAULT_DIR, Dir, Family, Format, From, Output, Profile, profiles_or_default
 from .output import Timeline, out
-from .run import BESIDE_CORE
 from .runs import addresses, crashed, end, refuse_second, running, until_signal, warn_of_other_cluster
 from .runs import detach as start_detached
 
@@ -73,7 +72,8 @@ def up(
         for name in recalled:
             timeline.say(f"as at the last start: --{name}={options[name]}")
         components = _use_package(package, wanted, timeline.say) if package else None
-        chosen = options["profile"] or (BESIDE_CORE if wanted or LocalRun.has_managers(directory) else "all")
+        has_core = bool(wanted) or LocalRun.has_managers(directory)
+        chosen = profiles_or_default(options["profile"], beside_core=has_core)
         local_run = LocalRun(
             directory,
             releases=_folder(options["releases"]),
