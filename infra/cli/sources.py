@@ -19,6 +19,7 @@ from shared.triggers import Triggers, Watch
 from .connection import open_management_cluster
 from .doctor import CheckResult
 from .failures import Failure, report_failures
+from .forwarders import forwarders, obstacle
 from .options import Context, Kubeconfig, Profile, RunDir
 from .output import err, out
 
@@ -65,26 +66,20 @@ def sources(
 
 def examine(client: Client) -> CheckResult:
     """Checks that one source sends changes, and that ApiServerSources are complete; for `doctor`. Raises `ApiError`."""
-    from infra.generate import network, workloads
     from infra.generate import sources as generator
     from shared.api.resources import DEPLOYMENT
     from shared.settings import NAMESPACE
 
     name = "event sources"
-    deployments = [client.find(DEPLOYMENT, Key(NAMESPACE, at)) for at in (network.FORWARDER, workloads.SINGLE)]
-    forwarders = list(filter(None, deployments))
+    forwarding = forwarders(client.list(DEPLOYMENT, NAMESPACE))
     installed = _installed(client)
-    if forwarders and installed:
+    if forwarding and installed:
         names = ", ".join(source["metadata"]["name"] for source in installed)
         both = f"the forwarder and the ApiServerSources {names} both send each change"
         return CheckResult(name, "note", f"{both}: delete one of them, see docs/installation.md")
-    if forwarders:
-        if not any(dig(found, "status.availableReplicas") for found in forwarders):
-            unavailable = forwarders[0]["metadata"]["name"]
-            return CheckResult(
-                name, "note", f"no pod of the Deployment {unavailable} is available: only the sweep starts functions"
-            )
-        return CheckResult(name, "ok", "the forwarder")
+    if forwarding:
+        problem = obstacle(forwarding)
+        return CheckResult(name, "note" if problem else "ok", problem or "the forwarder")
     if not installed:
         return CheckResult(name, "note", f"{_NONE}, and no forwarder: only the sweep starts functions")
     if found := differences(generator.of(_watches(client)), installed):
