@@ -16,10 +16,14 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 HOST = "127.0.0.1"
+
+
+class ObjectStoreError(Exception):
+    """The object store of a local run does not serve; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,15 @@ class ObjectStoreServer:
 
     url: str
     process: subprocess.Popen[bytes]
+
+    def wait_ready(self) -> None:
+        """Returns once the server answers. Raises `ObjectStoreError` if it ends, or does not answer in time."""
+        try:
+            wait_ready(self.url, may_answer=lambda: self.process.poll() is None)
+        except TimeoutError as error:
+            code = self.process.poll()
+            reason = str(error) if code is None else f"the object store ended with status {code}"
+            raise ObjectStoreError(f"{reason}; see its output, and `capi-functions doctor`") from None
 
     def stop(self, grace: float = 2.0) -> None:
         """Ends the process and waits for its end; kills it after `grace` seconds."""
@@ -54,10 +67,10 @@ def listen(port: int = 0, host: str = HOST) -> socket.socket:
     return socket.create_server((host, port), backlog=128)
 
 
-def wait_ready(url: str, timeout: float = 60.0) -> None:
-    """Returns once the server answers. Raises `TimeoutError` after `timeout` seconds."""
+def wait_ready(url: str, timeout: float = 60.0, *, may_answer: Callable[[], bool] = lambda: True) -> None:
+    """Returns once the server answers. Raises `TimeoutError` after `timeout` seconds, or once it no longer may."""
     deadline = time.monotonic() + timeout
-    while (left := deadline - time.monotonic()) > 0:
+    while (left := deadline - time.monotonic()) > 0 and may_answer():
         try:
             with urllib.request.urlopen(url, timeout=left):  # noqa: S310 - our own loopback address
                 return
@@ -66,7 +79,7 @@ def wait_ready(url: str, timeout: float = 60.0) -> None:
             return
         except OSError:
             time.sleep(0.05)
-    raise TimeoutError(f"no object store at {url} after {timeout:g} s")
+    raise TimeoutError(f"the object store at {url} does not answer within {timeout:g} s")
 
 
 def serve(listener: socket.socket) -> None:

@@ -19,12 +19,13 @@ class Failure(Exception):
 def report_failures(*expected: type[Exception]) -> Iterator[None]:
     """Prints an expected failure of the block as one line on stderr, and exits with code 1; with 130 for Ctrl-C.
 
-    The exceptions listed below are always expected: those of the command line, of connections and of local control
-    planes, and `TimeoutError`, which names what was waited for. `expected` adds further types.
+    The exceptions listed below are always expected: those of the command line, of connections and of local runs, and
+    `TimeoutError`, which names what was waited for. `expected` adds further types.
     """
     from infra.local.local_run import LocalRunError
     from infra.local_control_plane import ControlPlaneError
     from infra.local_control_plane.binaries import BinaryNotFound
+    from infra.object_store import ObjectStoreError
     from shared.kube import ApiError
     from shared.kube.connect import KubeconfigError
 
@@ -32,6 +33,7 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
         Failure,
         WaitTimeout,
         LocalRunError,
+        ObjectStoreError,
         ControlPlaneError,
         BinaryNotFound,
         ApiError,

@@ -102,9 +102,9 @@ class Services:
             self.forwarder.dispatcher.submit(event, [KIND_CLUSTERS])
 
     def wait_for_object_store(self) -> None:
-        """Waits until the object store answers, if one was started. Raises `TimeoutError`."""
+        """Waits until the object store answers, if one was started. Raises `ObjectStoreError`."""
         if self._store is not None:
-            object_store.wait_ready(self._store.url)
+            self._store.wait_ready()
 
     def wipe_object_store(self) -> None:
         """Replaces the object store by an empty one at the same address."""

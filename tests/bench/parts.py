@@ -35,7 +35,7 @@ def management() -> Iterator[tuple[Client, Path]]:
 @contextmanager
 def storage(releases: Path) -> Iterator[None]:
     store = object_store.start()
-    object_store.wait_ready(store.url)
+    store.wait_ready()
     os.environ |= {
         "S3_ENDPOINT_URL": store.url,
         "AWS_ACCESS_KEY_ID": "bench",

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from infra.object_store import HOST, listen, start, wait_ready
+from infra.object_store import HOST, ObjectStoreError, listen, start, wait_ready
 from tests.support.until import until
 
 
@@ -19,6 +19,14 @@ def test_stop_ends_the_process() -> None:
     assert server.process.returncode == -signal.SIGTERM
     with pytest.raises(TimeoutError):
         wait_ready(server.url, timeout=0.2)
+
+
+def test_server_that_ended_is_not_waited_for() -> None:
+    server = start()
+    server.process.kill()
+    with pytest.raises(ObjectStoreError, match=r"ended with status -9; .* `capi-functions doctor`"):
+        server.wait_ready()
+    server.stop()
 
 
 def test_process_ends_with_its_parent() -> None:
