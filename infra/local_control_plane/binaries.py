@@ -3,7 +3,7 @@
 The order: the directory $KUBEBUILDER_ASSETS; the cache; for some the official archive of a pinned version and digest;
 `go build` with the versions pinned in infra/binaries/<module>/go.mod. Downloads and builds go to the cache.
 `python -m infra.local_control_plane.binaries` gets all executables that tests need, without those
-of nodes, or the named ones.
+of nodes and benchmarks, or the named ones.
 """
 
 import argparse
@@ -306,7 +306,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="copy the executables to this folder")
     given = parser.parse_args()
-    names = given.names or [name for module in MODULES if not module.for_nodes for name in module.packages]
+    names = given.names or [name for module in MODULES if not module.on_demand for name in module.packages]
     # The envtest archive has no controllers, and controllers must not be newer than their API server.
     archives = None if given.names else [archive for archive in ARCHIVES if archive is not ENVTEST]
     try:

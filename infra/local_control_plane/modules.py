@@ -27,7 +27,7 @@ class Module:
         packages: Import paths of the executables' main packages by name.
         stamp: The package with the variables gitVersion, gitMajor and gitMinor, if the executables have them.
         variable: The variable that holds the version, if the executables have one.
-        for_nodes: Whether only real nodes (infra/node) need the executables.
+        on_demand: Whether only real nodes (infra/node) and benchmarks need the executables.
     """
 
     directory: str
@@ -35,7 +35,7 @@ class Module:
     packages: Mapping[str, str]
     stamp: str = ""
     variable: str = ""
-    for_nodes: bool = False
+    on_demand: bool = False
 
     @property
     def path(self) -> Path:
@@ -126,9 +126,9 @@ MODULES = (
         "k8s.io/kubernetes",
         {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")},
         stamp="k8s.io/component-base/version",
-        for_nodes=True,
+        on_demand=True,
     ),
-    Module("node", "github.com/coredns/coredns", {"coredns": "./coredns", "pause": "./pause"}, for_nodes=True),
+    Module("node", "github.com/coredns/coredns", {"coredns": "./coredns", "pause": "./pause"}, on_demand=True),
     Module(
         "knative-controllers",
         _EVENTING,
@@ -139,9 +139,10 @@ MODULES = (
             "channel_controller": f"{_EVENTING}/cmd/in_memory/channel_controller",
             "mtping": f"{_EVENTING}/cmd/mtping",
         },
-        for_nodes=True,
+        on_demand=True,
     ),
     Module("knative-serving", _SERVING, {"serving-webhook": f"{_SERVING}/cmd/webhook"}),
+    Module("envtest", "sigs.k8s.io/controller-runtime", {"envtest-planes": "./planes"}, on_demand=True),
     Module("kind", "sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}),
     Module(
         "helm",

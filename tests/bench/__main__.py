@@ -13,6 +13,7 @@ from . import (
     journey,
     noop,
     peers,
+    planes,
     providers,
     render,
     rendering,
@@ -33,7 +34,12 @@ BENCHES: dict[str, Callable[[], None]] = {
     "render": render.run,
     "charts": rendering.run,
 }
-ASKED_FOR: dict[str, Callable[[], None]] = {"scale": scale.run, "clusters": clusters.run, "sources": sources.run}
+ASKED_FOR: dict[str, Callable[[], None]] = {
+    "scale": scale.run,
+    "clusters": clusters.run,
+    "sources": sources.run,
+    "planes": planes.run,
+}
 """Run only where they are named: they take long."""
 
 

@@ -450,7 +450,7 @@ def test_main_gets_all_executables(
     go: Path, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["binaries"])
-    names = sorted(name for module in modules.MODULES if not module.for_nodes for name in module.packages)
+    names = sorted(name for module in modules.MODULES if not module.on_demand for name in module.packages)
     binaries.main()
     assert cached_files(cache) == names
     output = capsys.readouterr().out
