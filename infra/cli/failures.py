@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from rich.markup import escape
@@ -49,3 +51,14 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def usable_folder(folder: Path, remedy: str) -> Iterator[None]:
+    """Raises `Failure` with the remedy where the block cannot write to the folder: no rights, read-only, full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Failure(f"{Path(error.filename or folder).absolute()}: {error.strerror}; {remedy}") from error

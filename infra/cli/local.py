@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +17,7 @@ from infra.local_control_plane import ControlPlaneError
 
 from .binaries import app as binaries
 from .binaries import selected
-from .failures import Failure, report_failures
+from .failures import Failure, report_failures, usable_folder
 from .options import Family, Format, From, Output
 from .output import Timeline, err, out
 
@@ -53,6 +51,15 @@ def up(
     controllers: Annotated[
         bool, typer.Option("--controllers", help="Run kube-controller-manager, the scheduler and kwok too.")
     ] = False,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="N nodes of kwok (default: 2); implies --controllers.",
+            show_default=False,
+        ),
+    ] = None,
     crds: Annotated[
         list[Path] | None, typer.Option(help="File or folder with CRDs to install; repeatable.", exists=True)
     ] = None,
@@ -72,13 +79,18 @@ def up(
     """Start a control plane. It runs until `down`, and keeps its data."""
     from infra import local_control_plane
     from infra.local_control_plane.control_plane import ControlPlane
+    from infra.local_control_plane.controllers import NODES
     from shared.kube import ApiError
 
     directory = _directory(name)
+    controllers = controllers or nodes is not None
     timeline = Timeline(err)
     if package and kubernetes_version:
         raise typer.BadParameter("a package has one version of Kubernetes", param_hint="--from")
-    with report_failures(ControlPlaneError, OSError, ApiError), _other_folder():
+    with (
+        report_failures(ControlPlaneError, OSError, ApiError),
+        usable_folder(root(), "$CAPI_FUNCTIONS_PLANES names another folder"),
+    ):
         if local_control_plane.status(directory).phase == "ready":
             timeline.say(f"{name} is already running")
         else:
@@ -87,6 +99,7 @@ def up(
                 progress=timeline.say,
                 timeout=timeout,
                 controllers=controllers,
+                nodes=NODES if nodes is None else nodes,
                 kubernetes_version=kubernetes_version,
                 ip_family=ip_family.value if ip_family else "",
                 binaries=_unpacked(package, controllers, timeline) if package else None,
@@ -198,19 +211,6 @@ def reset(
             typer.confirm(f"Delete all data of {name} in {directory}?", abort=True)
         local_control_plane.remove(directory)
         out.print(f"{name} is deleted")
-
-
-@contextmanager
-def _other_folder() -> Iterator[None]:
-    """Raises `Failure` with the way out where the folder of the control planes cannot be used."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise Failure(
-            f"{error.filename or root()}: {error.strerror}; $CAPI_FUNCTIONS_PLANES names another folder"
-        ) from error
 
 
 def _unpacked(package: Path, controllers: bool, timeline: Timeline) -> Mapping[str, Path]:

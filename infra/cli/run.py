@@ -14,7 +14,7 @@ from rich.markup import escape
 from shared import profiles
 
 from .connection import ManagementCluster, open_management_cluster
-from .failures import Failure, report_failures
+from .failures import Failure, report_failures, usable_folder
 from .options import DEFAULT_DIR, Context, Kubeconfig, Profile, profiles_or_default
 from .output import Timeline, out
 from .runs import until_signal
@@ -66,6 +66,7 @@ def run(
     timeline = Timeline()
     with (
         report_failures(ApiError, HelmMissing),
+        usable_folder(logs, "--logs names another folder"),
         open_management_cluster(None, kubeconfig, context) as target,
         tempfile.TemporaryDirectory() as private,
     ):

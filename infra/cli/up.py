@@ -14,7 +14,7 @@ from rich.markup import escape
 from shared import profiles
 
 from .demo import RELEASES
-from .failures import Failure, report_failures
+from .failures import Failure, report_failures, usable_folder
 from .last_options import recall, remember
 from .options import DEFAULT_DIR, Dir, Family, Format, From, Output, Profile, profiles_or_default
 from .output import Timeline, out
@@ -50,7 +50,7 @@ def up(
     """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
     from .provider import local_managers
 
-    with report_failures():
+    with report_failures(), usable_folder(directory, "--dir names another folder"):
         refuse_second(directory)
         wanted = local_managers.parse(providers)
         if detach:

@@ -1,4 +1,4 @@
-"""Runs a control plane, kube-apiserver with etcd, during a `with` block; adds users and installs CRDs.
+"""Runs a control plane, kube-apiserver with etcd, during a `with` block; adds users, CRDs and webhooks.
 
 from infra.local_control_plane import ControlPlane
 
@@ -6,15 +6,28 @@ with ControlPlane() as plane:
     subprocess.run(["kubectl", "--kubeconfig", plane.kubeconfig, "get", "namespaces"], check=True)
 """
 
+import base64
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infra.local_control_plane import instance
+from infra.local_control_plane.controllers import NODES
 from infra.local_control_plane.instance import ControlPlaneError, Status
+
+if TYPE_CHECKING:
+    from shared.kube import Client
+
+_FIELD_MANAGER = "local-control-plane"
+_WEBHOOKS = {
+    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+}
+"""The plural of each kind of webhook configuration."""
 
 
 class ControlPlane:
@@ -24,6 +37,7 @@ class ControlPlane:
         directory: The directory of the instance. Its data are kept for the next start. By default it is a temporary
             directory, which is deleted at the end of the block.
         controllers: Whether to run kube-controller-manager, kube-scheduler and kwok too.
+        nodes: The number of nodes of kwok, which implies `controllers` (default with controllers: 2).
         progress: Called with each line of progress, for example while the executables are downloaded.
         timeout: Seconds until the API server must be ready.
         kubernetes_version: A selector of versions, such as "1.36" (default: the pinned version).
@@ -35,6 +49,7 @@ class ControlPlane:
         directory: Path | str | None = None,
         *,
         controllers: bool = False,
+        nodes: int | None = None,
         progress: Callable[[str], None] | None = None,
         timeout: float = 60.0,
         kubernetes_version: str = "",
@@ -42,7 +57,8 @@ class ControlPlane:
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="control-plane-") if directory is None else None
         self.directory = Path(self._temporary.name, "plane") if self._temporary else Path(directory or "").absolute()
-        self._controllers = controllers
+        self._controllers = controllers or nodes is not None
+        self._nodes = NODES if nodes is None else nodes
         self._progress = progress
         self._timeout = timeout
         self._kubernetes_version = kubernetes_version
@@ -71,6 +87,7 @@ class ControlPlane:
             progress=self._progress,
             timeout=self._timeout,
             controllers=self._controllers,
+            nodes=self._nodes,
             kubernetes_version=self._kubernetes_version,
             ip_family=self._ip_family,
         )
@@ -119,28 +136,68 @@ class ControlPlane:
             TimeoutError: A definition is not established in time.
             YAMLError: A file is not valid YAML.
         """
+        from shared.kube.crds import CRD, install_definitions
+
+        found = [crd for source in sources for crd in _objects(source, (CRD.kind,))]
+        with self._client() as client:
+            install_definitions(client, found, manager=_FIELD_MANAGER)
+
+    def webhook_certificates(self) -> Path:
+        """Issues a certificate for a server of webhooks at localhost, and returns the folder of tls.crt and tls.key.
+
+        Raises ControlPlaneError if the control plane was never ready.
+        """
+        return instance.issue_webhook_certificates(self.directory)
+
+    def install_webhooks(self, *sources: Path | str | Mapping[str, Any], url: str) -> None:
+        """Applies webhook configurations, and CRDs, with a server at `url` in the place of Services.
+
+        The API server calls webhooks, also those that convert CRDs, over TLS with the certificate of
+        `webhook_certificates`. It may take a second until it calls new ones.
+
+        Args:
+            sources: Objects, YAML files, or folders of YAML files. Objects of other kinds in the files are ignored.
+            url: The scheme, host and port of the server, such as `https://localhost:9443`.
+
+        Raises:
+            ControlPlaneError: A source does not exist, or contains no such object.
+            ApiError: The API server rejects an object.
+            TimeoutError: A definition is not established in time.
+            YAMLError: A file is not valid YAML.
+        """
+        from shared.components.certificates import with_ca_bundle
+        from shared.components.webhooks import with_webhooks_at
+        from shared.kube import Resource
+        from shared.kube.crds import CRD, install_definitions
+
+        ca = base64.b64encode(instance.load_ca(self.directory).cert_pem).decode()
+        given = [obj for source in sources for obj in _objects(source, (CRD.kind, *_WEBHOOKS))]
+        found = [with_ca_bundle(obj, ca) for obj in with_webhooks_at(given, url)]
+        with self._client() as client:
+            install_definitions(client, [obj for obj in found if obj["kind"] == CRD.kind], manager=_FIELD_MANAGER)
+            for obj in found:
+                if plural := _WEBHOOKS.get(obj["kind"]):
+                    resource = Resource("admissionregistration.k8s.io", "v1", obj["kind"], plural, namespaced=False)
+                    client.apply(resource, obj, manager=_FIELD_MANAGER)
+
+    def _client(self) -> "AbstractContextManager[Client]":
         from shared.kube import connect
-        from shared.kube.crds import install_definitions
 
-        found = [crd for source in sources for crd in _definitions(source)]
-        client = connect.from_kubeconfig(str(self.kubeconfig))
-        try:
-            install_definitions(client, found, manager="local-control-plane")
-        finally:
-            client.close()
+        return closing(connect.from_kubeconfig(str(self.kubeconfig)))
 
 
-def _definitions(source: Path | str | Mapping[str, Any]) -> list[dict[str, Any]]:
+def _objects(source: Path | str | Mapping[str, Any], kinds: Sequence[str]) -> list[dict[str, Any]]:
+    """Returns the objects of these kinds. Raises ControlPlaneError, YAMLError."""
     if isinstance(source, Mapping):
         return [dict(source)]
     from shared import bounded_yaml
-    from shared.kube.crds import definitions
 
     path = Path(source)
     if not path.exists():
         raise ControlPlaneError(f"{path} does not exist")
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    found = [crd for file in files for crd in definitions(bounded_yaml.load_all(file.read_text()))]
+    documents = [document for file in files for document in bounded_yaml.load_all(file.read_text())]
+    found = [each for each in documents if isinstance(each, dict) and each.get("kind") in kinds]
     if not found:
-        raise ControlPlaneError(f"{path} contains no CustomResourceDefinition")
+        raise ControlPlaneError(f"{path} contains no {' or '.join(kinds)}")
     return found

@@ -17,7 +17,8 @@ READY = "/api/v1/namespaces/default/serviceaccounts/default"
 """The object that exists once the controllers work."""
 
 STAGES = Path(__file__).with_name("kwok.yaml")
-NODES = ("node-1", "node-2")
+NODES = 2
+"""The number of nodes, unless another one is chosen."""
 
 _LOOPS = (
     "daemonset",
@@ -70,7 +71,7 @@ def _loops(network: Network | None) -> str:
     return ",".join(f"{loop}-controller" for loop in _LOOPS)
 
 
-def nodes() -> list[dict[str, object]]:
+def nodes(count: int) -> list[dict[str, object]]:
     """Returns the Node objects that kwok manages."""
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return [
@@ -79,5 +80,5 @@ def nodes() -> list[dict[str, object]]:
             "kind": "Node",
             "metadata": {"name": name, "labels": {**labels, "kubernetes.io/hostname": name}},
         }
-        for name in NODES
+        for name in (f"node-{number}" for number in range(1, count + 1))
     ]

@@ -84,6 +84,14 @@ def issue_user(layout: Layout, name: str, groups: Iterable[str]) -> None:
     _save(layout, f"user-{name}", load_ca(layout).issue(name, groups))
 
 
+def issue_webhooks(layout: Layout) -> None:
+    """Issues a certificate for a server of webhooks on this machine. Its files have the names that managers expect."""
+    pair = load_ca(layout).issue("webhooks", dns=["localhost"], ips=servers.HOSTS.values(), server=True)
+    layout.webhooks.mkdir(mode=0o700, exist_ok=True)
+    files.write(layout.webhooks / "tls.key", pair.key_pem)
+    files.write(layout.webhooks / "tls.crt", pair.cert_pem)
+
+
 def write_kubeconfig(layout: Layout, url: str, user: str = ADMIN, *, renew: bool = False) -> None:
     """Writes the kubeconfig of a user for the server at `url`, with the content of all that it needs.
 

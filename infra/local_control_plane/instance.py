@@ -64,6 +64,7 @@ def start(
     wait: bool = True,
     binaries: Mapping[str, Path] | None = None,
     controllers: bool = False,
+    nodes: int = controller_programs.NODES,
     kubernetes_version: str = "",
     ip_family: str = "",
     network: Network | None = None,
@@ -79,6 +80,7 @@ def start(
         wait: Whether to wait until the instance is ready. If not, the returned phase is mostly "starting".
         binaries: Executables by name, such as "etcd" (default: `binaries.locate`).
         controllers: Whether to run the controllers of controllers.py too. Not remembered for the next start.
+        nodes: With controllers, the number of nodes of kwok. Nodes of a former start stay.
         kubernetes_version: A selector of `selectors`, such as "1.36" (default: the version of `binaries.locate`). Not
             remembered either.
         ip_family: "ipv4" or "ipv6": the family of the API server's address and of Services (default: that of the
@@ -105,7 +107,7 @@ def start(
         _place_ca(layout, ca)
     if executables:
         say(f"starting the control plane in {layout.root}")
-        _spawn_supervisor(layout, executables, host, owner, timeout, network)
+        _spawn_supervisor(layout, executables, host, owner, timeout, network, nodes)
     if not wait:
         return status(directory)
     deadline = time.monotonic() + timeout + _MARGIN
@@ -218,6 +220,17 @@ def add_user(directory: Path, name: str, groups: Iterable[str] = ()) -> Path:
     return layout.kubeconfig_of(f"user-{name}")
 
 
+def issue_webhook_certificates(directory: Path) -> Path:
+    """Issues a certificate of the instance's CA for a server at localhost; returns the folder of tls.crt and tls.key.
+
+    Raises ControlPlaneError if the instance was never started.
+    """
+    layout = _layout(directory)
+    load_ca(directory)
+    credentials.issue_webhooks(layout)
+    return layout.webhooks
+
+
 def _find(wanted: Sequence[str], kubernetes_version: str, progress: Callable[[str], None]) -> dict[str, Path]:
     """Returns the executables. Raises BinaryNotFound or ValueError."""
     from infra.local_control_plane import binaries, store
@@ -268,12 +281,18 @@ def _place_ca(layout: Layout, ca: "CertificateAuthority") -> None:
 
 
 def _spawn_supervisor(
-    layout: Layout, binaries: Mapping[str, Path], host: str, owner: int | None, timeout: float, network: Network | None
+    layout: Layout,
+    binaries: Mapping[str, Path],
+    host: str,
+    owner: int | None,
+    timeout: float,
+    network: Network | None,
+    nodes: int,
 ) -> None:
     """Returns once a supervisor, of this call or of another process, runs. Raises ControlPlaneError if none starts."""
     layout.create()
     arguments = [f"--{name}={path.absolute()}" for name, path in binaries.items()]
-    arguments += [f"--timeout={timeout}", f"--host={host}"]
+    arguments += [f"--timeout={timeout}", f"--host={host}", f"--nodes={nodes}"]
     if network:
         arguments += [f"--services={network.services}", *(["--node"] if network.has_node else [])]
     if owner is not None:

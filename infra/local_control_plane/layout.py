@@ -59,6 +59,11 @@ class Layout:
         return self.pki / f"{name}.key"
 
     @property
+    def webhooks(self) -> Path:
+        """The directory with the certificate for a server of webhooks."""
+        return self.pki / "webhooks"
+
+    @property
     def tokens(self) -> Path:
         """The admin's bearer token, in the form in which the API server reads it (CSV)."""
         return self.pki / "tokens.csv"

@@ -50,6 +50,7 @@ class Supervisor:
         owner: The process whose end ends the instance.
         host: The address of the API server.
         network: The network of pods that `host` is in, if there is one.
+        nodes: The number of nodes of kwok.
     """
 
     layout: Layout
@@ -58,6 +59,7 @@ class Supervisor:
     owner: Process | None = None
     host: str = "127.0.0.1"
     network: Network | None = None
+    nodes: int = controllers.NODES
 
     def __post_init__(self) -> None:
         previous = State.read(self.layout.state)
@@ -139,7 +141,7 @@ class Supervisor:
         # Controllers start after the API server is ready: they exit if it does not answer.
         for name in chosen:
             self._spawn(name, controllers.command(name, self.executables[name], self.layout, self.network))
-        for node in controllers.nodes() if "kwok" in chosen else ():
+        for node in controllers.nodes(self.nodes) if "kwok" in chosen else ():
             self._await(functools.partial(connection.create, "/api/v1/nodes", node), "kube-apiserver", deadline)
         if chosen:
             self._await(lambda: connection.problem(controllers.READY), "kube-controller-manager", deadline)
@@ -268,6 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default=servers.HOSTS["ipv4"], help="the address of the API server")
     parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends the instance")
     parser.add_argument("--services", metavar="CIDR", help="the range of cluster IPs in a network of pods")
+    parser.add_argument("--nodes", type=int, default=controllers.NODES, help="the number of nodes of kwok")
     parser.add_argument("--node", action="store_true", help="a node runs pods")
     options = parser.parse_args(arguments)
     layout = Layout(options.directory.absolute())
@@ -284,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = {name: getattr(options, name.replace("-", "_")) for name in ("etcd", "kube-apiserver", *controllers.NAMES)}
     executables = {name: path for name, path in given.items() if path}
     network = Network(options.host, options.services, options.node) if options.services else None
-    Supervisor(layout, executables, options.timeout, owner, options.host, network).run(release)
+    Supervisor(layout, executables, options.timeout, owner, options.host, network, options.nodes).run(release)
     return 0
 
 

@@ -108,11 +108,12 @@ def inject_ca_bundles(objects: Sequence[Object], secrets: Mapping[Key, Mapping[s
         if _group(obj) == CERT_MANAGER:
             continue
         secret = secrets.get(_key(dig(obj, ("metadata", "annotations", INJECT), "")))
-        result.append(obj if secret is None else _injected(obj, str(dig(secret, ("data", "ca.crt"), ""))))
+        result.append(obj if secret is None else with_ca_bundle(obj, str(dig(secret, ("data", "ca.crt"), ""))))
     return result
 
 
-def _injected(obj: Object, ca: str) -> Object:
+def with_ca_bundle(obj: Object, ca: str) -> Object:
+    """Returns the object with a CA (PEM in base64) for the servers that it makes the API server call."""
     obj = deepcopy(obj)
     match obj["kind"]:
         case "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration":

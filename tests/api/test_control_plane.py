@@ -471,9 +471,9 @@ def test_controllers_work_with_their_own_rights_and_end_with_the_instance(
     assert run(instance).url == first.url
     assert list(state(instance).servers) == ["etcd", "kube-apiserver"]
     stop(instance)
-    run(instance, controllers=True)
+    run(instance, controllers=True, nodes=3)
     code, nodes = client.request("GET", "/api/v1/nodes")
-    assert (code, [node["metadata"]["name"] for node in nodes["items"]]) == (200, list(controllers.NODES))
+    assert (code, [node["metadata"]["name"] for node in nodes["items"]]) == (200, ["node-1", "node-2", "node-3"])
 
 
 @pytest.mark.parametrize("victim", ["supervisor", "kube-controller-manager", "kwok"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,6 +19,7 @@ from shared.api.conditions import get_condition
 from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT, SECRET
 from shared.kube import Client, Key, Object, connect, dig
+from shared.providers.annotations import WEBHOOKS
 from tests.support import objects
 from tests.support.api_proxy import Proxy, answering, api_server
 from tests.support.until import until
@@ -123,6 +126,30 @@ def test_manager_that_exits_is_reported_once_and_is_not_available(cluster: Clust
     assert started.startswith(f"starting manager {NAME}, log ")
     assert failed.startswith(f"manager {NAME} exited with status 3 before it was healthy")
     assert failed.endswith("unknown flag")
+
+
+def test_webhooks_leave_a_port_that_is_taken(cluster: Cluster) -> None:
+    """The program fails once, as one whose port is taken; later it has the new port."""
+    key = Key(cluster.namespace, "cluster-api")
+
+    def url() -> str:
+        return cluster.client.get(CORE.resource, key)["metadata"]["annotations"][WEBHOOKS]
+
+    first = url()
+    with socket.create_server(("127.0.0.1", urlsplit(first).port or 0)):
+        cluster.install(
+            SERVING.replace("assert", f"assert {urlsplit(first).port} != int(flags['webhook-port'])\nassert", 1)
+        )
+        until(lambda: cluster.available() == "True", "Available", details=lambda: cluster.said)
+    assert url() != first
+    assert f"the webhooks of {NAME} move to {url()}: port {urlsplit(first).port} is taken" in cluster.said
+
+
+def test_annotation_of_webhooks_that_is_wrong_is_reported(cluster: Cluster) -> None:
+    wrong = {"metadata": {"annotations": {WEBHOOKS: "https://"}}}
+    cluster.client.patch(CORE.resource, Key(cluster.namespace, "cluster-api"), wrong)
+    cluster.install(SERVING)
+    until(lambda: f"annotation {WEBHOOKS} is 'https://'" in "".join(cluster.said), "reported")
 
 
 def test_program_of_another_version_is_not_run(cluster: Cluster) -> None:

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from infra.local_control_plane import ControlPlane, ControlPlaneError
-from infra.local_control_plane.binaries import EXECUTABLES, locate, this_platform
+from infra.local_control_plane.binaries import EXECUTABLES, locate
 from infra.local_control_plane.cache import cache_directory
 from infra.local_control_plane.modules import module_of
-from infra.local_control_plane.package import FORMAT
-from infra.packaging.build import build
 from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP
 from shared.kube import ApiError, Client, Key, Resource, connect
 from tests.support import processes
 from tests.support.command_line import CLI, await_end
-from tests.support.objects import widgets_crd
+from tests.support.http_server import HttpServer, Request, Response
+from tests.support.objects import manifest, widgets_crd
+from tests.support.packages import package_of
 from tests.support.until import until
 
 PROJECT = Path(__file__).parents[2]
@@ -48,6 +48,7 @@ def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
         assert plane.url == url
         assert admin.get(CONFIG_MAP, Key("default", "a"))["data"] == {"k": "1"}
         _expect_users(plane, admin)
+        _expect_webhooks(plane, admin)
         with pytest.raises(ControlPlaneError, match="does not exist"):
             plane.install_crds(tmp_path / "nowhere")
         (tmp_path / "empty.yaml").write_text("kind: ConfigMap\n")
@@ -79,6 +80,62 @@ def _expect_users(plane: ControlPlane, admin: Client) -> None:
         each.close()
     with pytest.raises(ValueError, match="must be a file name"):
         plane.add_user("../bob")
+
+
+CONVERTED = "converted.example.org"
+SERVICE = {"namespace": "default", "name": "webhooks"}
+
+
+def _expect_webhooks(plane: ControlPlane, admin: Client) -> None:
+    """One denies, one converts. Without their server errors name its URL, and the control plane still starts."""
+    crd = widgets_crd(CONVERTED)
+    old, new = (Resource(CONVERTED, version, "Widget", "widgets") for version in ("v1", "v2"))
+    crd["spec"]["versions"].append({**crd["spec"]["versions"][0], "name": "v2", "storage": False})
+    called = {"clientConfig": {"service": {**SERVICE, "path": "/convert"}}, "conversionReviewVersions": ["v1"]}
+    crd["spec"]["conversion"] = {"strategy": "Webhook", "webhook": called}
+    rule = {"apiGroups": [CONVERTED], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}
+    webhook = {
+        "name": "deny.example.org",
+        "clientConfig": {"service": {**SERVICE, "path": "/deny"}},
+        "rules": [rule],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    kind = "ValidatingWebhookConfiguration"
+    configuration = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "webhooks": [webhook]}
+
+    def answer(request: Request) -> Response:
+        review = json.loads(request.body)
+        asked = review["request"]
+        if request.path.startswith("/convert"):
+            converted = [{**obj, "apiVersion": asked["desiredAPIVersion"]} for obj in asked["objects"]]
+            response = {"convertedObjects": converted, "result": {"status": "Success"}}
+        else:
+            response = {"allowed": asked["name"] != "bad", "status": {"message": "Always denied"}}
+        body = json.dumps({**review, "response": {"uid": asked["uid"], **response}}).encode()
+        return Response(body=body, headers={"Connection": "close"})  # an open one would outlive the server
+
+    def refusal(name: str) -> str:
+        """Returns why a Widget is not created."""
+        try:
+            admin.create(old, manifest(old, name, "default"))
+        except ApiError as error:
+            return str(error)
+        admin.delete(old, Key("default", name))
+        return ""
+
+    with HttpServer(answer, plane.webhook_certificates()) as server:
+        url = f"https://localhost:{server.port}"
+        plane.install_webhooks(crd, {**configuration, "metadata": {"name": "deny"}}, url=url)
+        # The API server calls a new webhook after a moment.
+        until(lambda: 'webhook "deny.example.org" denied the request: Always denied' in refusal("bad"), "denied")
+        admin.create(old, manifest(old, "good", "default"))
+        assert admin.get(new, Key("default", "good"))["apiVersion"] == new.api_version
+    assert f"{url}/deny" in refusal("good-too")
+    assert plane.restart().phase == "ready"
+    with pytest.raises(ApiError, match=f"{url}/convert"):
+        admin.get(new, Key("default", "good"))
+    assert admin.get(old, Key("default", "good"))["apiVersion"] == old.api_version, "it is stored as v1"
 
 
 def test_failed_block_ends_the_control_plane(tmp_path: Path) -> None:
@@ -137,17 +194,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return processes.run([*CLI, "local", *arguments], capture_output=True, text=True, check=False)
 
 
-def package(folder: Path) -> Path:
-    """Returns a package with scripts that run the real executables: these would take long to compress."""
-    found = locate(EXECUTABLES, progress=print)
-    scripts = {f"bin/{name}": f'#!/bin/sh\nexec "{path}" "$@"\n'.encode() for name, path in found.items()}
-    described = json.dumps({"format": FORMAT, "platform": this_platform()}).encode()
-    return build(folder / "cluster-api.zip", {**scripts, "package.json": described}, print).path
-
-
 def test_named_control_planes_run_side_by_side(local: Path) -> None:
     assert "no control plane in" in command("status").stdout
-    started = [command("up", "one"), command("up", "two", "--from", str(package(local.parent)))]
+    archive = package_of(local.parent / "cluster-api.zip", locate(EXECUTABLES, progress=print))
+    started = [command("up", "one"), command("up", "two", "--from", str(archive))]
     assert [done.returncode for done in started] == [0, 0], started
     assert started[0].stdout == f"export KUBECONFIG={local / 'one' / 'admin.kubeconfig'}\n"
     assert command("up", "one").stdout == started[0].stdout, "it runs already"

@@ -96,19 +96,32 @@ def test_local_run_applies_cluster_stacks_and_finalizes_namespaces(tmp_path: Pat
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_no_process_outlives_up(tmp_path: Path, number: int) -> None:
+STEPS = (
+    "starting the control plane",
+    "API server ready",
+    "custom resources installed",
+    "functions at ",
+    "ends the run",
+)
+
+
+def test_no_process_outlives_up_and_it_starts_after_a_kill_at_every_step(tmp_path: Path) -> None:
+    """Each start finds what the kills before have left."""
     folder = tmp_path / "run"
-    process = processes.start([*CLI, "up", "--dir", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        until(lambda: (folder / "up.json").exists() or process.poll() is not None, "up")
-        assert process.poll() is None
-        process.send_signal(number)
-        process.wait(HANGS)
+    for step, number in [*((step, signal.SIGKILL) for step in STEPS), (STEPS[-1], signal.SIGINT)]:
+        with processes.start(
+            [*CLI, "up", "--dir", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            assert process.stdout is not None
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if step in line:
+                    break
+            assert process.poll() is None, said
+            process.send_signal(number)
+            process.wait(HANGS)
         await_end(folder)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_render_prints_the_objects_of_a_release() -> None:

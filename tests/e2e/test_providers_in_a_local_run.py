@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import json
+import socket
+from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
+from urllib.parse import urlsplit
 
 import pytest
 
 from infra.cli.demo import FOLDER
+from infra.local_control_plane import ports
+from infra.local_control_plane.binaries import EXECUTABLES, locate
 from shared.api.provider import PROVIDER_LABEL
 from shared.kube import Object, dig
 from tests.support import processes
 from tests.support.command_line import await_end, run
-from tests.support.real_providers import CURRENT, reduced, repository
+from tests.support.packages import package_of
+from tests.support.real_providers import CURRENT, components, reduced, repository
 from tests.support.until import until
 
 CLUSTERS = "crd/clusters.cluster.x-k8s.io"
+
+
+def succeeds(*arguments: str | Path) -> str:
+    done = run(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _kubectl(kubectl: Path, folder: Path, *arguments: str, given: Object | None = None) -> CompletedProcess[str]:
+    """Runs kubectl in the run of a folder; `given` is the object in its standard input."""
+    command = [str(kubectl), "--kubeconfig", str(folder / "management.kubeconfig"), *arguments]
+    return processes.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+
+
+def _kubectl_output(kubectl: Path, folder: Path, *arguments: str, given: Object | None = None) -> str:
+    done = _kubectl(kubectl, folder, *arguments, given=given)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_clusters_can_be_written_after_installation_and_restart(
     tmp_path: Path, kubectl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "run"
-    ask = [str(kubectl), "--kubeconfig", str(folder / "management.kubeconfig")]
-
-    def kubectl_output(*arguments: str) -> str:
-        done = processes.run([*ask, *arguments], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def succeeds(*arguments: str | Path) -> str:
-        done = run(*arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout + done.stderr
+    kubectl_output = partial(_kubectl_output, kubectl, folder)
 
     def definition() -> tuple[str, Object]:
         """Returns the provider of the CRD of Cluster, and the CRD."""
@@ -67,6 +82,50 @@ def test_clusters_can_be_written_after_installation_and_restart(
         until(
             lambda: kubectl_output("get", "clusters,kindclusters,clusteraddons", "-o", "name") == "", "the Cluster gone"
         )
+    finally:
+        stopped = run("down", "--dir", folder)
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    await_end(folder)
+
+
+def test_provider_of_a_package_has_its_webhooks_at_an_address_of_ipv6(
+    tmp_path: Path, kubectl: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after a restart, which finds CRDs whose conversion webhook is down, and another program at its port."""
+    if not ports.has_address("::1"):
+        pytest.skip("this machine has no IPv6 loopback address")
+    programs = locate([*EXECUTABLES, "helm", "cluster-api-manager"], progress=print)
+    archive = package_of(tmp_path / "cluster-api.zip", programs, components(CURRENT))
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))  # nothing but the package is there
+    folder = tmp_path / "run"
+    start = ("up", "--detach", "--dir", folder, "--from", archive, "--ip-family=ipv6")
+    kubectl_output = partial(_kubectl_output, kubectl, folder)
+    cluster = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": {"name": "c"}}
+
+    def is_converted() -> bool:
+        return _kubectl(kubectl, folder, "get", "clusters.v1beta1.cluster.x-k8s.io", "c").returncode == 0
+
+    try:
+        assert f"unpacking {archive}" in " ".join(succeeds(*start, "--providers=core").split())
+        state = json.loads((folder / "up.json").read_text())
+        assert state["api_server"].startswith("https://[::1]:")
+        assert state["settings"]["GITHUB_URL"].startswith("http://127.0.0.1:"), "components come from the package"
+        provider = json.loads(kubectl_output("get", "coreproviders", "-A", "-o", "json"))["items"][0]
+        assert dig(provider, "status.installedVersion") == CURRENT
+
+        client = dig(json.loads(kubectl_output("get", CLUSTERS, "-o", "json")), "spec.conversion.webhook.clientConfig")
+        assert client["url"].startswith("https://[::1]:")
+        refused = _kubectl(kubectl, folder, "create", "-f", "-", given=cluster)
+        assert "spec: Forbidden: one of spec.controlPlaneRef, spec.infrastructureRef or spec.topology" in refused.stderr
+        infrastructure = {"apiVersion": "infrastructure.cluster-k8s.io/v1alpha1", "kind": "KINDCluster", "name": "c"}
+        spec = {"paused": True, "infrastructureRef": infrastructure}
+        kubectl_output("create", "-f", "-", given={**cluster, "spec": spec})
+        assert is_converted()
+
+        succeeds("down", "--dir", folder)
+        with socket.create_server(("::1", urlsplit(client["url"]).port or 0), family=socket.AF_INET6):
+            succeeds(*start)
+            until(is_converted, "converted again")
     finally:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from infra.local.managers.command import Addresses, Command, ManagerError, command_of
-from infra.local.managers.ports import free_ports
+from infra.local.managers.ports import free_ports, is_free
 from infra.local.managers.status import deployment_status
+from infra.local_control_plane.ports import has_address
 from shared.kube import Object
 
 ADDRESSES = Addresses("127.0.0.1", 1, 2, 3, Path("/certificates"), Path("/kubeconfig"))
@@ -138,3 +140,14 @@ def test_status_of_a_deployment_is_that_of_its_process(healthy: bool, ready: int
 def test_manager_keeps_its_ports_where_they_are_free() -> None:
     first, again, other = free_ports("one"), free_ports("one"), free_ports("another")
     assert [next(first), next(first)] == [next(again), next(again)] != [next(other), next(other)]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_port_that_is_taken_at_any_address_is_not_free(address: str) -> None:
+    if not has_address(address):
+        pytest.skip(f"this machine has no address {address}")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as server:
+        port = server.getsockname()[1]
+        assert not is_free(port)
+    assert is_free(port)

@@ -19,11 +19,12 @@ from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.modules import module_of
 from shared.api.provider import KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import DEPLOYMENT, SECRET
+from shared.applier.policy import PolicyError
 from shared.kube import ApiError, Client, Key, NotFound, Object, deleting, dig, key_of
-from shared.providers.annotations import webhooks_url
+from shared.providers.annotations import WEBHOOKS, webhooks_url
 
 from .command import Addresses, ManagerError, certificate_secret, command_of
-from .ports import free_ports
+from .ports import free_ports, is_free
 from .process import ManagerProcess
 from .status import deployment_status
 
@@ -134,7 +135,7 @@ class Managers:
                     self._start_manager(key, deployment)
                 elif self._running[key].process.error is not None:
                     self._retry(key, self._running[key])
-            except ManagerError as error:
+            except (ManagerError, PolicyError) as error:
                 self._report_problem(key, str(error))
         for key in list(self._unwritten):
             self._write_status(key)
@@ -145,6 +146,7 @@ class Managers:
             self._report_problem(key, str(running.process.error))
             self._show(running.deployment, False)
         elif time.monotonic() > running.retry_at:
+            self._leave_taken_port(running.deployment)
             del self._running[key]
 
     def _report_problem(self, key: Key, text: str) -> None:
@@ -180,6 +182,20 @@ class Managers:
                 if found is not None:
                     return found
         return None
+
+    def _leave_taken_port(self, deployment: Object) -> None:
+        """Gives the webhooks of a manager that has failed another port if theirs, of a former start, is taken."""
+        provider = self._provider(deployment)
+        url = webhooks_url(provider) if provider else ""
+        port = urlsplit(url).port
+        if provider is None or port is None or is_free(port):
+            return
+        name = key_of(deployment).name
+        new = f"{url.rpartition(':')[0]}:{self.free_port(f'{name} webhooks instead of {port}')}"
+        resource = next(kind.resource for kind in KINDS if kind.kind == provider["kind"])
+        patch = {"metadata": {"annotations": {WEBHOOKS: new}}}
+        self._client.patch(resource, key_of(provider), patch, manager=FIELD_MANAGER)
+        self._progress(f"the webhooks of {name} move to {new}: port {port} is taken")
 
     def _process(self, deployment: Object, program: Path, port: int, secret: Object) -> ManagerProcess:
         name = key_of(deployment).name
