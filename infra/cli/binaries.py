@@ -98,8 +98,8 @@ def list_versions(
     installed_only: InstalledOnly = False,
     index: Index = "",
 ) -> None:
-    """List versions, the newest first: installed ones, then those that can be downloaded or built."""
-    from infra.local_control_plane import store
+    """List versions, the newest first: installed ones, then those that can be downloaded or built, then packages."""
+    from infra.local_control_plane import package, store
     from infra.local_control_plane.binaries import this_platform
 
     with report_failures(OSError):
@@ -108,6 +108,9 @@ def list_versions(
         )
         for version, state in found.items():
             out.print(f"({state})".ljust(13), f"{version!s:<10}", this_platform().replace("-", "/"), markup=False)
+        for folder, version in package.unpacked().items():
+            if selected(selector).matches(version):
+                out.print("(package)".ljust(13), f"{version!s:<10}", folder, markup=False)
 
 
 @app.command()
@@ -116,12 +119,18 @@ def cleanup(
         str, typer.Argument(metavar="SELECTOR", callback=_checked_range, help="Which versions.", show_default=False)
     ],
 ) -> None:
-    """Delete the installed versions in a range. What was built from source stays in the cache."""
-    from infra.local_control_plane import store
+    """Delete the installed versions in a range, and unpacked packages with these versions that are not in use.
 
+    What was built from source stays in the cache.
+    """
+    from infra.local_control_plane import package, store
+
+    progress = Timeline(err).say
     with report_failures(OSError):
-        for version in store.remove(selected(selector), progress=Timeline(err).say):
+        for version in store.remove(selected(selector), progress=progress):
             out.print(f"deleted {version}")
+        for folder in package.remove(selected(selector), progress=progress):
+            out.print(f"deleted {folder}", markup=False)
 
 
 @app.command()

@@ -4,10 +4,12 @@ The package of one platform holds bin/, components/, licenses/, and two files ab
 and versions, and SHA512SUMS. It is unpacked into the cache once, aside, and every file is checked against its digest.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import re
+import shutil
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ from infra.local_control_plane.archives import (
 )
 from infra.local_control_plane.binaries import BinaryNotFound, CacheUnusable, this_platform
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
+from infra.local_control_plane.processes import command_lines
+from infra.local_control_plane.selectors import Selector, Version, parse_version
 
 FORMAT: Final = 1
 DESCRIPTION: Final = "package.json"
@@ -86,6 +90,8 @@ class Package:
 def opened(archive: Path, *, progress: Progress) -> Package:
     """Returns a package, after unpacking it into the cache unless that has been done before.
 
+    It is in use, and stays unpacked, until the end of this process and of those that run its executables.
+
     Raises BinaryNotFound, which names the file and says what helps, if it is truncated, changed, for another platform,
     or no package.
     """
@@ -94,7 +100,7 @@ def opened(archive: Path, *, progress: Progress) -> Package:
             _check_platform(_description(zipped))
             listed = _read(zipped, SUMS)
             digests = _digests(listed)
-            folder = cache_directory() / "packages" / hashlib.sha512(listed).hexdigest()[:16]
+            folder = _root() / hashlib.sha512(listed).hexdigest()[:16]
             folder.parent.mkdir(parents=True, exist_ok=True)
             with locked(folder.parent / ".lock", f"unpacks {archive}", progress):
                 if not folder.is_dir():
@@ -102,6 +108,8 @@ def opened(archive: Path, *, progress: Progress) -> Package:
                     with partial(folder) as part:
                         _unpack(zipped, digests, part)
                         os.replace(part, folder)
+                # Stays open: the lock shows that this process may be about to start the executables.
+                fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
     except OSError as error:
         raise CacheUnusable(error) from error
     except UnusableArchive as error:
@@ -112,6 +120,32 @@ def opened(archive: Path, *, progress: Progress) -> Package:
     return Package(archive, folder, digests)
 
 
+def unpacked() -> dict[Path, Version]:
+    """Returns the folders of packages that were unpacked into the cache, with their version of Kubernetes."""
+    return {path: version for path in sorted(_root().glob("[!.]*")) if (version := _kubernetes_version(path))}
+
+
+def remove(selector: Selector, *, progress: Progress) -> list[Path]:
+    """Deletes the unpacked packages whose version of Kubernetes matches, and what a killed unpacking has left.
+
+    Returns the deleted folders. One in use stays, which `progress` is told. Raises OSError.
+    """
+    if not _root().is_dir():
+        return []
+    removed = []
+    with locked(_root() / ".lock", "unpacks a package", progress):
+        for left in _root().glob(".*.partial"):
+            shutil.rmtree(left)
+        for folder in [path for path, version in unpacked().items() if selector.matches(version)]:
+            if _in_use(folder):
+                progress(f"{folder} stays: it is in use")
+                continue
+            with partial(folder) as aside:
+                os.replace(folder, aside)
+            removed.append(folder)
+    return removed
+
+
 def sums_of(archive: Path) -> bytes:
     """Returns SHA512SUMS of an undamaged package; b"" if the file is none. Reads all of it."""
     try:
@@ -119,6 +153,29 @@ def sums_of(archive: Path) -> bytes:
             return b"" if zipped.testzip() else _read(zipped, SUMS)
     except (UnusableArchive, OSError):
         return b""
+
+
+def _root() -> Path:
+    return cache_directory() / "packages"
+
+
+def _kubernetes_version(folder: Path) -> Version | None:
+    try:
+        return parse_version(json.loads((folder / DESCRIPTION).read_text())["versions"]["kube-apiserver"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _in_use(folder: Path) -> bool:
+    """Returns whether a process has opened the package, or runs an executable of it; supervisors name these, too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return any(f"{folder}/" in command for command in command_lines())
 
 
 @contextmanager

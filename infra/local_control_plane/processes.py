@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +58,15 @@ def watch(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except OSError:
         return None
+
+
+def command_lines() -> Iterator[str]:
+    """Yields the command lines of all processes, of other users too."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            yield (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended
 
 
 def spawn(

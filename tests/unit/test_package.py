@@ -8,18 +8,22 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import urllib3
+from typer.testing import CliRunner
 
+from infra.cli import binaries
 from infra.local.components_server import ComponentsServer
 from infra.local_control_plane import package
 from infra.local_control_plane.binaries import BinaryNotFound, this_platform
 from infra.packaging.build import Content, build
 from infra.packaging.licences import escaped, modules_in
+from tests.support import processes
 
 SCRIPT = b"#!/bin/sh\necho packaged\n"
 
@@ -66,6 +70,44 @@ def test_package_is_unpacked_once_with_checked_executables(tmp_path: Path) -> No
         ["sha512sum", "--check", "--quiet", "-"], input=package.sums_of(archive), cwd=executable.parents[1]
     )
     assert checked.returncode == 0
+
+
+def test_cleanup_deletes_unpacked_packages_but_none_in_use(tmp_path: Path) -> None:
+    waiting = {**content(tmp_path), "bin/etcd": b"#!/bin/sh\necho runs; read line\n"}
+    waiting["package.json"] = described(versions={"kube-apiserver": "v1.36.3"})
+    archive = build(tmp_path / "p.zip", waiting, silent).path
+    opener = (
+        "import pathlib, sys; from infra.local_control_plane import package;"
+        "print(package.opened(pathlib.Path(sys.argv[1]), progress=lambda line: None).folder, flush=True); input()"
+    )
+
+    def command(*arguments: str) -> str:
+        done = CliRunner().invoke(binaries.app, arguments)
+        assert done.exit_code == 0, done.output
+        return " ".join(done.output.replace("\n", "").split())
+
+    def cleaned_while_running(*program: str | Path) -> tuple[str, str]:
+        """Returns the first line of a program, and what `cleanup` prints while it runs."""
+        with processes.start(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            first = process.stdout.readline().strip()
+            printed = command("cleanup", "1.36")
+            process.communicate("\n")
+        assert process.returncode == 0
+        return first, printed
+
+    folder, printed = cleaned_while_running(sys.executable, "-c", opener, archive)
+    assert f"{folder} stays: it is in use" in printed
+    first, printed = cleaned_while_running(Path(folder, "bin", "etcd"))
+    assert first == "runs"
+    assert f"{folder} stays: it is in use" in printed
+    assert command("list", "-i", "1.36") == f"(package) v1.36.3 {folder}"
+    (Path(folder).parent / ".0123.partial").mkdir()
+    assert command("cleanup", "<1.36.3") == ""
+    assert Path(folder).is_dir()
+    assert command("cleanup", "1.36") == f"deleted {folder}"
+    assert [path.name for path in Path(folder).parent.iterdir()] == [".lock"]
+    assert str(package.opened(archive, progress=silent).folder) == folder
 
 
 def test_executable_that_is_not_in_the_package_is_named(tmp_path: Path) -> None:
