@@ -51,14 +51,17 @@ class ProviderStatusBuilder(StatusBuilder):
 
     def summarized(self) -> list[Object]:
         """Returns the conditions with `Ready` set from the others."""
-        status, reason, message = _ready(self.conditions)
+        status, reason, message = _ready(self.conditions, self.generation)
         return set_condition(
             self.conditions, READY, status, reason, message, now=self.now, observed_generation=self.generation
         )
 
 
-def _ready(conditions: list[Object]) -> tuple[str, str, str]:
-    """Returns status, reason and message of `Ready`, from the deletion or from the first phase that is not done."""
+def _ready(conditions: list[Object], generation: int | None) -> tuple[str, str, str]:
+    """Returns status, reason and message of `Ready`, from the deletion or from the first phase that is not done.
+
+    A condition that is True for an earlier spec, such as the one before an upgrade, says nothing about the present one.
+    """
     deletion = get_condition(conditions, DELETING)
     if deletion is not None and deletion.get("status") == "True":
         return "False", deletion.get("reason") or DELETING, deletion.get("message") or ""
@@ -67,8 +70,8 @@ def _ready(conditions: list[Object]) -> tuple[str, str, str]:
     if upgraded is not None and upgraded.get("status") == "False":
         decisive.insert(1, (PROVIDER_UPGRADED, upgraded))
     for name, condition in decisive:
-        if condition is None:
-            return "Unknown", "InProgress", f"{name} is not known yet"
-        if condition.get("status") != "True":
+        if condition is not None and condition.get("status") != "True":
             return "False", condition.get("reason") or "NotReady", condition.get("message") or ""
+        if condition is None or condition.get("observedGeneration", generation) != generation:
+            return "Unknown", "InProgress", f"{name} is not known yet"
     return "True", "Ready", ""

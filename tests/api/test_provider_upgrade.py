@@ -57,3 +57,22 @@ def test_dropped_objects_are_deleted_and_crds_with_objects_kept(core: FakeProvid
     assert states["ConfigMap", "other"] == "synced"
     assert states["CustomResourceDefinition", WIDGETS] == "kept"
     assert providers.client.get(WIDGET, Key(SPACE, "mine"))
+
+
+def test_upgraded_provider_is_not_ready_before_its_new_components_were_checked(
+    core: FakeProvider, providers: Providers
+) -> None:
+    core.publish("v1.1.0")
+    core.publish("v1.2.0")
+    began = core.install("v1.1.0")["metadata"]["resourceVersion"]
+    upgraded = core.install("v1.2.0")
+    generation, ended = (upgraded["metadata"][name] for name in ("generation", "resourceVersion"))
+    ready = []
+    for event in providers.client.watch(core.kind.resource, core.at.namespace, version=began):
+        conditions = dig(event["object"], "status.conditions", [])
+        about = {one["type"]: one.get("observedGeneration") for one in conditions if one["status"] == "True"}
+        if about.get("Ready") == generation:
+            ready.append((about["ProviderInstalled"], about["ComponentsAvailable"]))
+        if event["object"]["metadata"]["resourceVersion"] == ended:
+            break
+    assert set(ready) == {(generation, generation)}

@@ -71,6 +71,15 @@ def test_ready_is_the_first_phase_that_is_not_done(found: dict[str, str], status
     assert (ready["status"], ready["reason"], ready["observedGeneration"]) == (status, reason, 1)
 
 
+@pytest.mark.parametrize("outdated", DONE)
+def test_condition_of_an_earlier_spec_does_not_make_the_present_one_ready(outdated: str) -> None:
+    found = conditions(**DONE, ProviderUpgraded="True")
+    before = [{**one, "observedGeneration": 0} if one["type"] == outdated else one for one in found]
+    ready = get_condition(ProviderStatusBuilder(provider(conditions=before), NOW).summarized(), "Ready") or {}
+    assert (ready["status"], ready["reason"]) == ("Unknown", "InProgress")
+    assert ready["message"] == f"{outdated} is not known yet"
+
+
 @pytest.mark.parametrize(
     ("condition", "reason", "message"),
     [
