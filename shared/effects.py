@@ -53,7 +53,11 @@ class Create:
 
 @dataclass(frozen=True)
 class Patch:
-    """Merge-patches `obj` in the management cluster, if it still has the `resourceVersion` of the decision."""
+    """Merge-patches `obj` in the management cluster, if it still has the `resourceVersion` of the decision.
+
+    The uid counts, too: an event may be replayed from another cluster, or be older than a restored backup of etcd, and
+    there an object of the same name can have had the same version.
+    """
 
     resource: Resource
     obj: Mapping[str, Any]
@@ -75,10 +79,15 @@ class Patch:
         return stored
 
     def _send(self, clients: Clients, resource: Resource, obj: Mapping[str, Any], patch: Object) -> Object:
-        metadata = dict(patch.get("metadata") or {}) | {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        return clients.management.patch(
+        decided_on = {name: obj["metadata"][name] for name in ("uid", "resourceVersion") if name in obj["metadata"]}
+        metadata = dict(patch.get("metadata") or {}) | decided_on
+        stored = clients.management.patch(
             resource, key_of(obj), {**patch, "metadata": metadata}, subresource=self.subresource, manager=self.manager
         )
+        # A write of the status ignores the uid. What it wrote is corrected by the decision that follows a conflict.
+        if "uid" in decided_on and stored["metadata"].get("uid") not in (None, decided_on["uid"]):
+            raise Conflict(f"{resource.kind} {key_of(obj)} has the same version as another object with this name")
+        return stored
 
 
 @dataclass(frozen=True)

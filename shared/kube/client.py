@@ -195,7 +195,8 @@ class Client:
     def patch(self, resource: Resource, key: Key, patch: Object, *, subresource: str = "", manager: str = "") -> Object:
         """Sends a JSON merge patch and returns the object as stored.
 
-        Raises `Conflict` if the patch has a `metadata.resourceVersion` and the object has another one by now.
+        Raises `Conflict` if the patch has a `metadata.resourceVersion` and the object has another one by now, or
+        another `metadata.uid`, which is ignored where a subresource is patched.
         """
 
         def send(served: Resource) -> Object:

@@ -47,7 +47,10 @@ NOT_FOUND_BODY: Mapping[str, Any] = {"reason": "NotFound"}
 
 
 class Conflict(ApiError):
-    """409: the object changed since it was read, exists already, or another manager holds a field."""
+    """409: the object changed since it was read, exists already, or another manager holds a field.
+
+    Also 422 where the object of this name has another uid than the one in the request.
+    """
 
     @property
     def already_exists(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
-from .resources import Object
+from .resources import Object, dig
 
 _MAX_MESSAGE = 600
 """Characters of a server's message that are passed on."""
@@ -66,7 +66,14 @@ def error_of(
         needed = f"; {needs} is needed" if needs else ""
         detail = f"the API server does not serve {served} or this kind in it{needed}"
         return NotServed(f"{subject}: {detail}", status=status, body=body, detail=detail)
-    return _ERRORS.get(status, ApiError)(message, status=status, body=body, detail=detail)
+    error = Conflict if _is_about_another_object(body) else _ERRORS.get(status, ApiError)
+    return error(message, status=status, body=body, detail=detail)
+
+
+def _is_about_another_object(body: Object) -> bool:
+    """Returns whether a write was refused because the object of this name has another uid, which is a 422."""
+    causes = dig(body, "details.causes", [])
+    return are_objects(causes) and any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
 def _bounded(text: str) -> str:

@@ -355,6 +355,23 @@ def test_outdated_object_is_read_after_a_conflict(
 
 
 @pytest.mark.parametrize("change", ["add", "update"])
+def test_object_of_another_cluster_is_read_though_it_has_the_same_version(
+    clients: Clients, management: Client, primary: Object, change: Change
+) -> None:
+    """Events are replayed from other clusters, and from times before a backup was restored."""
+    foreign = changed({**primary, "metadata": {**primary["metadata"], "uid": "another"}}, change)
+    assert cost(clients, LABELS, foreign) == (3, "labelled")
+
+    def decide(obj: Object | None, _now: datetime) -> Decision:
+        return Decision(status={"failureMessage": dig(obj, "metadata.uid")})
+
+    primary = management.get(KIND_CLUSTER, key_of(primary))
+    foreign = changed({**primary, "metadata": {**primary["metadata"], "uid": "another"}}, change)
+    assert cost(clients, Function(TRIGGERS, observe_primary, decide), foreign) == (3, "")
+    assert dig(management.get(KIND_CLUSTER, key_of(primary)), "status.failureMessage") == primary["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("change", ["add", "update"])
 def test_deleted_object_is_not_written(clients: Clients, management: Client, primary: Object, change: Change) -> None:
     management.delete(KIND_CLUSTER, key_of(primary))
     assert cost(clients, LABELS, changed(primary, change)) == (2, "")
