@@ -191,7 +191,7 @@ class SettledRound:
         return not settled
 
     def _look(self, event: Event, name: str, ref: PrimaryRef) -> None:
-        """Reports the primary object as settled, once, and after a start also each other object that is not shown."""
+        """Reports the primary object as settled, once, and after a start each event that only refers to its object."""
         by_reference = event.object is None and not is_about(event, ref)
         if by_reference and event.resync:
             return  # a change would have been watched

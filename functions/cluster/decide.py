@@ -68,7 +68,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     observed = _check_references(observed)
     reconcile_reference(scope, INFRASTRUCTURE, observed.infrastructure)
     reconcile_reference(scope, CONTROL_PLANE, observed.control_plane)
-    _tell_unwatched(scope, observed)
+    _report_unwatched(scope, observed)
     _set_conditions(scope, observed)
     if deleting(cluster):
         reconcile_deletion(scope, observed)
@@ -107,8 +107,8 @@ def _replicas(observed: Observed) -> Object:
     return fields
 
 
-def _tell_unwatched(scope: Scope, observed: Observed) -> None:
-    """Tells that changes of referenced objects start no function, when these are adopted and at looks."""
+def _report_unwatched(scope: Scope, observed: Observed) -> None:
+    """Records that changes of referenced objects start no function, when these are adopted and at each resync."""
     adopted = [one.resource for one in scope.effects if isinstance(one, Patch)]
     for kind in observed.unwatched:
         if observed.look or kind in adopted:

@@ -68,8 +68,8 @@ def summarize(
         if type_ not in optional or get_condition(conditions, type_) is not None
     ]
     worst = _worst(weight(one) for one in found)
-    told = [one for one in found if weight(one) != "info" or (worst == "info" and one.get("message"))]
-    lines = [f"* {one['type']}:{_indented(one.get('message') or one.get('reason') or '')}" for one in told]
+    shown = [one for one in found if weight(one) != "info" or (worst == "info" and one.get("message"))]
+    lines = [f"* {one['type']}:{_indented(one.get('message') or one.get('reason') or '')}" for one in shown]
     return _merged(worst, reasons, lines)
 
 
@@ -95,8 +95,8 @@ def aggregate(
         group.members.append(obj)
         group.weight = _worst((group.weight, weight))
     worst = _worst(group.weight for group in groups.values())
-    told = [one for one in groups.values() if one.weight != "info" or (worst == "info" and one.text)]
-    return _merged(worst, reasons, list(_lines(sorted(told, key=_Group.order))), negative=negative)
+    shown = [group for group in groups.values() if group.weight != "info" or (worst == "info" and group.text)]
+    return _merged(worst, reasons, list(_lines(sorted(shown, key=_Group.order))), negative=negative)
 
 
 def subject(kind: str, names: Sequence[str]) -> str:

@@ -34,11 +34,11 @@ class Observed:
     recorded: bool = False
     """Whether nothing was read: the objects are as the Cluster's status records them."""
     ended_wait: bool = False
-    """Whether the event has replaced a repetition that the function had asked for: nothing else repeats that."""
+    """Whether the event may have replaced a requeue that this function requested, so that it has to do so again."""
     core: CoreState = "none"
     """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
     the deletion."""
     unwatched: tuple[Resource, ...] = ()
     """The kinds of referenced objects whose changes start no function, although they follow a contract."""
     look: bool = False
-    """Whether this is one of the looks at objects that have nothing to do: the time to tell what nothing changes."""
+    """Whether the event is a resync, at which is reported what no change shows."""

@@ -173,7 +173,7 @@ def decide_certificates(
 
 
 def awaits_secrets(cluster: Object, conditions: list[Object]) -> bool:
-    """Returns whether a user has to create or correct a Secret, which this function may not be told of."""
+    """Returns whether a user has to create or correct a Secret; no event may tell this function that it is done."""
     found = get_condition(conditions, CERTIFICATES_AVAILABLE) or {}
     return _is_task(cluster) and found.get("status") == "False" and found.get("reason") in (_INVALID, _MISSING)
 

@@ -73,7 +73,7 @@ class WriteKubeconfig:
 
 
 class _Status(StatusBuilder):
-    """Builds conditions without a generation: they do not depend on the spec, so a new one is no reason to write.
+    """Builds conditions without a generation, since they do not depend on the spec: a new generation writes nothing.
 
     `kubectl wait` ignores a condition of an older generation.
     """
@@ -84,7 +84,7 @@ class _Status(StatusBuilder):
 
 
 def decide(observed: Observed, now: datetime) -> Decision:
-    """Decides to generate certificates that are requested, whether to write the kubeconfig, and what to report."""
+    """Decides which requested certificates to generate, whether to write the kubeconfig, and what to report."""
     cluster = observed.cluster
     if cluster is None:
         return Decision(message="the Cluster is gone")

@@ -113,7 +113,7 @@ def _fingerprints(ca: bytes) -> frozenset[bytes]:
 
 
 def _token_expiry(token: str) -> datetime | None:
-    """Returns when a JWT expires, None for tokens that do not tell."""
+    """Returns when a token expires; None if it is no JWT, or one that does not expire."""
     _, _, rest = token.partition(".")
     payload = rest.partition(".")[0]
     try:

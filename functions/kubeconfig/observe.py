@@ -66,5 +66,5 @@ def is_ca_needed(event: Event, cluster: Object, existing: Existing | None, setti
 
 
 def _may_show_another_ca(event: Event, cluster: Object) -> bool:
-    """Returns whether the event is about the CA Secret, or asks for a look at everything."""
+    """Returns whether the event is about the CA Secret, or a resync."""
     return event.resync or (event.kind == SECRET.kind and event.key == ca_secret_of(key_of(cluster)))

@@ -138,7 +138,7 @@ def _in_cluster(
     requests: Sequence[CertificateRequest],
 ) -> Observed:
     """Adds the live state of the objects: certificates, CRDs, readiness."""
-    management = _serving(clients, objects if not requests else certificates.inject_ca_bundles(objects, {}))
+    management = _connect_to_served(clients, objects if not requests else certificates.inject_ca_bundles(objects, {}))
     secrets = {request.secret: clients.management.find(SECRET, request.secret) for request in requests}
     taken = foreign_secret(provider, requests, secrets)
     issued = {} if taken else issue_due(requests, secrets, datetime.now(UTC))
@@ -205,8 +205,8 @@ def _live_crds(
     return found
 
 
-def _serving(clients: Clients, objects: Sequence[Object]) -> ClusterConnection:
-    """Connects to the management cluster, and refreshes discovery if it lacks a kind of these objects."""
+def _connect_to_served(clients: Clients, objects: Sequence[Object]) -> ClusterConnection:
+    """Connects to the management cluster, after a refresh of discovery if it lacks a kind of these objects."""
     management, defined = connect_management(clients), kinds_defined_by(objects)
     clusterctl = (CLUSTERCTL_PROVIDER.api_version, CLUSTERCTL_PROVIDER.kind)  # recorded if the kind is served
     kinds = {(obj["apiVersion"], obj["kind"]) for obj in objects} | {clusterctl}

@@ -116,10 +116,10 @@ def _version() -> str:
     """Returns the version of the API servers that are started here; "" if their program is gone."""
     try:
         program = locate(["kube-apiserver"], progress=lambda _line: None)["kube-apiserver"]
-        told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout
+        output = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=10).stdout
     except (BinaryNotFound, OSError, subprocess.TimeoutExpired):
         return ""
-    return told.strip().removeprefix("Kubernetes ")
+    return output.strip().removeprefix("Kubernetes ")
 
 
 def from_env(env: Mapping[str, str]) -> LocalRuntime:

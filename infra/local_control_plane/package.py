@@ -128,7 +128,7 @@ def unpacked() -> dict[Path, Version]:
 def remove(selector: Selector, *, progress: Progress) -> list[Path]:
     """Deletes the unpacked packages whose version of Kubernetes matches, and what a killed unpacking has left.
 
-    Returns the deleted folders. One in use stays, which `progress` is told. Raises OSError.
+    Returns the deleted folders. One in use stays, and `progress` receives a line about it. Raises OSError.
     """
     if not _root().is_dir():
         return []

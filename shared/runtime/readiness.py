@@ -18,7 +18,7 @@ from ..settings import STORAGE
 from ..triggers import Rule, Triggers
 
 _REMEMBERED = 5.0
-"""Seconds for which the findings are remembered, however often somebody asks."""
+"""Seconds for which the findings are remembered, however many requests ask for them."""
 
 
 class Readiness:

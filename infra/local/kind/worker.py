@@ -1,4 +1,4 @@
-"""The worker of a job: creates or deletes one cluster with the kind program, and says in the folder what came of it.
+"""The worker of a job: creates or deletes one cluster with the kind program, and saves the result in the job's folder.
 
 It may be killed at any point: the next worker looks at the containers, and continues or rolls back.
 
