@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
@@ -27,10 +27,10 @@ class PackagesNotFound(Exception):
     """Packages cannot be downloaded; the message ends with the output of apt-get."""
 
 
-def absent(root: Path | None = None) -> list[str]:
+def absent(root: Path | None = None, programs: Mapping[str, str] = PROGRAMS) -> list[str]:
     """Returns the packages that are neither on this machine nor unpacked in `root`, sorted."""
     roots = [Path("/"), *([root] if root else [])]
-    return sorted(name for name, file in PROGRAMS.items() if not any((path / file).exists() for path in roots))
+    return sorted(name for name, file in programs.items() if not any((path / file).exists() for path in roots))
 
 
 def downloadable() -> bool:
@@ -38,32 +38,33 @@ def downloadable() -> bool:
     return bool(shutil.which("apt-get") and shutil.which("dpkg-deb"))
 
 
-def present() -> Path | None:
+def present(programs: Mapping[str, str] = PROGRAMS) -> Path | None:
     """Returns the folder with the unpacked packages that this machine lacks, None if none was unpacked yet."""
-    chosen = _chosen(absent())
-    return chosen.resolve() if chosen.is_symlink() and not absent(chosen.resolve()) else None
+    chosen = _chosen(absent(programs=programs))
+    return chosen.resolve() if chosen.is_symlink() and not absent(chosen.resolve(), programs) else None
 
 
-def unpacked(progress: Progress) -> Path | None:
+def unpacked(progress: Progress, programs: Mapping[str, str] = PROGRAMS) -> Path | None:
     """Returns the folder with the unpacked packages that this machine lacks, None if it lacks none.
 
-    Raises PackagesNotFound.
+    `programs` has a file of each package, as `PROGRAMS` has. Raises PackagesNotFound.
     """
-    wanted = absent()
+    wanted = absent(programs=programs)
     if not wanted:
         return None
     chosen = _chosen(wanted)
     folder = chosen.parent
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / ".lock", "downloads Debian packages", progress):
-        if found := present():
+        if found := present(programs):
             return found
         progress(f"downloading {', '.join(wanted)} of Debian")
         with partial(folder / "packages") as packages:
             _download(wanted, packages)
             target = _unpack(packages, folder)
-        if left := absent(target):
-            raise PackagesNotFound(f"the packages of Debian do not contain what a node needs of {', '.join(left)}")
+        if left := absent(target, programs):
+            files = ", ".join(programs[name] for name in left)
+            raise PackagesNotFound(f"the packages of Debian do not contain {files}")
         chosen.unlink(missing_ok=True)
         chosen.symlink_to(target.name)
         return target

@@ -22,12 +22,16 @@ import pytest
 import yaml
 
 from infra.local_control_plane.binaries import locate
+from infra.node import debian
 from shared.certificates import CertificateAuthority, service_account_keys
 
 IMAGE = "localhost/kind-node-for-tests:v1.36.3"
 
 _PREFIX = "capi-functions-kind-"
-_BUSYBOX = Path("/bin/busybox")
+_PACKAGES = {"runc": "usr/sbin/runc", "busybox-static": "bin/busybox"}
+"""Packages of Debian that are downloaded where this machine lacks them, not installed; a file of each."""
+_MODULES = Path("/lib/modules")
+"""kind mounts it in its nodes; a machine that is a container may lack it."""
 _APPLETS = ("sh", "cat", "cp", "mkdir", "sleep", "echo", "kill")
 
 _INIT = """#!/bin/sh
@@ -57,7 +61,7 @@ for option, suffix in (("--bundle", "/config.json"), ("--process", "")):
         config.get("process", config).pop("rlimits", None)  # raising them needs CAP_SYS_RESOURCE
         with open(options[option] + suffix, "w") as file:
             json.dump(config, file)
-os.execvp("runc", ["runc", *sys.argv[1:]])
+os.execv("{runc}", ["runc", *sys.argv[1:]])
 """
 
 
@@ -75,10 +79,13 @@ def storage() -> Iterator[Path]:
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         _remove(left)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    with_modules = _MODULES.exists()
     try:
         yield folder
     finally:
         _remove(folder)
+        if not with_modules and _MODULES.exists():
+            _MODULES.rmdir()
 
 
 def _remove(folder: Path) -> None:
@@ -96,13 +103,13 @@ def podman(folder: Path, set_variable: Callable[[str, str], None]) -> None:
 
     Raises `NoEngine`.
     """
-    missing = [name for name in ("podman", "runc", "iptables") if not shutil.which(name)]
-    missing += [] if _BUSYBOX.exists() else ["busybox-static"]
-    if missing or os.geteuid() or not Path("/lib/modules").exists():
-        what = f"{', '.join(missing)} of Debian" if missing else "root, and a folder /lib/modules"
+    missing = [name for name in ("podman", "iptables") if not shutil.which(name)]
+    if missing or os.geteuid():
+        what = f"{', '.join(missing)} of Debian" if missing else "root"
         raise NoEngine(f"the kind program needs docker, or podman with {what}")
+    _MODULES.mkdir(exist_ok=True)
     runtime = folder / "oci-runtime"
-    runtime.write_text(_OCI_RUNTIME)
+    runtime.write_text(_OCI_RUNTIME.replace("{runc}", str(_program("runc"))))
     runtime.chmod(0o755)
     (folder / "containers.conf").write_text(
         f'[network]\nnetwork_config_dir = "{folder / "networks"}"\n'
@@ -121,13 +128,23 @@ def _use(folder: Path, set_variable: Callable[[str, str], None]) -> None:
     set_variable("CONTAINERS_STORAGE_CONF", str(folder / "storage.conf"))
 
 
+def _program(package: str) -> Path:
+    """Returns the program of a package in `_PACKAGES`. Raises `NoEngine`."""
+    try:
+        unpacked = debian.unpacked(print, _PACKAGES)
+    except debian.PackagesNotFound as error:
+        raise NoEngine(str(error)) from error
+    own = Path("/", _PACKAGES[package])
+    return own if own.exists() or unpacked is None else unpacked / _PACKAGES[package]
+
+
 def build_image(folder: Path) -> None:
     """Builds the node image. Raises `NoEngine` if its containers do not run here."""
     root = folder / "root"
     binaries = locate(["etcd", "kube-apiserver"], progress=lambda _line: None)
     for name in ("bin", "kind/manifests", "etc/kubernetes/pki", "baked", "tmp", "var"):
         (root / name).mkdir(parents=True, exist_ok=True)
-    shutil.copy(_BUSYBOX, root / "bin/busybox")
+    shutil.copy(_program("busybox-static"), root / "bin/busybox")
     for applet in _APPLETS:
         (root / "bin" / applet).symlink_to("busybox")
     for name, path in binaries.items():
