@@ -18,11 +18,10 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
+from typing import Any, Generic, TypeGuard, TypeVar
 
-from ..api.conditions import get_condition
 from ..clients import Clients
-from ..effects import Create, Effect, Patch, Results, latest, perform, would_change
+from ..effects import Patch, Results, latest, perform
 from ..event import OWN, Event
 from ..kube import (
     MANAGER,
@@ -36,14 +35,14 @@ from ..kube import (
     Unauthorized,
     Unavailable,
     dig,
-    is_ours,
     key_of,
 )
-from ..redaction import redact, redact_status
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
 from . import handover, wait_times
 from .answer import Answer, done
+from .assumed import Assumed, assume, primary_in
+from .decision import Decision
 from .recorder import KubernetesEvent, record_event
 
 O = TypeVar("O")  # noqa: E741 - what a function observes
@@ -53,37 +52,6 @@ _MAX_ROUNDS = 100
 _MAX_SECONDS = 20.0
 """The time from an event to the start of its last round. A round may take 90 s for requests to a workload cluster, and
 the forwarder waits 120 s for the answer."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What to do about an object, and what to report about it.
-
-    Attributes:
-        effects: Writes, executed in order until one fails.
-        status: A merge patch for the status of the primary object, with only the fields that this function owns.
-        kubernetes_events: Kubernetes Events to record about the primary object.
-        requeue_after: Seconds until the object is to be reconciled again; None: at its next event.
-        reply: The CloudEvent that starts the next step, in another function.
-        message: For logs and answers.
-        proceed: Whether this function itself continues: another round of the four steps follows at once.
-        context: More fields for the log line, without secrets.
-    """
-
-    effects: tuple[Effect, ...] = ()
-    status: Object | None = None
-    kubernetes_events: tuple[KubernetesEvent, ...] = ()
-    requeue_after: float | None = None
-    reply: Event | None = None
-    message: str = ""
-    proceed: bool = False
-    context: Mapping[str, str] = field(default_factory=dict)
-
-    def asks_for_nothing(self, primary: Object) -> bool:
-        """Returns whether `primary` is reconciled: nothing is to be written, recorded or sent, now or later."""
-        later = self.reply is not None or self.proceed or self.requeue_after is not None
-        changes_status = bool(self.status) and would_change(primary.get("status") or {}, self.status)
-        return not (self.effects or changes_status or later or new_events(self, primary))
 
 
 @dataclass(frozen=True)
@@ -146,10 +114,10 @@ class Function(Generic[O]):
         if ref is None or ref.resource is None:
             return done("the event is not for this function")
         event = self.triggers.upgraded(event)
-        from_event = _primary_in(event, ref.resource, ref.key)
+        from_event = primary_in(event, ref.resource, ref.key)
         if from_event is not None and self._is_reconciled(from_event, event):
             return _RECONCILED
-        assumed = self._assumed(clients, event, ref.resource, ref.key, from_event)
+        assumed = assume(clients, self.triggers, event, ref.resource, ref.key, trusts_events=self.trusts_events)
         conflicts = rounds = 0
         end = time.monotonic() + _MAX_SECONDS
         while True:
@@ -177,37 +145,12 @@ class Function(Generic[O]):
                     continue
                 return Answer(503, str(error), retry_after=10.0)
 
-    def _assumed(
-        self, clients: Clients, event: Event, resource: Resource, key: Key, from_event: Object | None
-    ) -> _Assumed | None:
-        """Returns the primary object to decide on without a read; None if it must be read.
-
-        An object in an event is assumed to be current if it is new, or if another program wrote it last. The primary
-        object that this function creates for a new object is assumed not to exist. Both assumptions may be wrong, since
-        events may be late, or sent again when their source restarts: then the API server rejects the first write. An
-        object that this project wrote last is read: another write often follows before the event of the first arrives,
-        and a conflict costs more than a read. Only where the event is the next step after that write, the object is
-        assumed to be as this process wrote it.
-        """
-        if event.is_skippable and event.type.startswith(OWN):
-            written = handover.take(clients, resource, key)
-            return _Assumed(written, handed_over=True) if written is not None else None
-        if not event.is_skippable or not self.trusts_events:
-            return None
-        if event.change == "update" and not _is_written_by_another(from_event or {}):
-            return None
-        if from_event is not None:
-            return _Assumed(from_event)
-        watch = self.triggers.watch(event)
-        is_new = event.change == "add" and event.object is not None and not event.object.get("status")
-        return _Assumed(None) if is_new and watch is not None and watch.creates_primary else None
-
     def _is_reconciled(self, primary: Object, event: Event) -> bool:
         predicate = self.triggers.is_reconciled
         return predicate is not None and event.is_skippable and predicate(primary, event, datetime.now(UTC))
 
     def _reconcile(
-        self, clients: Clients, resource: Resource, key: Key, event: Event, assumed: _Assumed | None
+        self, clients: Clients, resource: Resource, key: Key, event: Event, assumed: Assumed | None
     ) -> Answer | None:
         """Runs one round of the four steps; returns None if another round follows at once.
 
@@ -228,7 +171,7 @@ class Function(Generic[O]):
             return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
         decision = self.decide(observed, now)
-        if assumed is not None and not _tolerates_outdated(decision, assumed):
+        if assumed is not None and not assumed.tolerates(decision):
             return self._reconcile(clients, resource, key, event, None)
         results = perform(decision.effects, clients)
         try:
@@ -253,10 +196,10 @@ class Function(Generic[O]):
             decision = self.report(observed, decision, results, now) if self.report else decision
         else:
             decision = self._reported_failure(clients, primary, observed, decision, results, now)
-        decision = _redacted(decision, self.sensitive_values(observed))
+        decision = decision.redacted(self.sensitive_values(observed))
         if primary is None or _is_gone(primary, results):
             return self._answer(decision)
-        decision = replace(decision, kubernetes_events=new_events(decision, primary))
+        decision = replace(decision, kubernetes_events=decision.new_events(primary))
         answer = self._report(clients, resource, latest(primary, results), decision)
         wait_times.observe(self.name, primary, decision.status, now)
         return answer
@@ -285,7 +228,7 @@ class Function(Generic[O]):
         self, clients: Clients, resource: Resource, primary: Mapping[str, Any], decision: Decision
     ) -> Answer | None:
         """Writes the status if it differs, records the events, and returns the answer."""
-        if decision.status and would_change(primary.get("status") or {}, decision.status):
+        if decision.changes_status(primary):
             patch = Patch(resource, primary, {"status": decision.status}, "status", self.manager)
             written = patch.execute(clients)
             if _is_about(decision.reply, written):
@@ -303,35 +246,7 @@ class Function(Generic[O]):
         )
 
 
-class _Assumed(NamedTuple):
-    """A primary object that is decided on without a read.
-
-    `primary` is None if it is assumed not to exist. It is handed over if this process wrote it, not in the event: then
-    no other event follows if it is outdated.
-    """
-
-    primary: Object | None
-    handed_over: bool = False
-
-
 _RECONCILED = Answer(204, "already reconciled", reconciled=True)
-
-
-def _primary_in(event: Event, resource: Resource, key: Key) -> Object | None:
-    """Returns the primary object if the event contains it in the version that the function reads; otherwise None."""
-    obj = event.object
-    is_primary = event.change in ("add", "update") and obj is not None and event.key == key
-    version = event.kind == resource.kind and resource.is_read_in(event.api_version)
-    return obj if is_primary and version and dig(obj, "metadata.resourceVersion") else None
-
-
-def _is_written_by_another(obj: Object) -> bool:
-    """Returns whether another program wrote the object last, by its managed fields; False if they do not show it."""
-    ours: dict[str, bool] = {}
-    for entry in dig(obj, "metadata.managedFields", []):
-        time_ = entry.get("time") or ""
-        ours[time_] = ours.get(time_, False) or is_ours(entry.get("manager"))
-    return bool(ours) and not ours[max(ours)]
 
 
 def _is_about(reply: Event | None, obj: Object) -> bool:
@@ -339,67 +254,10 @@ def _is_about(reply: Event | None, obj: Object) -> bool:
     return reply is not None and reply.type.startswith(OWN) and (reply.kind, reply.key) == (obj["kind"], key_of(obj))
 
 
-def _tolerates_outdated(decision: Decision, assumed: _Assumed) -> bool:
-    """Returns whether the decision does no harm if the assumed object is outdated: then another event follows."""
-    primary = assumed.primary
-    waits = primary is not None and not assumed.handed_over and _writes_nothing(decision, primary)
-    return waits or _is_guarded(decision, primary)
-
-
-def _is_guarded(decision: Decision, primary: Object | None) -> bool:
-    """Returns whether the first write of the decision fails, or changes nothing, if `primary` is outdated."""
-    if primary is None:
-        return bool(decision.effects) and isinstance(decision.effects[0], Create)
-    if not decision.effects:
-        return bool(decision.status) and would_change(primary.get("status") or {}, decision.status)
-    first = decision.effects[0]
-    return isinstance(first, Patch) and dig(first.obj, "metadata.uid") == dig(primary, "metadata.uid")
-
-
-def _writes_nothing(decision: Decision, primary: Object) -> bool:
-    """Returns whether the decision is to wait or to do nothing."""
-    return not (
-        decision.effects
-        or decision.proceed
-        or decision.reply
-        or new_events(decision, primary)
-        or (decision.status and would_change(primary.get("status") or {}, decision.status))
-    )
-
-
-def new_events(decision: Decision, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
-    """Returns the events of the decision, except those of conditions that `primary` has already.
-
-    Status, reason and message are compared after redaction, as they are written to the API server.
-    """
-    before, after = dig(primary, "status.conditions", []), dig(decision.status, "conditions", [])
-
-    def is_unchanged(event: KubernetesEvent) -> bool:
-        pair = [get_condition(conditions, event.condition) for conditions in (before, after)]
-        old, new = ([(one or {}).get(name) for name in ("status", "reason", "message")] for one in pair)
-        return bool(event.condition) and pair[1] is not None and old == new
-
-    return tuple(event for event in decision.kubernetes_events if not is_unchanged(event))
-
-
 def _is_rejection(error: Exception | None) -> TypeGuard[ApiError]:
     """Returns whether the API server rejects the content of a request, so that a retry cannot help."""
     other = (Unavailable, Conflict, NotFound, Unauthorized, Gone)
     return isinstance(error, ApiError) and not isinstance(error, other)
-
-
-def _redacted(decision: Decision, values: Collection[str]) -> Decision:
-    """Returns the decision without the values in status, events and message."""
-    if not values:
-        return decision
-    return replace(
-        decision,
-        status=redact_status(decision.status, values),
-        kubernetes_events=tuple(
-            replace(event, message=redact(event.message, values)) for event in decision.kubernetes_events
-        ),
-        message=redact(decision.message, values),
-    )
 
 
 def _is_gone(primary: Object, results: Results) -> bool:

@@ -13,7 +13,7 @@ from ..api.conditions import get_condition, is_true, remove_condition, seconds_s
 from ..effects import Effect
 from ..event import Event
 from ..kube import Object, dig
-from .function import Decision
+from .decision import Decision
 from .recorder import KubernetesEvent
 
 PAUSED = "Paused"

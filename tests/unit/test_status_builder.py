@@ -9,7 +9,6 @@ import pytest
 from shared.api.conditions import MAX_MESSAGE, get_condition
 from shared.kube import Object
 from shared.runtime import Decision, KubernetesEvent
-from shared.runtime.function import new_events
 from shared.runtime.status import StatusBuilder, V1Beta1StatusBuilder
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
@@ -58,7 +57,7 @@ def test_event_of_an_unchanged_condition_is_left_out_after_redaction(before: str
         KubernetesEvent("Seen", "there"),
     )
     decision = Decision(status=after["status"], kubernetes_events=kubernetes_events)
-    assert new_events(decision, broken(before)) == (kubernetes_events if recorded else kubernetes_events[1:])
+    assert decision.new_events(broken(before)) == (kubernetes_events if recorded else kubernetes_events[1:])
 
 
 @pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])

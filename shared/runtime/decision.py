@@ -1,0 +1,80 @@
+"""What a function decides about an object, and what of that the object does not show yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..api.conditions import get_condition
+from ..effects import Effect, would_change
+from ..event import Event
+from ..kube import Object, dig
+from ..redaction import redact, redact_status
+from .recorder import KubernetesEvent
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do about an object, and what to report about it.
+
+    Attributes:
+        effects: Writes, executed in order until one fails.
+        status: A merge patch for the status of the primary object, with only the fields that this function owns.
+        kubernetes_events: Kubernetes Events to record about the primary object.
+        requeue_after: Seconds until the object is to be reconciled again; None: at its next event.
+        reply: The CloudEvent that starts the next step, in another function.
+        message: For logs and answers.
+        proceed: Whether this function itself continues: another round of the four steps follows at once.
+        context: More fields for the log line, without secrets.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    status: Object | None = None
+    kubernetes_events: tuple[KubernetesEvent, ...] = ()
+    requeue_after: float | None = None
+    reply: Event | None = None
+    message: str = ""
+    proceed: bool = False
+    context: Mapping[str, str] = field(default_factory=dict)
+
+    def asks_for_nothing(self, primary: Object) -> bool:
+        """Returns whether `primary` is reconciled: nothing is to be written, recorded or sent, now or later."""
+        return self.requeue_after is None and self.writes_nothing(primary)
+
+    def writes_nothing(self, primary: Object) -> bool:
+        """Returns whether the decision is to wait or to do nothing."""
+        return not (
+            self.effects or self.proceed or self.reply or self.changes_status(primary) or self.new_events(primary)
+        )
+
+    def changes_status(self, primary: Mapping[str, Any]) -> bool:
+        """Returns whether the status of `primary` is another one than that of the decision."""
+        return bool(self.status) and would_change(primary.get("status") or {}, self.status)
+
+    def new_events(self, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
+        """Returns the Kubernetes events, except those of conditions that `primary` has already.
+
+        Status, reason and message are compared after redaction, as they are written to the API server.
+        """
+        before, after = dig(primary, "status.conditions", []), dig(self.status, "conditions", [])
+
+        def is_unchanged(event: KubernetesEvent) -> bool:
+            pair = [get_condition(conditions, event.condition) for conditions in (before, after)]
+            old, new = ([(one or {}).get(name) for name in ("status", "reason", "message")] for one in pair)
+            return bool(event.condition) and pair[1] is not None and old == new
+
+        return tuple(event for event in self.kubernetes_events if not is_unchanged(event))
+
+    def redacted(self, values: Collection[str]) -> Decision:
+        """Returns the decision without the values in status, events and message."""
+        if not values:
+            return self
+        return replace(
+            self,
+            status=redact_status(self.status, values),
+            kubernetes_events=tuple(
+                replace(event, message=redact(event.message, values)) for event in self.kubernetes_events
+            ),
+            message=redact(self.message, values),
+        )
