@@ -16,6 +16,7 @@ from .failures import Failure, report_failures
 from .options import Format, Json, Output
 from .output import out
 from .programs import helm_when_needed
+from .registry import CaFile, PasswordStdin, Username, registry_access
 
 app = typer.Typer(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
 
@@ -62,7 +63,6 @@ def build(
     from infra.release_tools.push import PushError, publish
     from shared.charts import ChartError
     from shared.download import SourceError
-    from shared.download.access import Access
     from shared.releases.metadata import MetadataError
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
@@ -80,7 +80,7 @@ def build(
         elif mode is Mode.CUSTOM:
             versions = builder.custom_versions(version, addon_version, node_image_version)
         else:
-            access = Access(username=os.environ.get("OCI_USERNAME", ""), password=os.environ.get("OCI_PASSWORD", ""))
+            access = registry_access(os.environ.get("OCI_USERNAME", ""))
             versions = builder.next_versions(stack, from_url(since, access if since.startswith("oci") else None))
         release, files = builder.build(stack, versions)
         outcome = publish(release, files, str(out_folder), force=force)
@@ -144,26 +144,19 @@ def push(
         str, typer.Argument(help="A folder, s3://<bucket>/<prefix>, oci:// or oci+http://<registry>/<name>.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace a different release of the same name.")] = False,
-    username: Annotated[str, typer.Option(help="User name for the registry.", envvar="OCI_USERNAME")] = "",
-    password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from stdin, not from $OCI_PASSWORD.")
-    ] = False,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="More CA certificates (PEM) to trust.", exists=True, dir_okay=False)
-    ] = None,
+    username: Username = "",
+    password_stdin: PasswordStdin = False,
+    ca_file: CaFile = None,
 ) -> None:
     """Publish a release atomically. Refuses to replace a different one. For S3, set the usual AWS variables."""
     from infra.release_tools.push import PushError
     from infra.release_tools.push import push as publish
     from shared.download import SourceError
-    from shared.download.access import Access
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
     from shared.storage import StorageError
 
     with report_failures(PushError, InvalidName, InvalidRelease, SourceError, StorageError, OSError):
-        password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
-        ca = ca_file.read_text() if ca_file else ""
-        access = Access(username=username, password=password, ca=ca)
+        access = registry_access(username, ca_file, password_stdin=password_stdin)
         outcome = publish(folder, to, access, force=force)
         out.print(f"{outcome}: {escape(folder.resolve().name)} in {escape(to)}")

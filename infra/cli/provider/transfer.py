@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from ..connection import open_management_cluster
 from ..failures import Failure, report_failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline
+from ..registry import CaFile, PasswordStdin, Username, registry_access
 from .options import (
     Addon,
     Annotate,
@@ -115,13 +115,9 @@ def export(
         Form, typer.Option("--for", help="Write ConfigMaps to the folder, or the files of an OCI artifact.")
     ] = Form.CONFIG_MAPS,
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact that has other files.")] = False,
-    username: Annotated[str, typer.Option(help="User of the registry.", envvar="OCI_USERNAME")] = "",
-    password_stdin: Annotated[
-        bool, typer.Option("--password-stdin", help="Read the password from standard input instead of $OCI_PASSWORD.")
-    ] = False,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
-    ] = None,
+    username: Username = "",
+    password_stdin: PasswordStdin = False,
+    ca_file: CaFile = None,
     directory: RunDir = None,
     kubeconfig: Kubeconfig = None,
     context: Context = "",
@@ -136,7 +132,6 @@ def export(
     """
     from shared.components.errors import ComponentsError
     from shared.download import SourceError
-    from shared.download.access import Access
     from shared.storage import StorageError
 
     from . import export as exporting
@@ -163,6 +158,5 @@ def export(
         if isinstance(target, Path):
             exporting.to_folder(target, exported, layers=form is Form.OCI, progress=timeline.say)
             return
-        password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
-        access = Access(username=username, password=password, ca=ca_file.read_text() if ca_file else "")
+        access = registry_access(username, ca_file, password_stdin=password_stdin)
         exporting.to_registry(target, exported, access, force=force, progress=timeline.say)
