@@ -7,8 +7,7 @@ BIN := $(VENV)/bin
 TEST_PROCESSES ?= $(shell expr $$(nproc) + 3)
 INSTALLED := $(VENV)/.installed
 # SEED repeats the random choices of a run, which prints its seed; PYTEST_ARGS are more of pytest's arguments.
-# The Go runtime looks for garbage less often: API servers take a quarter less CPU time, and 100 MiB more each.
-PYTEST = GOGC=300 $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(SEED),--seed=$(SEED)) $(PYTEST_ARGS)
+PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(SEED),--seed=$(SEED)) $(PYTEST_ARGS)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Hundreds of processes are started here: without cached bytecode each compiles what it imports, for half a second.
 unexport PYTHONDONTWRITEBYTECODE
