@@ -24,7 +24,7 @@ from shared.api.resources import CLUSTER
 from shared.kube import Client, Key, Object, dig
 from tests.support import processes
 from tests.support.ports import free_port
-from tests.support.until import logged, until
+from tests.support.until import HANGS, logged, until
 
 PROJECT = Path(__file__).parents[2]
 PAGE = (PROJECT / "docs" / "adding-a-function.md").read_text()
@@ -84,12 +84,12 @@ def url(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(HANGS)
 
 
 def _answers(url: str) -> bool:
     try:
-        return urllib3.request("GET", url, retries=False, timeout=5.0).status == 200
+        return urllib3.request("GET", url, retries=False, timeout=HANGS).status == 200
     except urllib3.exceptions.HTTPError:
         return False
 

@@ -29,6 +29,7 @@ from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_IN
 from tests.support.accounts import as_account
 from tests.support.hooks_server import PATHS, HooksServer
 from tests.support.releases import write_release
+from tests.support.until import HANGS
 from tests.support.world import World
 
 
@@ -86,19 +87,19 @@ def warnings(world: World, reason: str) -> list[Object]:
 
 def test_discovery_lists_the_handlers(server: HooksServer) -> None:
     with server.client() as client:
-        answer = client.request("POST", "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery", body=b"{}", timeout=30.0)
+        answer = client.request("POST", "/hooks.runtime.cluster.x-k8s.io/v1alpha1/discovery", body=b"{}", timeout=HANGS)
     assert answer.status == 200
     assert [handler["requestHook"]["hook"] for handler in answer.json()["handlers"]] == list(PATHS)
 
 
 def test_tls_is_trusted_only_by_the_ca_of_the_certificate(server: HooksServer) -> None:
     with server.client(CertificateAuthority.generate("another")) as client, pytest.raises(urllib3.exceptions.SSLError):
-        client.request("GET", "/", timeout=30.0)
+        client.request("GET", "/", timeout=HANGS)
     with (
         urllib3.HTTPConnectionPool("127.0.0.1", server.port, retries=False) as plain,
         pytest.raises(urllib3.exceptions.HTTPError),
     ):
-        plain.request("GET", "/", timeout=30.0)
+        plain.request("GET", "/", timeout=HANGS)
 
 
 def test_renewed_certificate_is_served_without_restart(server: HooksServer) -> None:
@@ -106,7 +107,7 @@ def test_renewed_certificate_is_served_without_restart(server: HooksServer) -> N
     server.renew(newer)
     try:
         with server.client(newer) as client:
-            assert client.request("GET", "/", timeout=30.0).status == 200
+            assert client.request("GET", "/", timeout=HANGS).status == 200
     finally:
         server.renew(server.ca)
 
@@ -123,32 +124,32 @@ def test_invalid_request_gets_a_failure_of_the_protocol(
     server: HooksServer, path: str, body: bytes, status: int, words: str
 ) -> None:
     with server.client() as client:
-        answer = client.request("POST", path, body=body, timeout=30.0)
+        answer = client.request("POST", path, body=body, timeout=HANGS)
         assert answer.status == status
         assert answer.json()["status"] == "Failure"
         assert words in answer.json()["message"]
-        assert client.request("GET", "/", timeout=30.0).status == 200
-        assert client.request("PUT", path, timeout=30.0).status == 405
+        assert client.request("GET", "/", timeout=HANGS).status == 200
+        assert client.request("PUT", path, timeout=HANGS).status == 405
 
 
 def test_body_that_is_too_large_is_not_read(server: HooksServer) -> None:
     with server.client() as client, suppress(urllib3.exceptions.HTTPError):  # closed before the answer is read
-        answer = client.request("POST", PATHS[BEFORE_CLUSTER_UPGRADE], body=b" " * (5 << 20), timeout=30.0, retries=0)
+        answer = client.request("POST", PATHS[BEFORE_CLUSTER_UPGRADE], body=b" " * (5 << 20), timeout=HANGS, retries=0)
         assert (answer.status, answer.json()["status"]) == (400, "Failure")
         assert "larger than" in answer.json()["message"]
     with server.client() as client:
-        assert client.request("GET", "/", timeout=30.0).status == 200
+        assert client.request("GET", "/", timeout=HANGS).status == 200
 
 
 def test_calls_are_counted_by_hook(server: HooksServer) -> None:
     def count(client: urllib3.HTTPSConnectionPool) -> float:
-        lines = client.request("GET", "/metrics", timeout=30.0).data.decode().splitlines()
+        lines = client.request("GET", "/metrics", timeout=HANGS).data.decode().splitlines()
         wanted = 'capi_functions_hooks_total{hook="unknown",outcome="refused"} '
         return sum(float(line.removeprefix(wanted)) for line in lines if line.startswith(wanted))
 
     with server.client() as client:
         before = count(client)
-        client.request("POST", "/a/path/that/somebody/made/up", body=b"{}", timeout=30.0)
+        client.request("POST", "/a/path/that/somebody/made/up", body=b"{}", timeout=HANGS)
         assert count(client) == before + 1.0
 
 

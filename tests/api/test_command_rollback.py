@@ -17,6 +17,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event
 from shared.kube import Key, Object, dig
 from tests.support.releases import write_release
+from tests.support.until import HANGS
 from tests.support.world import World
 
 Run = Callable[..., Result]
@@ -72,7 +73,7 @@ def test_rollback_waits_and_prints_progress(world: World, run: Run) -> None:
     key, messages = Key(world.namespace, "demo"), list[str]()
     with ThreadPoolExecutor(1) as pool:
         waiting: Future[None] = pool.submit(
-            command.wait_until_applied, world.client, key, within=30.0, progress=messages.append
+            command.wait_until_applied, world.client, key, within=HANGS, progress=messages.append
         )
         while not messages and not waiting.done():
             # The command prints each new message, so it has to see the waiting state before the function runs.

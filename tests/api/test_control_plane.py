@@ -38,7 +38,7 @@ from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import State
 from shared.certificates import CertificateAuthority, KeyPair
 from tests.support import processes
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 NAMESPACES = "/api/v1/namespaces"
 
@@ -65,7 +65,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def run(servers: dict[str, Path]) -> Callable[..., Status]:
     def run(directory: Path, **options: Any) -> Status:
-        return start(directory, **{"binaries": servers, **options})  # controllers only on request
+        return start(directory, **{"binaries": servers, "timeout": HANGS, **options})  # controllers only on request
 
     return run
 
@@ -118,7 +118,7 @@ class Client:
         self._context = context
 
     def request(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
-        with urllib3.PoolManager(ssl_context=self._context, retries=False, timeout=10) as pool:
+        with urllib3.PoolManager(ssl_context=self._context, retries=False, timeout=HANGS) as pool:
             data = json.dumps(body) if body else None
             answer = pool.request(method, self._server + path, body=data, headers=self._headers)
             return answer.status, answer.json()
@@ -339,7 +339,7 @@ def test_stop_ends_the_api_server_before_etcd(directory: Path, run: Callable[...
         while member(running, "kube-apiserver").alive():
             assert not etcd_ended, "the API server ran after the end of etcd"
             etcd_ended = not member(running, "etcd").alive()
-        stopping.join(60)
+        stopping.join(HANGS)
         assert not stopping.is_alive()
     assert not processes_of(directory)
     log = (instance / "logs" / "supervisor.log").read_text()
@@ -382,7 +382,7 @@ def test_failed_start_quotes_the_log_and_leaves_no_process(
     for broken, text, reason in FAILURES:
         fake = script(directory / "fake", text.format(real=servers[broken]))
         with pytest.raises(ControlPlaneError, match=reason) as caught:
-            run(instance, binaries={**servers, broken: fake}, timeout=1 if "sleep" in text else 60)
+            run(instance, binaries={**servers, broken: fake}, timeout=1 if "sleep" in text else HANGS)
         assert str(instance) in str(caught.value)
         assert str(instance / "logs" / f"{broken}.log") in str(caught.value)
         assert status(instance).phase == "failed"

@@ -36,7 +36,7 @@ from shared.runtime.answer import Answer
 from shared.triggers import Triggers, Watch
 from tests.support import objects, processes
 from tests.support.event_receiver import EventReceiver
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 NOT_SERVED = Resource("example.dev", "v1", "Widget", "widgets")
 WIDGETS: Object = {
@@ -462,18 +462,18 @@ def test_burst_is_coalesced_to_the_last_state(management: Client, namespace: str
             seen.append(event.data["data"]["n"])
             if seen == ["0"]:
                 held.set()
-                behind.wait(60)
+                behind.wait(HANGS)
         elif event.name == "behind":  # changes arrive in order, so those of "busy" are queued
             behind.set()
         return Answer(204)
 
     with forwarding(management, deliver, namespace=namespace) as forwarder:
         management.create(CONFIG_MAP, config_map(namespace, "busy", {"n": "0"}))
-        assert held.wait(60)
+        assert held.wait(HANGS)
         for number in range(1, 100):
             management.apply(CONFIG_MAP, config_map(namespace, "busy", {"n": str(number)}), manager="test")
         management.create(CONFIG_MAP, config_map(namespace, "behind", {}))
-        assert behind.wait(60)
+        assert behind.wait(HANGS)
         assert forwarder.drain(60)
         stats = forwarder.dispatcher.stats
     assert seen == ["0", "99"]
@@ -530,14 +530,14 @@ def test_changes_during_an_api_server_restart_are_reported(tmp_path: Path, caplo
 
             def held(*arguments: Any, **options: Any) -> Iterator[Object]:
                 entered.set()
-                go.wait(60)
+                go.wait(HANGS)
                 return original(*arguments, **options)
 
             client.pages = held  # type: ignore[method-assign]
             recorder.events.clear()
             local_control_plane.stop(plane)
             local_control_plane.start(plane, owner=os.getpid())
-            assert entered.wait(60), "after a break the watcher lists again"
+            assert entered.wait(HANGS), "after a break the watcher lists again"
             other.delete(CONFIG_MAP, Key("default", "goes"))
             other.delete(CONFIG_MAP, Key("default", "replaced"))
             other.create(CONFIG_MAP, config_map("default", "replaced", {"a": "2"}))
@@ -622,7 +622,7 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
             until(lambda: [event for _, event, _ in receiver.received if event.name == "one-ca"])
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(HANGS) == 0
     path, event = next((path, event) for path, event, _ in receiver.received if event.name == "one-ca")
     assert (path, event.type) == ("broker", "dev.knative.apiserver.ref.add")
     entries = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]

@@ -27,7 +27,7 @@ from shared.triggers import Triggers, Watch
 from tests.support import processes
 from tests.support.accounts import kubeconfig_of
 from tests.support.event_receiver import EventReceiver
-from tests.support.until import logged, until
+from tests.support.until import HANGS, logged, until
 
 SECONDS = 6
 """The duration of the Lease: a busy machine must not make its holder lose it."""
@@ -53,12 +53,12 @@ def holding(
 def test_released_lease_goes_to_the_process_that_stands_by(management: Client, namespace: str) -> None:
     key = Key(namespace, "forwarder")
     with holding(management, key, duration=SECONDS) as (first, taken, _):
-        assert taken.wait(60)
+        assert taken.wait(HANGS)
         with holding(management, key, duration=SECONDS) as (second, taken_next, _):
             until(lambda: second._holder == first.identity)
             assert not taken_next.is_set()
             first.release()
-            assert taken_next.wait(60)
+            assert taken_next.wait(HANGS)
             assert holder_of(management, key) == second.identity
             assert dig(management.get(LEASE, key), "spec.leaseTransitions") == 1
     assert holder_of(management, key) == ""
@@ -67,9 +67,9 @@ def test_released_lease_goes_to_the_process_that_stands_by(management: Client, n
 def test_process_that_finds_its_lease_taken_gives_up(management: Client, namespace: str) -> None:
     key = Key(namespace, "forwarder")
     with holding(management, key, duration=SECONDS) as (_, taken, lost):
-        assert taken.wait(60)
+        assert taken.wait(HANGS)
         management.patch(LEASE, key, {"spec": {"holderIdentity": "other"}})
-        assert lost.wait(60)
+        assert lost.wait(HANGS)
     assert holder_of(management, key) == "other", "the Lease of another process is not released"
 
 
@@ -177,7 +177,7 @@ def test_takeover_from_a_killed_forwarder_loses_no_change(
             }.items():
                 until(reached, what, details=logged(logs["b"]))
             b.send_signal(signal.SIGTERM)
-            assert b.wait(60) == 0
+            assert b.wait(HANGS) == 0
     assert holder_of(management, Key(namespace, "forwarder")) == ""
     assert "Traceback" not in logs["b"].read_text()
 

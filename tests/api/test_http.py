@@ -268,7 +268,7 @@ def test_liveness_probe_fails_during_a_stuck_delivery(monkeypatch: pytest.Monkey
 
     def stuck(_clients: object, _event: object) -> Answer:
         entered.set()
-        leave.wait(60)
+        leave.wait(HANGS)
         return Answer(204)
 
     app = flask.Flask("test")
@@ -280,7 +280,7 @@ def test_liveness_probe_fails_during_a_stuck_delivery(monkeypatch: pytest.Monkey
     assert probe.get("/healthz").status_code == 200
     thread.start()
     try:
-        assert entered.wait(30)
+        assert entered.wait(HANGS)
         assert probe.get("/healthz").status_code == 200  # it is not stuck yet
         monkeypatch.setattr(http, "_STUCK_AFTER", 0.0)
         assert probe.get("/healthz").status_code == 503

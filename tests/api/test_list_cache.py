@@ -12,6 +12,7 @@ import pytest
 from shared.api.resources import CONFIG_MAP
 from shared.kube import ApiError, Client, Object, Resource
 from shared.kube.list_cache import ListCache
+from tests.support.until import HANGS
 
 
 class Clock:
@@ -96,7 +97,7 @@ def test_threads_that_need_a_list_at_once_share_it(
     pages, threads, waiting = management.pages, 4, Event()
 
     def slowly(*args: Any) -> Iterator[Object]:
-        waiting.wait(30)
+        waiting.wait(HANGS)
         return pages(*args)
 
     monkeypatch.setattr(management, "pages", slowly)

@@ -21,6 +21,7 @@ from tests.support.api_proxy import Exchange, Proxy, Request, api_server, health
 from tests.support.fake_provider import FakeProvider
 from tests.support.provider_releases import whole
 from tests.support.provider_world import Providers
+from tests.support.until import HANGS
 
 NAME = "made-up"
 DELIVERIES = 6
@@ -84,7 +85,7 @@ def straggling(replica: HttpDelivery, proxy: Proxy, event: Event, version: str) 
 
     def hold(exchange: Exchange) -> None:
         stuck.set()
-        awake.wait(60)
+        awake.wait(HANGS)
         healthy(exchange)
 
     def held(request: Request) -> bool:
@@ -94,7 +95,7 @@ def straggling(replica: HttpDelivery, proxy: Proxy, event: Event, version: str) 
     with ThreadPoolExecutor(1) as pool:
         straggler = pool.submit(replica, "provider_install", event)
         try:
-            assert stuck.wait(30)
+            assert stuck.wait(HANGS)
             yield
         finally:
             awake.set()

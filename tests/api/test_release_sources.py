@@ -32,7 +32,7 @@ from shared.storage import ObjectStore
 from tests.support.accounts import as_function
 from tests.support.http_server import HttpServer, Request, Response, files
 from tests.support.releases import STACK, write_release
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 V1, V2 = f"{STACK}-v901", f"{STACK}-v902"  # that no other test's objects name
 NAME = ReleaseName.parse(V1)
@@ -321,7 +321,7 @@ def test_concurrent_requests_are_deduplicated_by_release(
 
     def answer(request: Request) -> Response:
         if request.path.endswith("/metadata.yaml"):
-            both.wait(20)  # raises unless the other release is asked for at the same time
+            both.wait(HANGS)  # raises unless the other release is asked for at the same time
         return serve(request)
 
     site.answer = answer

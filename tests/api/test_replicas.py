@@ -21,6 +21,7 @@ from shared.storage import ObjectStore
 from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
 from tests.support.releases import STACK, config_map, write_release
 from tests.support.swept_addons import SweptAddons, owned
+from tests.support.until import HANGS
 
 DELIVERIES = 8
 
@@ -115,7 +116,7 @@ def straggling(addons: SweptAddons, replicas: list[HttpDelivery], proxy: Proxy, 
 
     def hold(exchange: Exchange) -> None:
         held.append(exchange.request)
-        awake.wait(30)
+        awake.wait(HANGS)
         healthy(exchange)
 
     proxy.fail(hold, lambda request: "configmaps/m" in request.path and f'"{version}"'.encode() in request.body)

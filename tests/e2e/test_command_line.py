@@ -84,13 +84,13 @@ def test_local_run_applies_cluster_stacks_and_finalizes_namespaces(tmp_path: Pat
         assert f"as at the last start: --releases={releases}" in started.stdout
         ask = [kubectl, "--kubeconfig", folder / "management.kubeconfig"]
         processes.run([*ask, "apply", "-f", FOLDER / "cluster-stack.yaml"], check=True)
-        processes.run([*ask, "wait", "csk/demo", "--for=condition=Ready", "--timeout=60s"], check=True)
+        processes.run([*ask, "wait", "csk/demo", "--for=condition=Ready", "--timeout=300s"], check=True)
         listed = [*ask, "get", "clusterclasses", "-o", "name"]
         classes = processes.run(listed, check=True, capture_output=True, text=True).stdout.split()
         assert classes == ["clusterclass.cluster.x-k8s.io/local-demo-1-36-v3"]
         processes.run([*ask, "create", "namespace", "short"], check=True)
         processes.run([*ask, "create", "configmap", "inside", "-n", "short"], check=True)
-        processes.run([*ask, "delete", "namespace", "short", "--timeout=60s"], check=True)
+        processes.run([*ask, "delete", "namespace", "short", "--timeout=300s"], check=True)
     finally:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

@@ -22,7 +22,7 @@ from tests.support import accounts, processes
 from tests.support.command_line import CLI, run
 from tests.support.objects import manifest, secret
 from tests.support.planes import connected, running_plane
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 RELEASE = "local-fleet-1-36-v1"
 
@@ -46,7 +46,7 @@ def running(kubeconfig: Path, folder: Path, *options: str) -> Iterator[Path]:
         assert process.poll() is None, output.read_text()
         yield output
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0, output.read_text()
+        assert process.wait(HANGS) == 0, output.read_text()
     finally:
         process.kill()
         process.wait()

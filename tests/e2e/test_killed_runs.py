@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import hanging, processes
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 PROJECT = Path(__file__).parents[2]
 SERVERS = (
@@ -117,14 +117,14 @@ def test_killed_worker_and_interrupted_run_leave_no_process(start_run: StartRun)
         lambda: "kube-apiserver" not in str(run.processes()), "the end of the worker's servers", details=run.processes
     )
     os.killpg(run.process.pid, signal.SIGINT)
-    assert run.process.wait(120) == pytest.ExitCode.INTERRUPTED
+    assert run.process.wait(HANGS) == pytest.ExitCode.INTERRUPTED
     assert re.search(rf"worker 'gw\d' crashed while running '{FILE}::test_with_servers'", run.log()), run.log()
     run.until_gone()
 
 
 def test_hanging_test_is_named_and_leaves_no_process(start_run: StartRun) -> None:
     run = start_run("--timeout=20", f"{FILE}::test_with_an_object_store")
-    assert run.process.wait(300) == pytest.ExitCode.TESTS_FAILED
+    assert run.process.wait(HANGS) == pytest.ExitCode.TESTS_FAILED
     # ERROR: the machine is so busy that the time was over while the fixtures were set up.
     assert re.search(rf"(FAILED|ERROR) {FILE}::test_with_an_object_store", run.log()), run.log()
     assert "Failed: Timeout (>20.0s)" in run.log()

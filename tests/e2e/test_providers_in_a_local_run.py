@@ -64,7 +64,7 @@ def test_clusters_can_be_written_after_installation_and_restart(
         succeeds("up", "--dir", folder, "--detach")
         assert definition()[0] == "", "a run brings a definition of its own"
         kubectl_output("apply", "--server-side", "-f", str(tmp_path / "exported"))
-        output = " ".join(succeeds("provider", "init", "--dir", folder, *wanted, "--timeout=150").split())
+        output = " ".join(succeeds("provider", "init", "--dir", folder, *wanted, "--timeout=300").split())
         assert "are installed without webhooks" in output
         assert "all are ready" in output
         brought = definition()
@@ -77,8 +77,8 @@ def test_clusters_can_be_written_after_installation_and_restart(
         assert "clusters.cluster.x-k8s.io is not replaced: provider cluster-api" in (folder / "logs/up.log").read_text()
         kubectl_output("annotate", "cluster", "demo", "example.com/written=again")
         kubectl_output("get", "clusters.v1beta1.cluster.x-k8s.io", "demo")
-        kubectl_output("wait", "cluster", "demo", "--for=jsonpath={.status.phase}=Provisioned", "--timeout=120s")
-        kubectl_output("delete", "cluster", "demo", "--timeout=120s")
+        kubectl_output("wait", "cluster", "demo", "--for=jsonpath={.status.phase}=Provisioned", "--timeout=300s")
+        kubectl_output("delete", "cluster", "demo", "--timeout=300s")
         until(
             lambda: kubectl_output("get", "clusters,kindclusters,clusteraddons", "-o", "name") == "", "the Cluster gone"
         )

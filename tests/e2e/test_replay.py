@@ -23,6 +23,7 @@ from shared.clients import Clients, ClusterClients
 from shared.kube import Client, Key, Object, connect, dig, key_of
 from shared.storage import ObjectStore
 from tests.support.planes import connected, running_plane
+from tests.support.until import HANGS
 
 CAPTURED = Path(__file__).parents[2] / "events" / "captured" / "demo"
 
@@ -73,9 +74,9 @@ def test_replay_reaches_the_recorded_state_and_repeats_change_nothing(empty: Cli
     dispatcher = Dispatcher(catalog.triggers(), InProcessDelivery(catalog.handler, clients))
     try:
         apply_inputs(empty, recording.inputs)
-        assert replay(recording.events, dispatcher, timeout=120, ignore_waits_above=9)
+        assert replay(recording.events, dispatcher, timeout=HANGS, ignore_waits_above=9)
         # Events of the functions' own writes are not watched here; the sweep replaces them.
-        assert replay(recording.events, dispatcher, timeout=120, ignore_waits_above=9)
+        assert replay(recording.events, dispatcher, timeout=HANGS, ignore_waits_above=9)
         resources = {resource.kind: resource for resource in (CLUSTER, KIND_CLUSTER, CLUSTER_ADDON)}
         assert {obj["kind"] for obj in recording.end} == set(resources)
         for obj in recording.end:
@@ -87,10 +88,10 @@ def test_replay_reaches_the_recorded_state_and_repeats_change_nothing(empty: Cli
         assert len(before) == 3 + 4 + 14
         for seed in (1, 2):
             assert replay(
-                recording.events, dispatcher, double=True, shuffle_seed=seed, timeout=60, ignore_waits_above=9
+                recording.events, dispatcher, double=True, shuffle_seed=seed, timeout=HANGS, ignore_waits_above=9
             )
         assert replay(
-            recording.events, dispatcher, double=True, shuffle_seed=3, pace=0.0, timeout=60, ignore_waits_above=9
+            recording.events, dispatcher, double=True, shuffle_seed=3, pace=0.0, timeout=HANGS, ignore_waits_above=9
         )
         assert everything(empty, workload) == before
         assert set(dispatcher.stats.by_status) <= {200, 202, 204, 503}

@@ -33,7 +33,7 @@ from tests.support.planes import connected, running_plane
 from tests.support.pods import Pod
 from tests.support.pods import functions as pod_manifests
 from tests.support.releases import config_map, write_release
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 CLASS = f"""
 apiVersion: {CLUSTER.api_version}
@@ -133,7 +133,7 @@ def test_functions_reconcile_behind_the_broker(
         def tick() -> None:
             """Posts the event of a PingSource: the sweep replaces requeues, which a broker ignores."""
             headers, body = Event(type=PING, source="/test", id=str(time.monotonic())).to_http()
-            urllib3.request("POST", sink, headers=headers, body=body, timeout=5.0, retries=False)
+            urllib3.request("POST", sink, headers=headers, body=body, timeout=HANGS, retries=False)
 
         def applied(name: str) -> bool:
             tick()
@@ -214,7 +214,7 @@ def test_functions_reconcile_behind_the_broker(
         data = {"release": "not a release", "namespace": "default"}
         wanted = own_event("release.wanted", source="/test", subject="x", about=cluster_stack, data=data)
         headers, body = issue(wanted).to_http()
-        urllib3.request("POST", sink, headers=headers, body=body, timeout=5.0, retries=False)
+        urllib3.request("POST", sink, headers=headers, body=body, timeout=HANGS, retries=False)
         letters = DeadLetters(object_store)
 
         def rejected() -> list[DeadLetter]:

@@ -16,7 +16,7 @@ from tests.support.objects import manifest, secret
 from tests.support.pods import MANIFESTS, Pod, functions, isolation
 from tests.support.ports import free_port
 from tests.support.releases import config_map, write_release
-from tests.support.until import until
+from tests.support.until import HANGS, until
 from tests.support.world import World
 
 NAMESPACE = "capi-functions"
@@ -62,7 +62,7 @@ def test_every_function_starts_with_its_manifest(
         pod.until_ready()
         # These two accept only events of their own types.
         assert post(pod, gone).status == (400 if pod.name in ("release-assets", "sweep") else 204)
-        assert b"capi_functions" in urllib3.request("GET", f"{pod.url}/metrics", timeout=30.0).data
+        assert b"capi_functions" in urllib3.request("GET", f"{pod.url}/metrics", timeout=HANGS).data
     assert ("K_SINK" in pod.environment) == (pod.name in ("dead-letters", "provider-wake", "sweep"))
 
 
@@ -189,5 +189,5 @@ def test_one_pod_gives_a_cluster_its_addons_without_knative(
         world.cluster(tag, policy={"wait": "false"})
         until(lambda: "rendered" in world.names(), details=lambda: served.log.read_text() + forwarder.log.read_text())
         assert world.read("rendered")["data"] == {"cluster": "demo", "release": "addons"}
-        answer = urllib3.request("GET", f"http://127.0.0.1:{ports[8081]}/", timeout=30.0)
+        answer = urllib3.request("GET", f"http://127.0.0.1:{ports[8081]}/", timeout=HANGS)
         assert answer.status == 200, "the forwarder receives events: it holds the Lease"

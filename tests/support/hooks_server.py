@@ -19,6 +19,7 @@ from infra.generate.__main__ import PROJECT
 from shared.certificates import CertificateAuthority
 from shared.kube import Object
 from tests.support import processes
+from tests.support.until import HANGS
 
 PATHS = {handler.hook: handler.path for handler in HANDLERS}
 HOST = "cluster-hooks.capi-functions.svc"
@@ -80,7 +81,7 @@ class HooksServer:
         """One call on a new connection."""
         body = {"apiVersion": "hooks.runtime.cluster.x-k8s.io/v1alpha1", "kind": f"{hook}Request", "cluster": cluster}
         with self.client() as client:
-            answer = client.request("POST", PATHS[hook] + "?timeout=10s", body=json.dumps(body), timeout=30.0)
+            answer = client.request("POST", PATHS[hook] + "?timeout=10s", body=json.dumps(body), timeout=HANGS)
         assert answer.status == 200, answer.data
         response: Object = answer.json()
         assert response["status"] == "Success"

@@ -25,6 +25,7 @@ from shared.event import Event
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, api_server, object_store_server
+from tests.support.until import HANGS
 
 _ALIKE = frozenset({"configmaps", "clusterroles", "deployments", "serviceaccounts", "services", "widgets"})
 """Kinds of objects that charts and components bring, and that the functions treat alike."""
@@ -121,7 +122,7 @@ class KillableFunctions:
         """Calls a function. If that killed the server, it runs again when this returns."""
         answer = self._http(function, event)
         if self._switch.triggered.is_set():
-            assert self._switch.killed.wait(10)
+            assert self._switch.killed.wait(HANGS)
             self._switch.triggered.clear()
             self.while_down()
             self._server.start()

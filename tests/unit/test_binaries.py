@@ -18,7 +18,7 @@ import pytest
 from infra.local_control_plane import archives, binaries, modules
 from infra.local_control_plane.binaries import Archive, BinaryNotFound, locate
 from infra.local_control_plane.cache import cache_directory
-from tests.support.until import logged, until
+from tests.support.until import HANGS, logged, until
 
 SCRIPT = b"#!/bin/sh\necho archived\n"
 PINNED = binaries.ARCHIVES
@@ -291,7 +291,7 @@ def test_concurrent_runs_build_once(go: Path, cache: Path, tmp_path: Path, monke
     waiting = "waiting for another run that builds helm"
     until(lambda: log.read_text().count(waiting) == 2, "two that wait", details=logged(log))
     may_end.touch()
-    assert [run.wait(60) for run in runs] == [0, 0, 0]
+    assert [run.wait(HANGS) for run in runs] == [0, 0, 0]
     assert go.read_text() == "built\n"
     assert log.read_text().count(waiting) == 2
     assert cached_files(cache) == ["helm"]

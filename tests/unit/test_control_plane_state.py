@@ -16,6 +16,7 @@ from infra.local_control_plane.instance import address
 from infra.local_control_plane.layout import LOCKED, Layout
 from infra.local_control_plane.processes import Process, spawn
 from infra.local_control_plane.state import Phase, State
+from tests.support.until import HANGS
 
 URL = "https://127.0.0.1:1234"
 
@@ -134,7 +135,7 @@ def test_stop_kills_servers_of_a_dead_supervisor(tmp_path: Path) -> None:
         assert process
         State("ready", supervisor=stranger(), servers={"etcd": process}).write(tmp_path / "state.json")
         local_control_plane.stop(tmp_path)
-        assert left.wait(60) == -signal.SIGTERM
+        assert left.wait(HANGS) == -signal.SIGTERM
 
 
 def test_stop_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
@@ -143,7 +144,7 @@ def test_stop_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
         stubborn.stdout.readline()
         State("ready", supervisor=Process.of(stubborn.pid)).write(tmp_path / "state.json")
         local_control_plane.stop(tmp_path, timeout=0.2)
-        assert stubborn.wait(60) == -signal.SIGKILL
+        assert stubborn.wait(HANGS) == -signal.SIGKILL
 
 
 def test_zombie_is_not_alive() -> None:

@@ -26,7 +26,7 @@ from shared.releases.garbage_collection import References, collect_garbage
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.event_receiver import EventReceiver
-from tests.support.until import until
+from tests.support.until import HANGS, until
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRETIVE = "correct-horse-battery-staple"
@@ -304,7 +304,7 @@ def test_full_letter_box_delays_nothing_and_has_a_bound() -> None:
     go, received = threading.Event(), []
 
     def hanging(function: str, event: Event) -> Answer:
-        go.wait(60)
+        go.wait(HANGS)
         received.append((function, event))
         return Answer(204)
 

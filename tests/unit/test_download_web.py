@@ -14,6 +14,7 @@ from shared.download.web import MAX_DOCUMENT, HttpSession, retry_after
 from shared.redaction import redact_url
 from tests.support.http_server import HttpServer, Request, Response, files
 from tests.support.registry import certificate
+from tests.support.until import HANGS
 
 SECRET = "Bearer t0ken"
 
@@ -157,7 +158,7 @@ def test_silent_server_ends_at_the_read_timeout() -> None:
     ended = threading.Event()
 
     def silent(_: Request) -> Response:
-        ended.wait(10)
+        ended.wait(HANGS)
         return Response()
 
     try:

@@ -19,6 +19,7 @@ from shared.event import Event, change_event, issue, own_event
 from shared.runtime import sink
 from shared.runtime.answer import Answer
 from tests.support.event_receiver import EventReceiver
+from tests.support.until import HANGS
 
 EVENT = change_event(
     {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "ns", "name": "one"}}, "add", source="test"
@@ -191,7 +192,7 @@ def test_ingress_closes_a_request_whose_body_takes_too_long(monkeypatch: pytest.
     ingress = Ingress(taken.append)
     ingress.start()
     try:
-        with socket.create_connection(("127.0.0.1", ingress.port), timeout=30) as sender:
+        with socket.create_connection(("127.0.0.1", ingress.port), timeout=HANGS) as sender:
             sender.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
             sender.settimeout(0.02)
             answer = b""
@@ -210,7 +211,7 @@ def test_ingress_closes_a_request_whose_head_takes_too_long(monkeypatch: pytest.
     monkeypatch.setattr("events.ingress._SECONDS", 0.3)
     with (
         listening(lambda _event: None) as ingress,
-        socket.create_connection(("127.0.0.1", ingress.port), timeout=30) as sender,
+        socket.create_connection(("127.0.0.1", ingress.port), timeout=HANGS) as sender,
     ):
         sender.sendall(begin)
         sender.settimeout(0.02)

@@ -13,17 +13,18 @@ from shared.clients import Clients
 from shared.event import change_event
 from shared.kube import Unavailable
 from shared.runtime.keyed_lock import KeyedLock
+from tests.support.until import HANGS
 
 
 def _hold(lock: KeyedLock, key: str, entered: Event, leave: Event) -> Thread:
     def work() -> None:
         with lock.hold(key):
             entered.set()
-            leave.wait(30)
+            leave.wait(HANGS)
 
     thread = Thread(target=work)
     thread.start()
-    assert entered.wait(30)
+    assert entered.wait(HANGS)
     return thread
 
 
@@ -59,7 +60,7 @@ def test_holder_beyond_the_limit_of_keys_times_out() -> None:
 
 
 def test_key_has_one_holder_at_a_time() -> None:
-    lock, inside, most = KeyedLock("the work", timeout=30), [0], [0]
+    lock, inside, most = KeyedLock("the work", timeout=HANGS), [0], [0]
 
     def work(_: int) -> None:
         with lock.hold("a"):

@@ -30,6 +30,7 @@ from tests.support.hostile import (
     redirecting,
 )
 from tests.support.releases import config_map
+from tests.support.until import HANGS
 
 SOON = ResponseLimits(0.4, 1 << 20)
 
@@ -44,7 +45,7 @@ def client(server: HostileServer, limits: ResponseLimits = SOON) -> Client:
 def ended(call: Callable[[], object]) -> object:
     """Returns the outcome of a call that only ends because of a limit."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result(timeout=30)
+        return pool.submit(call).result(timeout=HANGS)
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -17,6 +17,7 @@ from shared.releases.garbage_collection import Collected, References, collect_ga
 from shared.releases.source_resolution import scope_of
 from shared.releases.store import CorruptedFile, ReleaseStore
 from shared.storage import ObjectStore
+from tests.support.until import HANGS
 
 V1, V2 = "docker-ferrol-1-27-v1", "docker-ferrol-1-27-v2"
 CLASS = "docker-ferrol-1-27-cluster-class-v1.tgz"
@@ -80,8 +81,8 @@ versions: {{clusterStack: {version}, kubernetes: v1.27.3, components: {{clusterA
         shared = {"docker-ferrol-1-27-cluster-addon-v1.tgz": b"addon", "metadata.yaml": metadata.encode()}
         for number, (name, data) in enumerate((own | shared | self.more).items()):
             if number == 1 and self.after_first:
-                self.after_first.wait(10)  # the first is stored
-                self.after_first.wait(10)  # go on
+                self.after_first.wait(HANGS)  # the first is stored
+                self.after_first.wait(HANGS)  # go on
             yield File(name, [data], len(data))
 
     def list(self) -> Sequence[str]:
@@ -169,10 +170,10 @@ def test_collection_during_a_fetch_leaves_a_complete_release(object_store: Objec
     barrier = threading.Barrier(2)
     fetch = threading.Thread(target=lambda: ReleaseStore(object_store).save(V1, Files(after_first=barrier)))
     fetch.start()
-    barrier.wait(10)
+    barrier.wait(HANGS)
     assert collect_garbage(object_store, References(), _after(1)) == Collected(0, 1)
-    barrier.wait(10)
-    fetch.join(10)
+    barrier.wait(HANGS)
+    fetch.join(HANGS)
     store = ReleaseStore(object_store)
     assert store.load(V1) is None
     store.save(V1, Files())
@@ -208,7 +209,7 @@ def test_concurrent_fetches_and_collections_leave_complete_releases(object_store
     finally:
         ended.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(HANGS)
     assert wrong == []
     if not _is_whole(object_store, V1):
         ReleaseStore(object_store).save(V1, Files())

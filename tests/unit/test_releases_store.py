@@ -22,6 +22,7 @@ from shared.releases.release import Blob, InvalidRelease, Retagged
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import CorruptedFile, ReleaseStore
 from shared.storage import ObjectStore, StorageError, StorageUnavailable
+from tests.support.until import HANGS
 
 pytest_plugins = ["tests.support.object_store"]
 
@@ -48,7 +49,7 @@ class Files:
     def fetch(self, tag: str) -> Iterator[File]:
         assert tag == TAG
         if self.gate:
-            self.gate.wait(10)
+            self.gate.wait(HANGS)
         for number, (name, data) in enumerate(self.files.items()):
             yield File(name, self._chunks(data, fail=number == self.error_at), len(data))
 

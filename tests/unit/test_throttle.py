@@ -7,6 +7,7 @@ import threading
 from shared.clients import Clients
 from shared.runtime import Answer, done
 from shared.runtime.throttle import Throttle
+from tests.support.until import HANGS
 
 
 def test_work_is_not_repeated_within_its_interval() -> None:
@@ -39,13 +40,13 @@ def test_run_during_other_work_answers_503() -> None:
 
     def work() -> Answer:
         entered.set()
-        leave.wait(30)
+        leave.wait(HANGS)
         return done()
 
     thread = threading.Thread(target=lambda: throttle.run(clients, "a", 0, work))
     thread.start()
     try:
-        assert entered.wait(30)
+        assert entered.wait(HANGS)
         assert throttle.run(clients, "b", 0, work).status == 503
     finally:
         leave.set()
