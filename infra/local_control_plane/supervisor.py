@@ -28,6 +28,7 @@ from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import Phase, State
 
 _GRACE = 8.0  # seconds between SIGTERM and SIGKILL
+_ETCD_PATIENCE = 20.0  # seconds that kube-apiserver waits for etcd before it exits
 _POLL_INTERVAL = 0.2  # seconds between checks of the processes where the kernel has no pidfd
 
 
@@ -66,6 +67,7 @@ class Supervisor:
         self._preferred_port = previous.port if previous else 0
         self._leftovers = previous.processes if previous else []
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        self._watched: dict[int, int] = {}
         self._port: socket.socket | None = None
         self._signalled = False
         self._poll = select.poll()
@@ -130,14 +132,25 @@ class Supervisor:
         self._spawn("kube-apiserver", command)
         for user in (ADMIN, *users):
             credentials.write_kubeconfig(self.layout, self.state.url, user)
-        self._await_ready(chosen)
+        self._await_ready(command, chosen)
 
-    def _await_ready(self, chosen: Sequence[str]) -> None:
+    def _await_ready(self, apiserver: list[str], chosen: Sequence[str]) -> None:
         from infra.local_control_plane import probe
 
         connection = probe.AdminConnection(self.layout, self.host, self.state.port)
         deadline = time.monotonic() + self.timeout
-        self._await(lambda: connection.problem(*probe.READY), "kube-apiserver", deadline)
+        while True:
+            patience = time.monotonic() + _ETCD_PATIENCE
+            try:
+                self._await(lambda: connection.problem(*probe.READY), "kube-apiserver", deadline)
+                break
+            except _Failure:
+                # On a busy machine etcd can take longer.
+                gave_up = self._servers["kube-apiserver"].poll() is not None and time.monotonic() >= patience
+                if not gave_up or self._servers["etcd"].poll() is not None:
+                    raise
+                self._end("kube-apiserver")
+                self._spawn("kube-apiserver", apiserver)
         # Controllers start after the API server is ready: they exit if it does not answer.
         for name in chosen:
             self._spawn(name, controllers.command(name, self.executables[name], self.layout, self.network))
@@ -204,6 +217,9 @@ class Supervisor:
                 child.wait(_GRACE)
             except subprocess.TimeoutExpired:
                 _log(f"{name} ignores {number.name}")
+        if (descriptor := self._watched.pop(child.pid, None)) is not None:
+            self._poll.unregister(descriptor)
+            os.close(descriptor)
         _log(f"{name} has ended")
 
     def _watch(self, pid: int) -> None:
@@ -212,6 +228,7 @@ class Supervisor:
             self._all_polled = False
         else:
             self._poll.register(descriptor, select.POLLIN)
+            self._watched[pid] = descriptor
 
     def _handle_signals(self) -> None:
         def note(*_: object) -> None:

@@ -390,6 +390,15 @@ def test_failed_start_quotes_the_log_and_leaves_no_process(
     assert run(instance).phase == "ready"
 
 
+def test_instance_starts_though_etcd_takes_longer_than_the_api_server_waits(
+    directory: Path, servers: dict[str, Path], run: Callable[..., Status]
+) -> None:
+    slow = script(directory / "fake", f'touch client:0; sleep 21; rm client:0; exec {servers["etcd"]} "$@"')
+    assert run(directory / "a", binaries={**servers, "etcd": slow}).phase == "ready"
+    log = (directory / "a" / "logs" / "supervisor.log").read_text()
+    assert log.count("kube-apiserver runs as") == 2
+
+
 def test_executable_that_cannot_run_is_reported(
     directory: Path, servers: dict[str, Path], run: Callable[..., Status]
 ) -> None:
