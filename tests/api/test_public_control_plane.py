@@ -49,6 +49,9 @@ def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
         assert admin.get(CONFIG_MAP, Key("default", "a"))["data"] == {"k": "1"}
         _expect_users(plane, admin)
         _expect_webhooks(plane, admin)
+        unserved = widgets_crd("unserved.example.org")
+        unserved["spec"]["versions"][0]["served"] = False
+        plane.install_crds(unserved)  # does not wait for what is never served
         with pytest.raises(ControlPlaneError, match="does not exist"):
             plane.install_crds(tmp_path / "nowhere")
         (tmp_path / "empty.yaml").write_text("kind: ConfigMap\n")

@@ -11,6 +11,7 @@ from . import (
     fleet,
     forwarding,
     journey,
+    local,
     noop,
     peers,
     planes,
@@ -39,6 +40,7 @@ ASKED_FOR: dict[str, Callable[[], None]] = {
     "clusters": clusters.run,
     "sources": sources.run,
     "planes": planes.run,
+    "local": local.run,
 }
 """Run only where they are named: they take long."""
 

@@ -28,7 +28,7 @@ from infra.local_control_plane.layout import Layout
 from .parts import median, rss_mib, since
 
 COUNTS = (1, 10)
-ROUNDS = 5
+ROUNDS = 3
 """Of each, in turns: other work on the machine meets all of them."""
 
 Measured = tuple[float, float, float]

@@ -34,8 +34,8 @@ PROFILES = ("addons", "providers")
 OURS, USER = "admin", "user"
 """The user names of our functions, and of the tests."""
 _EXTENSION = Resource("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig", "extensionconfigs", namespaced=False)
-_DEBUG_PORT = 19000
-"""Docker's manager listens on this port, which no flag changes."""
+DOCKER_MANAGER = "port-19000"
+"""What a machine has once: docker's manager listens on this port, which no flag changes."""
 _CALL = re.compile(r"cluster_hooks (\w+) (\S+) -> 200 .* outcome=(\w+)")
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -127,7 +127,7 @@ def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCor
     releases.mkdir()
     published = components(CURRENT)
     with ExitStack() as cleanup:
-        cleanup.enter_context(exclusive(f"port-{_DEBUG_PORT}"))
+        cleanup.enter_context(exclusive(DOCKER_MANAGER))
         site = cleanup.enter_context(
             HttpServer(lambda request: Response(body=(published / request.path[1:]).read_bytes()))
         )
