@@ -6,27 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.api import provider as provider_api
-from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
+from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, WEBHOOK_CONFIGURATIONS
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import PREFIX
 from shared.applier.readiness import unready_reason
 from shared.clients import Clients
 from shared.event import Event
-from shared.kube import Key, Object, Resource, deleting, dig, key_of
+from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.crds import CRD
 from shared.providers.status import in_progress
 from shared.runtime import Request
 
 WAIT = ("metadata", "annotations", f"{PREFIX}wait")
 WORKLOADS = (DEPLOYMENT, DAEMON_SET)
-WEBHOOKS = tuple(
-    Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
-    for kind, plural in (
-        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-    )
-)
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,7 @@ def _webhooks(clients: Clients, provider: Object, entries: Sequence[InventoryEnt
     """Returns missing webhook configurations, and webhooks whose Service has no endpoint."""
     missing: list[str] = []
     services: dict[str, str] = {}
-    for resource in WEBHOOKS:
+    for resource in WEBHOOK_CONFIGURATIONS:
         for entry in entries:
             if (entry.group, entry.kind) == (resource.group, resource.kind):
                 found = clients.management.find(resource, Key("", entry.name))

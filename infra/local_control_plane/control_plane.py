@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from shared.kube import Client
 
 _FIELD_MANAGER = "local-control-plane"
-_WEBHOOKS = {
-    "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
-}
-"""The plural of each kind of webhook configuration."""
 
 
 class ControlPlane:
@@ -165,19 +160,19 @@ class ControlPlane:
             TimeoutError: A definition is not established in time.
             YAMLError: A file is not valid YAML.
         """
+        from shared.api.resources import WEBHOOK_CONFIGURATIONS
         from shared.components.certificates import with_ca_bundle
         from shared.components.webhooks import with_webhooks_at
-        from shared.kube import Resource
         from shared.kube.crds import CRD, install_definitions
 
+        configurations = {resource.kind: resource for resource in WEBHOOK_CONFIGURATIONS}
         ca = base64.b64encode(instance.load_ca(self.directory).cert_pem).decode()
-        given = [obj for source in sources for obj in _objects(source, (CRD.kind, *_WEBHOOKS))]
+        given = [obj for source in sources for obj in _objects(source, (CRD.kind, *configurations))]
         found = [with_ca_bundle(obj, ca) for obj in with_webhooks_at(given, url)]
         with self._client() as client:
             install_definitions(client, [obj for obj in found if obj["kind"] == CRD.kind], manager=_FIELD_MANAGER)
             for obj in found:
-                if plural := _WEBHOOKS.get(obj["kind"]):
-                    resource = Resource("admissionregistration.k8s.io", "v1", obj["kind"], plural, namespaced=False)
+                if resource := configurations.get(obj["kind"]):
                     client.apply(resource, obj, manager=_FIELD_MANAGER)
 
     def _client(self) -> "AbstractContextManager[Client]":

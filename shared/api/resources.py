@@ -41,4 +41,11 @@ DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+WEBHOOK_CONFIGURATIONS = tuple(
+    Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
+    for kind, plural in (
+        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    )
+)
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
