@@ -50,9 +50,8 @@ def prepared(
 
 @pytest.fixture(scope="module")
 def installed(prepared: Installation) -> Installation:
-    """The same with our kinds, those of a Cluster API core, and settings; no functions yet."""
+    """The same with our kinds and those of a Cluster API core; no functions yet."""
     prepared.install_crds()
-    prepared.configure()
     return prepared
 
 

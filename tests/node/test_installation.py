@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -45,15 +46,29 @@ def live(addons: Addons, *, deployments: tuple[str, str], sweep: str) -> None:
     print("MiB:", installed.memory(NAMESPACE))
 
 
+def install(installed: Installation, profile: str, kinds: str = "") -> None:
+    """Installs a profile, and waits until its Deployments are Available, and Knative's `kinds` Ready."""
+    installed.install(profile)
+    installed.until_available(NAMESPACE)
+    if kinds:
+        installed.kube(*READY, kinds)
+
+
 def test_addons_live_without_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
     profile = "profiles/addons/single"
     with measured("functions Available"):
-        installed.install(profile)
-        installed.until_available(NAMESPACE)
+        install(installed, profile)
     pods = ("capi-functions", "capi-functions")
     live(Addons(installed, "single", workload), deployments=pods, sweep="capi-functions/sweep")
     prove(audit, installed.built(profile))
     installed.kube("delete", "deployments", "--all", "-n", NAMESPACE)
+
+
+def test_single_installation_is_removed_and_comes_back(installed: Installation, workload: Client) -> None:
+    again = partial(install, installed, "profiles/addons/single")
+    again()
+    come_back(Addons(installed, "remaining", workload), Addons(installed, "parting", workload), again)
+    installed.remove()
 
 
 def test_addons_live_with_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
@@ -67,22 +82,20 @@ def test_addons_live_with_knative(installed: Installation, audit: AuditLog, work
     begin_with_sources(installed, Addons(installed, "sourced", workload), profile)
     live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
     outlive_broker(Addons(installed, "unlucky", workload))
-    prove(audit, installed.built(profile))  # before the removal, in which pods outlive their rights
-    come_back(Addons(installed, "patient", workload), Addons(installed, "leaving", workload), profile)
+    prove(audit, installed.built(profile))
+    again = partial(install, installed, profile, KINDS)
+    come_back(Addons(installed, "patient", workload), Addons(installed, "leaving", workload), again)
 
 
 def begin_with_sources(installed: Installation, addons: Addons, profile: str) -> None:
     """A Cluster gets addons by ApiServerSources and sweeps; then the forwarder takes their place, as the docs say."""
     sweep = partial(send_timer, installed, "sweep/", everything=False)
     with measured("Broker, Triggers, ApiServerSources and functions Ready"):
-        installed.install(profile.replace("forwarder", "sources"))
-        installed.kube(*READY, f"{KINDS},apiserversources")
-        installed.until_available(NAMESPACE)
+        install(installed, profile.replace("forwarder", "sources"), f"{KINDS},apiserversources")
     with measured("first addons Ready, with ApiServerSources"):
         addons.wants(kept="1", between=sweep)
     with measured("forwarder in place of the ApiServerSources"):
-        installed.install(profile)
-        installed.until_available(NAMESPACE)
+        install(installed, profile)
         installed.kube("delete", "apiserversources", "-n", NAMESPACE, "resources", "references")
         installed.kube(
             *("delete", "serviceaccount,clusterrole,clusterrolebinding", "-n", NAMESPACE),
@@ -104,21 +117,17 @@ def outlive_broker(addons: Addons) -> None:
     addons.remove()
 
 
-def come_back(staying: Addons, leaving: Addons, profile: str) -> None:
+def come_back(staying: Addons, leaving: Addons, install_again: Callable[[], None]) -> None:
     """The project is removed as the docs say: Clusters keep their addons, and the next installation goes on."""
     installed = staying.installed
     for addons in (staying, leaving):
         addons.wants(kept="1", changed="1")
     with measured("removal, with the namespace"):
-        installed.kube("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=capi-functions")
-        installed.kube("delete", "namespace", NAMESPACE, "--timeout=300s")
+        installed.remove()
     assert staying.maps() == {"kept": "1", "changed": "1"}
     leaving.delete()
     with measured("installation after the removal, what waited is done"):
-        installed.configure()
-        installed.install(profile)
-        installed.until_available(NAMESPACE)
-        installed.kube(*READY, KINDS)
+        install_again()
         staying.wants(kept="1", changed="2")
         leaving.until_gone()
     staying.remove()

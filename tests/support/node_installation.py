@@ -80,7 +80,12 @@ class Installation:
             self.kube("apply", "--server-side", "-f", str(PROJECT / "infra/crds" / name))
         self.kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
 
-    def configure(self) -> None:
+    def remove(self) -> None:
+        """Removes what `install` has installed, by the commands of docs/installation.md; the CRDs stay."""
+        self.kube("delete", "namespace", NAMESPACE, "--timeout=300s")
+        self.kube("delete", "clusterroles,clusterrolebindings", "-l", "app.kubernetes.io/part-of=capi-functions")
+
+    def _configure(self) -> None:
         """Writes the settings of the installation: storage and source of releases."""
         self.apply([manifest(resources.NAMESPACE, NAMESPACE)])
         settings = self.settings
@@ -97,7 +102,8 @@ class Installation:
         }
 
     def install(self, kustomization: str) -> None:
-        """Applies a kustomization below `infra`, as published."""
+        """Writes the settings, and applies a kustomization below `infra`, as published."""
+        self._configure()
         self.kube("apply", "--server-side", "-k", str(PROJECT / "infra" / kustomization))
 
     def built(self, kustomization: str) -> list[Object]:
