@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 CA_RETRY = 30.0
 """Seconds until the next read of a CA or certificate: its creation triggers an event, but events may get lost."""
-RENEW_HINT = f"the annotation {RENEW_ANNOTATION} of the Cluster has it renewed here"
+RENEW_HINT = f"to have it renewed here, annotate the Cluster with {RENEW_ANNOTATION}"
 WARNING_BEFORE = timedelta(days=30)
 """How long before its expiry a kubeconfig is reported that is not renewed."""
 
