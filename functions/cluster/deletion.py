@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from shared.api.conditions import rfc3339
+from dataclasses import dataclass
+
+from shared.api.conditions import get_condition, rfc3339
 from shared.api.core import core_deadline
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
-from shared.clients import NOT_ALLOWED, NOT_SERVED
+from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
 from shared.effects import Delete, RemoveFinalizer
-from shared.kube import Object, Resource, deleting, has_finalizer, owned_by
+from shared.kube import Object, Resource, deleting, dig, has_finalizer, key_of, owned_by
 
-from .descendants import DESCENDANTS, Descendants, machines, served_as
+from .descendants import DESCENDANTS, Descendants, machines, selector, served_as
 from .merge import enumerated
 from .observed import Observed
-from .references import adopt
+from .references import adopt, check_reference
 from .scope import FINALIZER, Scope
 
 DELETION_RETRY = 5.0
 """Seconds until the next reconciliation."""
+_CONTROL_PLANE, _INFRASTRUCTURE = "WaitingForControlPlaneDeletion", "WaitingForInfrastructureDeletion"
+
+
+@dataclass(frozen=True)
+class DeleteSecrets:
+    """Effect: deletes the Secrets that the Cluster owns. They are listed now, since nothing before depends on them."""
+
+    cluster: Object
+
+    def execute(self, clients: Clients) -> None:
+        """Sends the deletions."""
+        for secret in clients.management.list(SECRET, key_of(self.cluster).namespace, selector=selector(self.cluster)):
+            if owned_by(secret, self.cluster):
+                Delete(SECRET, secret).execute(clients)
+
+
+def waits_for_reference(observed: Observed) -> bool:
+    """Returns whether a referenced object is all that the deletion waits for.
+
+    The condition tells that nothing was left to delete before it. That is verified once the object is gone.
+    """
+    cluster = observed.cluster or {}
+    condition = get_condition(dig(cluster, "status.conditions"), "Deleting") or {}
+    awaited = {_CONTROL_PLANE: observed.control_plane, _INFRASTRUCTURE: observed.infrastructure}
+    found = awaited.get(condition.get("reason", ""))
+    is_current = condition.get("observedGeneration") == dig(cluster, "metadata.generation")
+    if found is None or not is_current or observed.core != "none":
+        return False
+    return deleting(check_reference(cluster, found).object or {})
 
 
 def reconcile_deletion(scope: Scope, observed: Observed) -> None:
@@ -26,10 +57,10 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
     if observed.failure:
         _wait(scope, "InternalError", observed.failure)
         return
-    if observed.descendants is None:
+    if observed.descendants is None and not waits_for_reference(observed):
         scope.waits.append(0.0)
         return
-    pending = _pending(observed, observed.descendants)
+    pending = _pending(observed, observed.descendants or {})
     if pending:
         for resource, objects in pending.items():
             own = [one for one in objects if owned_by(one, scope.cluster) and not deleting(one)]
@@ -37,8 +68,8 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
         _wait(scope, "WaitingForWorkersDeletion", _format_pending(pending))
         return
     for found, reason in (
-        (observed.control_plane, "WaitingForControlPlaneDeletion"),
-        (observed.infrastructure, "WaitingForInfrastructureDeletion"),
+        (observed.control_plane, _CONTROL_PLANE),
+        (observed.infrastructure, _INFRASTRUCTURE),
     ):
         if found.reason == NOT_ALLOWED:
             continue  # the object belongs to another Cluster or to no provider
@@ -54,8 +85,7 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
                 scope.effects.append(Delete(found.resource, found.object))
             _wait(scope, reason, f"Waiting for {found.kind} to be deleted")
             return
-    scope.effects += [Delete(SECRET, secret) for secret in observed.secrets]
-    scope.effects.append(RemoveFinalizer(CLUSTER, scope.cluster, FINALIZER))
+    scope.effects += [DeleteSecrets(scope.cluster), RemoveFinalizer(CLUSTER, scope.cluster, FINALIZER)]
     scope.set("Deleting", "True", "DeletionCompleted", "Deletion completed")
 
 

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from shared.api import cluster as cluster_api
 from shared.api.cluster import control_plane_ref, infrastructure_ref
 from shared.api.core import core_state, is_new
-from shared.api.resources import CLUSTER, SECRET
+from shared.api.resources import CLUSTER
 from shared.clients import Clients
-from shared.kube import ApiError, Key, Object, deleting, dig, owned_by
+from shared.kube import ApiError, Key, Object, deleting, dig
 from shared.runtime import Request
 
 from . import descendants
+from .deletion import waits_for_reference
 from .observed import Observed
 from .probe import due, probe
 from .recorded import recorded, shows_machines, shows_no_machines, uses_class_gates
@@ -46,9 +47,8 @@ def observe(clients: Clients, request: Request) -> Observed:
     observed = replace(observed, unwatched=unwatched, look=request.event.is_look)
     try:
         if being_deleted:
-            return replace(
-                observed, descendants=descendants.read_all(clients, cluster), secrets=_secrets(clients, cluster)
-            )
+            found = None if waits_for_reference(observed) else descendants.read_all(clients, cluster)
+            return replace(observed, descendants=found)
         if request.event.is_look or not shows_no_machines(cluster, request.event):
             verify = shows_machines(cluster, request.event)
             observed = replace(observed, descendants=descendants.read(clients, cluster, verify=verify))
@@ -73,10 +73,3 @@ def _class_gates(clients: Clients, cluster: Object) -> tuple[Object, ...]:
         if deleting(cluster):  # a class that cannot be read must not hold the deletion up
             return ()
         raise
-
-
-def _secrets(clients: Clients, cluster: Object) -> tuple[Object, ...]:
-    """Returns the Secrets that the Cluster owns."""
-    namespace = cluster["metadata"]["namespace"]
-    found = clients.management.list(SECRET, namespace, selector=descendants.selector(cluster))
-    return tuple(secret for secret in found if owned_by(secret, cluster))

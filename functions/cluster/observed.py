@@ -23,8 +23,6 @@ class Observed:
     control_plane: LookupResult = _UNREFERENCED
     descendants: Descendants | None = field(default_factory=dict)
     """The Machines of the Cluster and their owners, while it is being deleted all of its objects; None: not read."""
-    secrets: tuple[Object, ...] = ()
-    """The Secrets that the Cluster owns; only read while it is being deleted."""
     failure: str = ""
     """Why the descendants could not be listed."""
     class_gates: tuple[Object, ...] | None = ()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from functions.cluster.decide import decide
+from functions.cluster.deletion import DeleteSecrets, waits_for_reference
 from functions.cluster.observed import Observed
 from functions.cluster.scope import FINALIZER, phase
 from shared.api.conditions import get_condition
@@ -19,7 +20,6 @@ from shared.api.resources import (
     MACHINE_DEPLOYMENT,
     MACHINE_POOL,
     MACHINE_SET,
-    SECRET,
 )
 from shared.clients import NOT_ALLOWED, NOT_SERVED, LookupResult
 from shared.effects import Delete, Patch, RemoveFinalizer, would_change
@@ -62,6 +62,7 @@ def infra(spec: Object | None = None, status: Object | None = None, **metadata: 
 
 
 OWNER: Object = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo", "uid": "u"}
+OTHER: Object = {**OWNER, "name": "other", "uid": "x"}
 
 
 def owned(**metadata: Any) -> LookupResult:
@@ -464,6 +465,28 @@ def test_control_plane_is_deleted_before_infrastructure() -> None:
     assert condition(going, "Deleting")[1] == "WaitingForInfrastructureDeletion"
 
 
+@pytest.mark.parametrize(
+    ("reason", "generation", "found", "core", "waits"),
+    [
+        ("WaitingForInfrastructureDeletion", 2, owned(**DELETED), "none", True),
+        ("WaitingForInfrastructureDeletion", 1, owned(**DELETED), "none", False),
+        ("WaitingForInfrastructureDeletion", 2, owned(**DELETED), "live", False),
+        ("WaitingForInfrastructureDeletion", 2, owned(), "none", False),
+        ("WaitingForInfrastructureDeletion", 2, infra(ownerReferences=[OTHER], **DELETED), "none", False),
+        ("WaitingForInfrastructureDeletion", 2, ABSENT, "none", False),
+        ("WaitingForInfrastructureDeletion", 2, FAILED, "none", False),
+        ("WaitingForControlPlaneDeletion", 2, owned(**DELETED), "none", False),
+        ("WaitingForWorkersDeletion", 2, owned(**DELETED), "none", False),
+    ],
+)
+def test_what_is_deleted_first_is_not_read_again_while_only_a_reference_is_awaited(
+    reason: str, generation: int, found: LookupResult, core: Literal["none", "live"], waits: bool
+) -> None:
+    entry = {"type": "Deleting", "status": "True", "reason": reason, "observedGeneration": generation}
+    obj = cluster(status={"conditions": [entry]}, generation=2, **DELETED)
+    assert waits_for_reference(Observed(obj, found, core=core)) is waits
+
+
 def test_infrastructure_is_adopted_before_it_is_deleted() -> None:
     decision = decide(Observed(cluster(**DELETED), infra()), NOW)
     [patch] = decision.effects
@@ -476,7 +499,7 @@ def test_infrastructure_is_adopted_before_it_is_deleted() -> None:
     ("found", "words"),
     [
         pytest.param(
-            infra(ownerReferences=[{**OWNER, "name": "other", "uid": "x"}]),
+            infra(ownerReferences=[OTHER]),
             "belongs to Cluster other",
             id="of another Cluster",
         ),
@@ -507,15 +530,12 @@ def test_reference_to_a_foreign_object_is_refused_and_the_object_untouched(
     assert words in message
     assert [event.type for event in alive.kubernetes_events if event.reason == reason] == ["Warning"]
     going = decide(observed(cluster(**DELETED)), NOW)
-    assert [type(effect) for effect in going.effects] == [RemoveFinalizer]
+    assert [type(effect) for effect in going.effects] == [DeleteSecrets, RemoveFinalizer]
 
 
 def test_secrets_are_deleted_before_the_finalizer_is_removed() -> None:
-    secret: Object = {"metadata": {"name": "demo-kubeconfig", "uid": "s"}}
-    decision = decide(Observed(cluster(**DELETED), ABSENT, secrets=(secret,)), NOW)
-    first, last = decision.effects
-    assert isinstance(first, Delete)
-    assert first.resource == SECRET
+    first, last = decide(Observed(cluster(**DELETED), ABSENT), NOW).effects
+    assert isinstance(first, DeleteSecrets)
     assert isinstance(last, RemoveFinalizer)
     assert last.resource == CLUSTER
 
