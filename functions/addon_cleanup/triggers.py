@@ -35,6 +35,7 @@ TRIGGERS = Triggers(
             key=addon_of_deleted,
             fields=("metadata.deletionTimestamp", "metadata.annotations"),
             changes=("update",),
+            needs_primary=True,
         ),
     ),
     is_reconciled=lambda addon, _event, _now: bool(dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE),

@@ -112,7 +112,7 @@ TRIGGERS = Triggers(
     name="cluster",
     profiles=profiles.CLUSTERS,
     watches=(
-        Watch(CLUSTER, fields=CLUSTER_FIELDS, digest=relevant_in_cluster),
+        Watch(CLUSTER, fields=CLUSTER_FIELDS, digest=relevant_in_cluster, changes=("add", "update")),
         REFERENCED,
         *(Watch(kind, key=named_cluster, digest=relevant_in_machine, needs_primary=True) for kind in MACHINES),
         Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",), needs_primary=True),
