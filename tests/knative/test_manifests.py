@@ -24,6 +24,8 @@ from shared.api.event_sources import API_SERVER_SOURCE
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER
+from shared.clients import Clients
+from shared.event import Event, change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.kube.client import APPLY_PATCH
 from shared.kube.connect import from_kubeconfig
@@ -31,6 +33,7 @@ from shared.kube.crds import CRD
 from shared.kube.resources import conventional_plural, split_api_version
 from tests.support.knative_serving import knative_serving
 from tests.support.pods import functions
+from tests.support.real_providers import CURRENT, DOWNLOADS, PROVIDERS, components
 from tests.support.until import until
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -38,6 +41,8 @@ PROJECT = Path(__file__).parents[2]
 MANIFESTS = PROJECT / "infra/knative/base"
 SOURCES = PROJECT / "infra/sources/sources.yaml"
 FORWARDER = PROJECT / "infra/forwarder/forwarder.yaml"
+EVENT = Resource("", "v1", "Event", "events")
+DOCKER_CLUSTER = Resource("infrastructure.cluster.x-k8s.io", "v1beta2", "DockerCluster", "dockerclusters")
 CLUSTER_V1BETA1 = Resource(CLUSTER.group, "v1beta1", CLUSTER.kind, CLUSTER.plural)
 
 
@@ -571,6 +576,50 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     running = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
     client.patch(DEPLOYMENT, Key("capi-functions", "forwarder"), {"status": running}, subresource="status")
     assert diagnosis().endswith("the forwarder")
+
+
+def docker_clusters() -> Object:
+    """Returns the definition of DockerCluster as Cluster API publishes it, without its webhook, which does not run."""
+    file = next(provider.file for provider in PROVIDERS if provider.name == "docker")
+    found = documents(components(CURRENT) / DOWNLOADS / CURRENT / file)
+    crd = next(obj for obj in found if obj["metadata"]["name"].startswith("dockerclusters."))
+    crd["spec"]["conversion"] = {"strategy": "None"}
+    return crd
+
+
+def test_cluster_tells_that_the_sources_do_not_watch_its_infrastructure(
+    client: Client, knative: list[Object], server: Path
+) -> None:
+    """The sources that an installation begins with name no kind of a provider; those of `sources` name its kinds."""
+
+    def unwatched(event: Event) -> list[str]:
+        """Returns what `cluster` tells of it when it handles `event` in a new process, in all Kubernetes events."""
+        assert catalog.handler("cluster")(Clients(client), event).status == 202
+        about = [obj for obj in client.list(EVENT, "team") if obj["involvedObject"]["name"] == event.name]
+        assert about, "each Cluster has others"
+        return [obj["message"] for obj in about if obj["reason"] == "KindNotWatched"]
+
+    install(client, [*knative, docker_clusters()])
+    for obj in manifests():
+        if obj["kind"] in ("Namespace", "ApiServerSource"):
+            apply(client, obj)
+    made(client, DOCKER_CLUSTER, "in-docker", spec={})
+    reference = {"apiGroup": DOCKER_CLUSTER.group, "kind": DOCKER_CLUSTER.kind, "name": "in-docker"}
+    cluster = made(client, CLUSTER, "in-docker", spec={"infrastructureRef": reference})
+
+    [message] = unwatched(change_event(cluster, "add", source="/test"))
+    assert message.startswith(f"No event source watches DockerCluster ({DOCKER_CLUSTER.group})")
+    assert "`capi-functions sources`" in message
+    look = change_event(client.get(CLUSTER, Key("team", "in-docker")), "update", source="/test", resync=True)
+    assert unwatched(look) == [message], "once is enough"
+
+    printed = CliRunner().invoke(app, ["sources", "--profile", "standalone", "--kubeconfig", str(server)])
+    for obj in yaml.safe_load_all(printed.stdout):
+        apply(client, obj)
+    made(client, DOCKER_CLUSTER, "watched", spec={})
+    cluster = made(client, CLUSTER, "watched", spec={"infrastructureRef": {**reference, "name": "watched"}})
+    assert unwatched(change_event(cluster, "add", source="/test")) == []
+    client.delete(CRD, Key("", f"{DOCKER_CLUSTER.plural}.{DOCKER_CLUSTER.group}"))
 
 
 # -- Knative Serving ---------------------------------------------------------------------------------------------
