@@ -110,7 +110,7 @@ def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable
 
     Raises `BinaryNotFound` if the package is damaged, or has no managers for these providers.
     """
-    from infra.local_control_plane.binaries import EXECUTABLES
+    from infra.local_control_plane.binaries import EXECUTABLES, VARIABLES
     from infra.local_control_plane.package import opened
 
     from .provider import local_managers
@@ -119,6 +119,8 @@ def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable
     # All are checked: providers of a former start, and those that are created later, have managers, too.
     package.executables({*EXECUTABLES, "helm", *local_managers.programs(providers), *package.programs})
     os.environ["KUBEBUILDER_ASSETS"] = str(package.bin)
+    for variable in VARIABLES.values():  # they would win over the package
+        os.environ.pop(variable, None)
     return package.components if package.components.is_dir() else None
 
 

@@ -1,7 +1,8 @@
 """Finds, downloads or builds the executables that no Python package contains, such as etcd and kube-apiserver.
 
-The order: the directory $KUBEBUILDER_ASSETS; the cache; for some the official archive of a pinned version and digest;
-`go build` with the versions pinned in infra/binaries/<module>/go.mod. Downloads and builds go to the cache.
+The order: for etcd, kube-apiserver and kubectl the file $TEST_ASSET_ETCD, $TEST_ASSET_KUBE_APISERVER or
+$TEST_ASSET_KUBECTL; the directory $KUBEBUILDER_ASSETS; the cache; for some the official archive of a pinned version and
+digest; `go build` with the versions pinned in infra/binaries/<module>/go.mod. Downloads and builds go to the cache.
 `python -m infra.local_control_plane.binaries` gets all executables that tests need, without those
 of nodes and benchmarks, or the named ones.
 """
@@ -25,6 +26,12 @@ from infra.local_control_plane.modules import MODULES, Module, module_of
 
 EXECUTABLES = ("etcd", "kube-apiserver")
 """What a control plane needs."""
+VARIABLES = {
+    "etcd": "TEST_ASSET_ETCD",
+    "kube-apiserver": "TEST_ASSET_KUBE_APISERVER",
+    "kubectl": "TEST_ASSET_KUBECTL",
+}
+"""Variables of envtest with the path of one executable; they win over $KUBEBUILDER_ASSETS."""
 _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -114,7 +121,8 @@ def locate(
         progress: Called with each line of progress.
         get: Whether to download or build missing executables.
         archives: The archives to download from; with an empty list everything is built from source.
-        assets: Whether to look in $KUBEBUILDER_ASSETS. Without it and without archives, versions are the pinned ones.
+        assets: Whether to obey $KUBEBUILDER_ASSETS and `VARIABLES`. Without them and without archives, versions are
+            the pinned ones.
 
     Raises:
         BinaryNotFound: Executables are missing; the message names all of them, and what helps.
@@ -139,9 +147,9 @@ def locate(
 
 
 def in_assets(names: Sequence[str]) -> bool:
-    """Returns whether $KUBEBUILDER_ASSETS holds all these executables."""
+    """Returns whether $KUBEBUILDER_ASSETS and `VARIABLES` have all these executables."""
     folder = Path(os.environ.get("KUBEBUILDER_ASSETS", ""))
-    return all(_executable(folder / name) for name in names)
+    return all(_executable(_named(name) or folder / name) for name in names)
 
 
 def cross_build(name: str, architecture: str, *, progress: Progress) -> Path:
@@ -187,6 +195,9 @@ def _attempts(
     module = module_of(name)
     archived = _archive_of(name, archives)
     if assets:
+        if named := _named(name):
+            yield lambda: _from_variable(name, named)
+            return
         yield lambda: _from_assets(name)
     yield lambda: _from_cache(name, [module.cache, *([archived.cache] if archived else [])])
     if not get:
@@ -194,6 +205,18 @@ def _attempts(
     if archived:
         yield lambda: _from_archive(name, archived, progress)
     yield lambda: _from_source(name, module, progress)
+
+
+def _named(name: str) -> Path | None:
+    """Returns the path in the environment variable for one executable."""
+    path = os.environ.get(VARIABLES.get(name, ""))
+    return Path(path).absolute() if path else None
+
+
+def _from_variable(name: str, path: Path) -> Path:
+    if not _executable(path):
+        raise _Unavailable(f"{VARIABLES[name]}: {path} is not an executable file")
+    return path
 
 
 def _from_assets(name: str) -> Path:

@@ -54,7 +54,8 @@ def lines() -> Lines:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of an empty cache, without assets, archives and go."""
     monkeypatch.setattr(binaries, "ARCHIVES", ())
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    for variable in ("KUBEBUILDER_ASSETS", *binaries.VARIABLES.values()):
+        monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr("shutil.which", {}.get)
@@ -166,6 +167,41 @@ def test_assets_precede_the_cache_then_archives_then_builds(
         "kube-apiserver": archive.cache / "kube-apiserver",
     }
     assert (tmp_path / "requests").read_text() == requests
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("etcd", "TEST_ASSET_ETCD"),
+        ("kube-apiserver", "TEST_ASSET_KUBE_APISERVER"),
+        ("kubectl", "TEST_ASSET_KUBECTL"),
+    ],
+)
+def test_variable_for_one_executable_precedes_the_folder_of_assets(
+    name: str, variable: str, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in envtest: the file may have another name, and no other place is tried if it cannot be run."""
+    asset = executable(tmp_path / "assets" / name)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(asset.parent))
+    monkeypatch.setenv(variable, "")
+    assert locate([name], progress=lines) == {name: asset}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(variable, "mine")
+    with pytest.raises(BinaryNotFound, match=f"{variable}: {tmp_path}/mine is not an executable file"):
+        locate([name], progress=lines)
+    mine = executable(tmp_path / "mine")
+    assert locate([name], progress=lines) == {name: mine}
+    with pytest.raises(BinaryNotFound):  # pinned versions alone
+        locate([name], progress=lines, assets=False)
+
+
+def test_executables_of_the_user_count_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Controllers must not be newer than their API server."""
+    wanted = ["kube-apiserver", "kube-scheduler"]
+    monkeypatch.setenv("TEST_ASSET_KUBE_APISERVER", str(executable(tmp_path / "mine")))
+    assert not binaries.in_assets(wanted)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(executable(tmp_path / "assets" / "kube-scheduler").parent))
+    assert binaries.in_assets(wanted)
 
 
 def test_asset_that_is_not_executable_is_refused(tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
