@@ -61,17 +61,14 @@ class Adapters(EventSource):
 
     def start(self) -> None:
         before = self._watches()
+        modes = [reference for reference in (False, True) if selectors(self.declared, reference=reference)]
+        logs = {reference: self.folder / f"adapter-{reference}.log" for reference in modes}
         self._running = [
-            adapter(
-                self.kubeconfig,
-                self.sink,
-                self.folder / f"adapter-{reference}.log",
-                reference=reference,
-                declared=self.declared,
-            )
-            for reference in (False, True)
-            if selectors(self.declared, reference=reference)
+            adapter(self.kubeconfig, self.sink, log, reference=reference, declared=self.declared)
+            for reference, log in logs.items()
         ]
+        # Before that it tries to listen at the dispatcher's port, which the dispatcher must not leave until then.
+        until(lambda: all("STARTING" in log.read_text() for log in logs.values()), "the adapters start")
         until(lambda: all(now > before[kind] for kind, now in self._watches().items()), "the adapters watch")
 
     def kill(self) -> None:
