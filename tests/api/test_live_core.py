@@ -47,7 +47,7 @@ from tests.support import external_cluster, objects
 from tests.support.live_core import OURS, USER, LiveCore, live_core
 from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
-from tests.support.real_providers import CURRENT, repository, run_clusterctl
+from tests.support.real_providers import CURRENT, in_memory_cluster, repository, run_clusterctl
 from tests.support.releases import config_map, write_release
 from tests.support.until import until
 
@@ -61,24 +61,9 @@ DEPRECATED = ("Ready", "InfrastructureReady", "ControlPlaneInitialized", "Contro
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCore]:
     with pytest.MonkeyPatch.context() as patch, live_core(tmp_path_factory.mktemp("live-core"), patch) as core:
-        # It becomes Available while another test runs: a manager whose first connection fails waits for 30 s.
-        core.apply(*in_memory_cluster(core))
+        # It becomes Available while another test runs: managers try to connect too early, and again after 30 s.
+        core.apply(*itertools.chain(*in_memory_cluster(MEMORY, OLD)))
         yield core
-
-
-def in_memory_cluster(core: LiveCore) -> list[Object]:
-    variables = {
-        "CLUSTER_NAME": MEMORY.name,
-        "NAMESPACE": MEMORY.namespace,
-        "KUBERNETES_VERSION": OLD,
-        "CONTROL_PLANE_MACHINE_COUNT": "1",
-        "WORKER_MACHINE_COUNT": "1",
-    }
-    found = core.templates(variables)
-    for obj in found:
-        for part in dig(obj, "spec.template.spec.backend.inMemory", {}).values():
-            part["provisioning"] = {"startupDuration": "0s", "startupJitter": "0"}
-    return found
 
 
 def cluster(key: Key, of_class: str, version: str, **spec: bool) -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 from functools import partial
@@ -12,14 +13,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from infra.cli.demo import FOLDER
+from infra.cli.provider import local_managers
 from infra.local_control_plane import ports
-from infra.local_control_plane.binaries import EXECUTABLES, locate
-from shared.api.provider import PROVIDER_LABEL
-from shared.kube import Object, dig
+from infra.local_control_plane.binaries import EXECUTABLES, VARIABLES, locate
+from shared.api.conditions import is_true
+from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, PROVIDER_LABEL
+from shared.kube import Key, Object, dig
 from tests.support import processes
 from tests.support.command_line import await_end, run
+from tests.support.live_core import DOCKER_MANAGER
 from tests.support.packages import package_of
-from tests.support.real_providers import CURRENT, components, reduced, repository
+from tests.support.ports import exclusive
+from tests.support.real_providers import CURRENT, components, in_memory_cluster, reduced, repository
 from tests.support.until import until
 
 CLUSTERS = "crd/clusters.cluster.x-k8s.io"
@@ -88,6 +93,41 @@ def test_clusters_can_be_written_after_installation_and_restart(
     await_end(folder)
 
 
+def use_nothing_else(folder: Path, environment: pytest.MonkeyPatch) -> None:
+    """Leaves a package as the only place of executables."""
+    environment.setenv("CAPI_FUNCTIONS_CACHE", str(folder / "cache"))
+    for variable in VARIABLES.values():
+        environment.setenv(variable, str(folder / "not-in-the-package"))
+
+
+@pytest.mark.timeout(1800)  # another test run may use the port of docker's manager
+def test_providers_of_a_package_make_a_cluster(tmp_path: Path, kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The four of the quick start; the Cluster is in the memory of docker's manager."""
+    wanted = local_managers.parse("core,kubeadm,docker")
+    programs = locate([*EXECUTABLES, "helm", *local_managers.programs(wanted)], progress=print)
+    archive = package_of(tmp_path / "cluster-api.zip", programs, components(CURRENT))
+    objects = [*itertools.chain(*in_memory_cluster(Key("default", "packaged"), "v1.36.0"))]
+    use_nothing_else(tmp_path, monkeypatch)
+    folder = tmp_path / "run"
+    kubectl_output = partial(_kubectl_output, kubectl, folder)
+
+    def conditions() -> str:
+        return kubectl_output("get", "cluster", "packaged", "-o", "jsonpath={.status.conditions}")
+
+    with exclusive(DOCKER_MANAGER):
+        try:
+            succeeds("up", "--detach", "--dir", folder, "--from", archive, "--providers=core,kubeadm,docker")
+            kinds = ",".join(kind.resource.plural for kind in (CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE))
+            found = json.loads(kubectl_output("get", kinds, "-A", "-o", "json"))["items"]
+            assert [dig(provider, "status.installedVersion") for provider in found] == [CURRENT] * 4
+            kubectl_output("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": objects})
+            until(lambda: is_true(json.loads(conditions() or "[]"), "Available"), "Available", details=conditions)
+        finally:
+            stopped = run("down", "--dir", folder)
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    await_end(folder)
+
+
 def test_provider_of_a_package_has_its_webhooks_at_an_address_of_ipv6(
     tmp_path: Path, kubectl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +136,7 @@ def test_provider_of_a_package_has_its_webhooks_at_an_address_of_ipv6(
         pytest.skip("this machine has no IPv6 loopback address")
     programs = locate([*EXECUTABLES, "helm", "cluster-api-manager"], progress=print)
     archive = package_of(tmp_path / "cluster-api.zip", programs, components(CURRENT))
-    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path / "cache"))  # nothing but the package is there
+    use_nothing_else(tmp_path, monkeypatch)
     folder = tmp_path / "run"
     start = ("up", "--detach", "--dir", folder, "--from", archive, "--ip-family=ipv6")
     kubectl_output = partial(_kubectl_output, kubectl, folder)

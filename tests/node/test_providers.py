@@ -5,7 +5,6 @@ Their managers run in pods, too: the executables of infra/binaries/capi-1.14, in
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -16,12 +15,10 @@ import pytest
 import yaml
 
 from infra.node import addresses, images
-from shared import bounded_yaml
 from shared.api import resources
 from shared.api.conditions import get_condition, is_true
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTER, DEPLOYMENT, POD
-from shared.components.substitute import substitute
 from shared.kube import ApiError, Key, Object, dig
 from shared.kube.crds import CRD
 from tests.support.audit import AuditLog, prove
@@ -29,7 +26,7 @@ from tests.support.http_server import HttpServer, Response
 from tests.support.node_installation import KEYS, NAMESPACE, PROJECT, Installation, measured
 from tests.support.objects import manifest, secret
 from tests.support.provider_world import is_ready
-from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, PROVIDERS, TEMPLATES, components
+from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, PROVIDERS, components, in_memory_cluster
 from tests.support.until import until
 
 pytestmark = pytest.mark.timeout(1200)
@@ -169,7 +166,7 @@ def test_providers_live_in_pods(prepared: Installation, site: HttpServer, audit:
         providers.until_run(PREVIOUS)
     with pytest.raises(ApiError, match=r"admission webhook .* denied"):  # of core, with certificates issued by us
         client.create(CLUSTER, manifest(CLUSTER, "wrong", "default", spec={"topology": {"version": "no version"}}))
-    templates, cluster = in_memory_cluster()
+    templates, cluster = in_memory_cluster(LIVE, "v1.36.0")
     prepared.apply(templates)
 
     with measured("upgrade, functions killed"):
@@ -195,24 +192,6 @@ def test_providers_live_in_pods(prepared: Installation, site: HttpServer, audit:
     print("MiB:", prepared.memory(NAMESPACE))
     rendered = prepared.helm("template", *RELEASE, values=chosen)
     prove(audit, [obj for obj in yaml.safe_load_all(rendered) if obj])
-
-
-def in_memory_cluster() -> list[list[Object]]:
-    """Returns a ClusterClass with its templates, and a Cluster, of a release; its machines start at once."""
-    variables = {
-        "CLUSTER_NAME": LIVE.name,
-        "NAMESPACE": LIVE.namespace,
-        "KUBERNETES_VERSION": "v1.36.0",
-        "CONTROL_PLANE_MACHINE_COUNT": "1",
-        "WORKER_MACHINE_COUNT": "1",
-    }
-    texts = [(components(CURRENT) / DOWNLOADS / CURRENT / name).read_text() for name in TEMPLATES]
-    files = [[obj for obj in bounded_yaml.load_all(substitute(text, variables)) if obj] for text in texts]
-    for obj in itertools.chain(*files):
-        obj["metadata"].setdefault("namespace", LIVE.namespace)
-        for part in dig(obj, "spec.template.spec.backend.inMemory", {}).values():
-            part["provisioning"] = {"startupDuration": "0s", "startupJitter": "0"}
-    return files
 
 
 def until_available(installed: Installation) -> None:

@@ -6,7 +6,7 @@ import base64
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,14 @@ from infra.cli.provider import local_managers
 from infra.local.local_run import LocalRun
 from infra.local.managers import Managers
 from infra.local_control_plane.binaries import locate
-from shared import bounded_yaml
 from shared.api.conditions import is_true
-from shared.components.substitute import substitute
 from shared.kube import Client, Key, Object, Resource, connect, dig
 from shared.kube.discovery import Discovery
 from tests.support.hooks_server import HooksServer
 from tests.support.http_server import HttpServer, Response
 from tests.support.objects import manifest
 from tests.support.ports import exclusive
-from tests.support.real_providers import CURRENT, DOWNLOADS, TEMPLATES, components
+from tests.support.real_providers import CURRENT, components
 from tests.support.until import until
 
 PROFILES = ("addons", "providers")
@@ -91,14 +89,6 @@ class LiveCore:
             if name == str(cluster):
                 found[hook].append(outcome)
         return found
-
-    def templates(self, variables: Mapping[str, str]) -> list[Object]:
-        """Returns the objects of the release's `TEMPLATES`."""
-        texts = [(components(CURRENT) / DOWNLOADS / CURRENT / name).read_text() for name in TEMPLATES]
-        objects = [obj for text in texts for obj in bounded_yaml.load_all(substitute(text, variables)) if obj]
-        for obj in objects:
-            obj["metadata"].setdefault("namespace", variables["NAMESPACE"])
-        return objects
 
     def writes(self) -> list[tuple[str, str]]:
         """Returns all writes to the management cluster but Kubernetes events: the user, and plural/namespace/name."""

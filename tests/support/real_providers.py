@@ -21,8 +21,10 @@ from infra.local_control_plane.cache import locked, partial
 from infra.packaging import components as published
 from infra.packaging.components import DOWNLOADS, PROVIDERS, TEMPLATES, Provider
 from shared import bounded_yaml
+from shared.components.substitute import substitute
+from shared.kube import Key, Object, dig
 
-__all__ = ["DOWNLOADS", "PROVIDERS", "TEMPLATES", "Provider"]
+__all__ = ["DOWNLOADS", "PROVIDERS", "Provider"]
 
 CURRENT, PREVIOUS = "v1.14.0", "v1.13.4"
 
@@ -58,6 +60,27 @@ def reduced(version: str) -> Path:
                     file.write_text(_reduced(file.read_text(), _KINDS[provider.label]))
                 os.replace(part, target)
     return target
+
+
+def in_memory_cluster(key: Key, version: str) -> tuple[list[Object], list[Object]]:
+    """Returns a ClusterClass with its templates, and a Cluster, of the release; its machines start at once.
+
+    They are those of clusterctl's quick start on docker's in-memory backend, with a machine of each kind.
+    """
+    variables = {
+        "CLUSTER_NAME": key.name,
+        "NAMESPACE": key.namespace,
+        "KUBERNETES_VERSION": version,
+        "CONTROL_PLANE_MACHINE_COUNT": "1",
+        "WORKER_MACHINE_COUNT": "1",
+    }
+    texts = [(components(CURRENT) / DOWNLOADS / CURRENT / name).read_text() for name in TEMPLATES]
+    templates, cluster = ([obj for obj in bounded_yaml.load_all(substitute(text, variables)) if obj] for text in texts)
+    for obj in (*templates, *cluster):
+        obj["metadata"].setdefault("namespace", key.namespace)
+        for part in dig(obj, "spec.template.spec.backend.inMemory", {}).values():
+            part["provisioning"] = {"startupDuration": "0s", "startupJitter": "0"}
+    return templates, cluster
 
 
 def clusterctl() -> Path:
