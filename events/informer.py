@@ -252,7 +252,7 @@ class Informer:
                 if line["type"] == "DELETED":
                     self._observe_deletion(obj)
                 elif line["type"] != "BOOKMARK":
-                    self._observe(obj)
+                    self._observe(obj, creator=_only_writer(obj) if line["type"] == "ADDED" else "")
             if time.monotonic() - started > seconds - 0.5 or self._stop.is_set() or self._is_round_due():
                 continue
             if self._awake.wait(_DEFINITION_LAG):
@@ -269,8 +269,11 @@ class Informer:
 
     # -- what to report ----------------------------------------------------------------------------------------
 
-    def _observe(self, obj: Object, listing: NumberedRound | None = None) -> None:
-        """Reports what has changed in an object of a list or a watch event; `listing` is the round of a list."""
+    def _observe(self, obj: Object, listing: NumberedRound | None = None, *, creator: str = "") -> None:
+        """Reports what has changed in an object of a list or a watch event.
+
+        `listing` is the round of a list, `creator` the field manager that has just created the object.
+        """
         self._set_kind(obj)
         key = key_of(obj)
         self._references.update(self.spec, obj)
@@ -286,7 +289,7 @@ class Informer:
             self._emit("update", obj, [name for name in self._interested("update", key) if name in news])
             self._report(obj, listing, without=news)
         elif known is None:
-            self._emit("add", obj, self._interested("add", key))
+            self._emit("add", obj, self._interested("add", key, creator))
         else:
             self._emit("update", obj, [name for name in self._interested("update", key) if name in changed])
 
@@ -328,12 +331,14 @@ class Informer:
         for key in keys:
             self._observe_deletion({"metadata": self._known[key].metadata})
 
-    def _interested(self, change: Change, key: Key) -> list[str]:
-        """Returns the names of the functions whose watches match the change."""
+    def _interested(self, change: Change, key: Key, creator: str = "") -> list[str]:
+        """Returns the names of the functions whose watches match the change, without the one that made it."""
         return [
             name
             for name, watch in self.spec.watches
-            if change in watch.changes and self._references.is_referenced(watch, key)
+            if change in watch.changes
+            and not (creator and watch.creator == creator)
+            and self._references.is_referenced(watch, key)
         ]
 
     def _emit(
@@ -364,3 +369,9 @@ class Informer:
         )
         kept = {name: metadata[name] for name in _KEPT_METADATA if metadata.get(name)}
         return _Known(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)
+
+
+def _only_writer(obj: Object) -> str:
+    """Returns the field manager that has written all of a new object; empty if there are several."""
+    managers = {str(entry.get("manager")) for entry in dig(obj, "metadata.managedFields", [])}
+    return managers.pop() if len(managers) == 1 else ""

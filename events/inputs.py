@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from shared.kube import MANAGER, Object, dig
+from shared.kube import Object, dig, is_ours
 
 _SYSTEM = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet")
 _SERVERS = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences")
@@ -26,8 +26,9 @@ def user_part(obj: Mapping[str, Any]) -> Object | None:
     if dig(obj, "metadata.deletionTimestamp"):
         return None
     entries = [entry for entry in dig(obj, "metadata.managedFields", []) if not entry.get("subresource")]
-    ours = _union(entry for entry in entries if entry.get("manager") == MANAGER)
-    others = _union(entry for entry in entries if entry.get("manager") not in (MANAGER, *_SYSTEM))
+    ours = _union(entry for entry in entries if is_ours(entry.get("manager")))
+    theirs = [entry for entry in entries if not is_ours(entry.get("manager"))]
+    others = _union(entry for entry in theirs if entry.get("manager") not in _SYSTEM)
     if (entries and not others) or (ours and not _body(others)):
         return None
     part: Object = copy.deepcopy(dict(obj))

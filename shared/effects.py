@@ -31,11 +31,12 @@ class Create:
 
     resource: Resource
     body: Object
+    manager: str = MANAGER
 
     def execute(self, clients: Clients) -> Object:
         """Returns the new or existing object. Raises `ApiError` (409) for one with another owner."""
         try:
-            return clients.management.create(self.resource, self.body)
+            return clients.management.create(self.resource, self.body, manager=self.manager)
         except Conflict as error:
             if not error.already_exists:
                 raise

@@ -85,6 +85,8 @@ class Watch:
             False for a function that creates its primary object, and if the key is not that of a primary object.
         creates_primary: Whether the function creates the primary object for each object of this kind that `key` maps.
             Then that object is not settled while its primary object does not exist, and a new one has none yet.
+        creator: The field manager with which the function itself, and nobody else, creates objects of this kind: the
+            forwarder does not tell it of these, since it goes on once it has created one. A broker cannot filter them.
     """
 
     resource: Resource
@@ -97,6 +99,7 @@ class Watch:
     referenced_by: tuple[Referrer, ...] = ()
     needs_primary: bool = False
     creates_primary: bool = False
+    creator: str = ""
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """Returns what an update of `obj` must change to be forwarded; comparable with ==."""

@@ -29,7 +29,7 @@ from shared.kube import Object, deleting, dig, key_of, owner_reference
 from shared.runtime.status import StatusBuilder
 
 from .ca import ca_in
-from .existing import GENERATED_TYPE
+from .existing import FIELD_MANAGER, GENERATED_TYPE
 from .need import is_status_current
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class GenerateCertificate:
         pair = self._pair()
         data = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
         encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
-        return Create(SECRET, {**self.secret, "data": encoded}).execute(clients)
+        return Create(SECRET, {**self.secret, "data": encoded}, FIELD_MANAGER).execute(clients)
 
     def _pair(self) -> KeyPair | CertificateAuthority:
         from shared.certificates import CertificateAuthority, service_account_keys

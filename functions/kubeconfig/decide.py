@@ -23,7 +23,7 @@ from shared.runtime.status import StatusBuilder
 
 from .admin_kubeconfig import create_admin_kubeconfig
 from .certificates import awaits_secrets, decide_certificates
-from .existing import GENERATED_TYPE, Existing
+from .existing import FIELD_MANAGER, GENERATED_TYPE, Existing
 from .need import is_managed_by_core, why_not_now
 from .observe import Observed
 from .record import (
@@ -68,8 +68,8 @@ class WriteKubeconfig:
         document = create_admin_kubeconfig(self.cluster, self.server, self.ca, until=self.until)
         data = {"value": base64.b64encode(document).decode()}
         if "resourceVersion" in self.secret["metadata"]:
-            return Patch(SECRET, self.secret, {"data": data}).execute(clients)
-        return Create(SECRET, {**self.secret, "data": data}).execute(clients)
+            return Patch(SECRET, self.secret, {"data": data}, manager=FIELD_MANAGER).execute(clients)
+        return Create(SECRET, {**self.secret, "data": data}, FIELD_MANAGER).execute(clients)
 
 
 class _Status(StatusBuilder):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from shared.kube import Object, dig, key_of, owned_by
+from shared.kube import MANAGER, Object, dig, key_of, owned_by
 from shared.kube.connect import KubeconfigError, inline_credentials
 from shared.kube.credentials import Credentials
 from shared.kube.loading_rules import entry, parse
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 GENERATED_TYPE = "cluster.x-k8s.io/secret"
 """The type of the Secrets that Cluster API and this function generate."""
+FIELD_MANAGER = f"{MANAGER}-kubeconfig"
+"""The field manager of this function's Secrets and conditions."""
 _HINT = "correct it, or delete it to have it generated"
 
 

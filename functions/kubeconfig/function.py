@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from shared.kube import MANAGER
 from shared.runtime import Function
 
 from .decide import decide
+from .existing import FIELD_MANAGER
 from .observe import observe
 from .triggers import TRIGGERS
 
 # Beside core, the time of the last write to a Cluster's status by the other manager tells when `cluster` took over.
-handle = Function(TRIGGERS, observe, decide, manager=f"{MANAGER}-kubeconfig").handle
+handle = Function(TRIGGERS, observe, decide, manager=FIELD_MANAGER).handle

@@ -22,6 +22,7 @@ from shared.settings import KUBECONFIGS
 from shared.triggers import Rule, Triggers, Watch, annotation
 
 from .certificates import KNOWN
+from .existing import FIELD_MANAGER
 from .need import is_status_current
 from .reconciled import is_reconciled
 
@@ -64,7 +65,14 @@ TRIGGERS = Triggers(
             digest=digest,
             changes=("add", "update"),
         ),
-        Watch(SECRET, key=cluster_of, reference=True, selector=CLUSTER_NAME_LABEL, needs_primary=True),
+        Watch(
+            SECRET,
+            key=cluster_of,
+            reference=True,
+            selector=CLUSTER_NAME_LABEL,
+            needs_primary=True,
+            creator=FIELD_MANAGER,
+        ),
     ),
     is_reconciled=is_reconciled,
     rules=(Rule("", ("secrets",), ("get", "create", "patch")), Rule(CLUSTER.group, ("clusters",), ("get", "patch"))),

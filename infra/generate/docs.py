@@ -136,5 +136,5 @@ def _rows(declared: Mapping[str, Triggers]) -> Iterable[tuple[str, ...]]:
 def _watched_fields(watch: Watch) -> str:
     parts = [", ".join(f"`{path}`" for path in watch.fields) if watch.fields else "all"]
     parts += [f"label `{watch.selector}`"] * bool(watch.selector) + ["by reference"] * watch.reference
-    parts += ["with its primary object"] * watch.needs_primary
+    parts += ["with its primary object"] * watch.needs_primary + ["not its own new ones"] * bool(watch.creator)
     return "; ".join(parts)

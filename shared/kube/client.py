@@ -161,14 +161,15 @@ class Client:
             if not query["continue"]:
                 return
 
-    def create(self, resource: Resource, obj: Object) -> Object:
+    def create(self, resource: Resource, obj: Object, *, manager: str = MANAGER) -> Object:
         """Creates the object and returns it as stored. Raises `Conflict` if it exists already."""
         namespace = obj["metadata"].get("namespace", "")
         subject = f"{resource.kind} {Key(namespace, obj['metadata'].get('name', ''))}"
 
         def post(served: Resource) -> Object:
             body = obj if served is resource else {**obj, "apiVersion": served.api_version}
-            return self.request("POST", served.path(namespace), body=body, subject=subject)
+            query = {"fieldManager": manager} if manager != MANAGER else None
+            return self.request("POST", served.path(namespace), body=body, query=query, subject=subject)
 
         return resource.upgraded(self._as_served(resource, post))
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -277,6 +278,28 @@ def test_secrets_are_watched_without_fetching_their_values(management: Client, n
     management.create(SECRET, secret | {"stringData": {"key": "hidden"}})
     [page] = management.pages(SECRET, namespace, accept=METADATA_LIST)
     assert "data" not in page["items"][0]
+
+
+def test_function_does_not_hear_of_objects_that_it_has_created(management: Client, namespace: str) -> None:
+    """Of one that it created while nobody watched it does, and of each change of one."""
+    watch = Watch(SECRET, reference=True)
+    triggers = {
+        "makes": Triggers("makes", (replace(watch, creator="maker"),)),
+        "reads": Triggers("reads", (watch,)),
+    }
+    management.create(SECRET, objects.secret("before", namespace), manager="maker")
+    recorder = ChangeRecorder()
+    with watching(management, triggers, recorder, namespace=namespace):
+        for name, manager in (("own", "maker"), ("users", "kubectl")):
+            management.create(SECRET, objects.secret(name, namespace), manager=manager)
+        changed = {"data": {"value": "eA=="}}
+        management.patch(SECRET, Key(namespace, "own"), changed, manager="maker")
+        recorder.waits_for("update", "own")
+        management.delete(SECRET, Key(namespace, "own"))
+        recorder.waits_for("delete", "own")
+    heard = [(event.change, event.name) for event, functions in recorder.events if "makes" in functions]
+    assert heard == [("add", "before"), ("add", "users"), ("update", "own"), ("delete", "own")]
+    assert ("add", "own") in recorder.changes(), "another function hears of it"
 
 
 def test_secrets_and_config_maps_are_reported_only_if_a_provider_references_them(

@@ -42,6 +42,7 @@ OURS = managed(
         "f:spec": {"f:controlPlaneEndpoint": {}, "f:list": {'k:{"name":"b"}': {".": {}, "f:name": {}}}},
     },
 )
+OF_ONE_FUNCTION = {**OURS, "manager": "capi-functions-kubeconfig"}
 STATUS = managed("kubectl", {"f:status": {"f:ready": {}}}, "status")
 LABEL = managed("kubectl", {"f:metadata": {"f:labels": {"f:x": {}}}})
 SYSTEM = managed("kube-controller-manager", {"f:spec": {"f:image": {}}})
@@ -60,8 +61,8 @@ def test_user_part_omits_fields_set_by_functions_and_the_server() -> None:
 
 @pytest.mark.parametrize(
     "managers",
-    [(OURS,), (OURS, STATUS), (OURS, LABEL), (SYSTEM,)],
-    ids=["ours", "ours, status by a user", "ours, label by a user", "system"],
+    [(OURS,), (OF_ONE_FUNCTION,), (OURS, STATUS), (OURS, LABEL), (SYSTEM,)],
+    ids=["ours", "of one of our functions", "ours, status by a user", "ours, label by a user", "system"],
 )
 def test_objects_created_by_programs_are_not_inputs(managers: tuple[dict[str, Any], ...]) -> None:
     assert user_part(kind_cluster(*managers)) is None
