@@ -10,7 +10,7 @@ Environment: `GITHUB_URL` and `GITHUB_API_URL` name a host that stands in for gi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import SplitResult, quote
+from urllib.parse import quote
 
 from shared.download import ReleaseNotFound, SourceError
 from shared.download.access import Access
@@ -24,7 +24,8 @@ from shared.settings import SETTINGS
 from .. import catalog, metadata, versions
 from ..errors import ComponentsError, IncompatibleVersion
 from .addresses import split, validate_version
-from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
+from .at_url import RepositoryAtUrl
+from .port import MAX_METADATA, METADATA, RepositoryConfig, RepositoryType
 
 LATEST = "latest"
 GITHUB_API = "https://api.github.com"
@@ -33,37 +34,18 @@ _HINT = "give a token that may read it as github-token in the Secret of spec.con
 
 
 @dataclass(frozen=True)
-class ReleaseRepository:
-    """The releases of one repository; `token` and `ca` (PEM) come from the config Secret."""
-
-    url: str
-    token: str = ""
-    ca: str = ""
+class ReleaseRepository(RepositoryAtUrl):
+    """The releases of one repository."""
 
     def __post_init__(self) -> None:
-        path = self._path
+        path = self.path
         if len(path) < 5 or path[2] != "releases" or not all(path) or ".." in path:
             form = "https://<host>/<owner>/<repository>/releases/<latest or version>/<file>"
             raise ComponentsError(f"URL {redact_url(self.url)}: must be {form}")
 
-    @property
-    def place(self) -> str:
-        """See `Repository.place`."""
-        return f"{self._base}/{self._file}"
-
-    @property
-    def identity(self) -> str:
-        """See `Repository.identity`."""
-        return self.place
-
-    @property
-    def private(self) -> bool:
-        """See `Repository.private`."""
-        return bool(self.token or self.ca)
-
     def default_version(self) -> str:
         """See `Repository.default_version`. `latest` is the newest release with the best contract."""
-        version = self._path[3]
+        version = self.path[3]
         if version != LATEST:
             return validate_version(self.url, version)
         listed = self._listed()
@@ -77,35 +59,21 @@ class ReleaseRepository:
 
             return versions.latest(listed, metadata_of, metadata.CONTRACTS)
 
-    def fetch(self, version: str) -> Files:
-        """See `Repository.fetch`."""
-        with HttpSession(self.ca) as session:
-            return Files(
-                decode_file(self._require_file(session, version, METADATA, MAX_METADATA), METADATA),
-                decode_file(self._require_file(session, version, self._file, MAX_COMPONENTS), self._file),
-            )
-
     # -- parts of the URL ------------------------------------------------------------------------------------------
 
     @property
-    def _parts(self) -> SplitResult:
-        return split(self.url, "https", "http")
-
-    @property
-    def _path(self) -> list[str]:
-        return self._parts.path.strip("/").split("/")
-
-    @property
-    def _file(self) -> str:
-        return "/".join(self._path[4:])
+    def file(self) -> str:
+        """See `RepositoryAtUrl.file`."""
+        return "/".join(self.path[4:])
 
     @property
     def _origin(self) -> str:
-        return f"{self._parts.scheme}://{self._parts.netloc}"
+        return f"{self.parts.scheme}://{self.parts.netloc}"
 
     @property
-    def _base(self) -> str:
-        return f"{self._origin}/{'/'.join(self._path[:2])}/releases"
+    def base(self) -> str:
+        """See `RepositoryAtUrl.base`."""
+        return f"{self._origin}/{'/'.join(self.path[:2])}/releases"
 
     @property
     def _host(self) -> GitHubReleases:
@@ -114,25 +82,25 @@ class ReleaseRepository:
             api = GITHUB_API
         if self._origin == catalog.github_url():
             api = SETTINGS.get("GITHUB_API_URL", api).rstrip("/")
-        owner, repository = self._path[:2]
+        owner, repository = self.path[:2]
         return GitHubReleases(api, owner, repository, Access(token=self.token, ca=self.ca))
 
     # -- requests --------------------------------------------------------------------------------------------------
 
-    def _require_file(self, session: HttpSession, version: str, file: str, limit: int) -> bytes:
-        """Returns the content of a file. Raises `SourceError` if it is not published."""
+    def download(self, session: HttpSession, version: str, file: str, limit: int) -> bytes:
+        """See `RepositoryAtUrl.download`."""
         data = self._find(session, version, file, limit)
         if data is None:
             hint = "" if self.token else "; for a private repository, " + _HINT
-            where = f"{self._base}/download/{version}/{file}"
+            where = f"{self.base}/download/{version}/{file}"
             raise SourceError(f"{where} does not exist: no version {version} with {file}{hint}", transient=False)
         return data
 
     def _find(self, session: HttpSession, version: str, file: str, limit: int) -> bytes | None:
         """Returns the content of a published file; None if it is not published."""
         tag = quote(version, safe="")
-        for place in (f"{self._base}/download/{tag}", f"{self._base}/{tag}"):
-            reply = session.get(f"{place}/{file}", f"Bearer {self.token}" if self.token else "")
+        for place in (f"{self.base}/download/{tag}", f"{self.base}/{tag}"):
+            reply = session.get(f"{place}/{file}", self.authorization)
             if reply.status == 200:
                 return reply.read(limit)
             if reply.status != 404:
