@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event as Flag
 
@@ -13,7 +12,6 @@ import pytest
 
 from events.delivery import HttpDelivery
 from infra import local_control_plane
-from infra.local.functions_server import FunctionsServer
 from shared.event import Event
 from shared.providers import phases
 from shared.runtime import Answer
@@ -21,6 +19,7 @@ from tests.support.api_proxy import Exchange, Proxy, Request, api_server, health
 from tests.support.fake_provider import FakeProvider
 from tests.support.provider_releases import whole
 from tests.support.provider_world import Providers
+from tests.support.replicas import two_replicas
 from tests.support.until import HANGS
 
 NAME = "made-up"
@@ -35,17 +34,8 @@ def proxy(provider_plane: Path) -> Iterator[Proxy]:
 
 @pytest.fixture
 def replicas(proxy: Proxy, tmp_path: Path) -> Iterator[list[HttpDelivery]]:
-    (tmp_path / "kubeconfig").write_bytes(proxy.kubeconfig)
-    environment = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig")}
-    with ExitStack() as stack:
-        ways = []
-        for number in range(2):
-            server = FunctionsServer(environment, tmp_path / f"functions-{number}.log")
-            stack.callback(server.close)
-            server.start()
-            ways.append(HttpDelivery(server.url, timeout=(2.0, 60.0)))
-            stack.callback(ways[-1].close)
-        yield ways
+    with two_replicas(proxy.kubeconfig, tmp_path) as replicas:
+        yield replicas
 
 
 def settings(core: FakeProvider) -> str:

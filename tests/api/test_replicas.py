@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event as Flag
 
 import pytest
 
 from events.delivery import HttpDelivery
-from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object
@@ -20,6 +18,7 @@ from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
 from tests.support.releases import STACK, config_map, write_release
+from tests.support.replicas import two_replicas
 from tests.support.swept_addons import SweptAddons, owned
 from tests.support.until import HANGS
 
@@ -38,18 +37,8 @@ def replicas(
     object_store: ObjectStore,  # sets the environment
     tmp_path: Path,
 ) -> Iterator[list[HttpDelivery]]:
-    """Starts two servers that share the clusters and the object store only."""
-    (tmp_path / "kubeconfig").write_bytes(proxy.kubeconfig)
-    environment = {**os.environ, "KUBECONFIG": str(tmp_path / "kubeconfig"), "RELEASE_SOURCE": str(tmp_path)}
-    with ExitStack() as stack:
-        ways = []
-        for number in range(2):
-            server = FunctionsServer(environment, tmp_path / f"functions-{number}.log")
-            stack.callback(server.close)
-            server.start()
-            ways.append(HttpDelivery(server.url, timeout=(2.0, 30.0)))
-            stack.callback(ways[-1].close)
-        yield ways
+    with two_replicas(proxy.kubeconfig, tmp_path) as replicas:
+        yield replicas
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ class KillableFunctions:
         """Called between the kill and the restart."""
         self._server = server
         self._switch = switch
-        self._http = HttpDelivery(server.url, timeout=(2.0, 60.0))
+        self._http = HttpDelivery(server.url, timeout=(HANGS, HANGS))
 
     def kill_at(self, point: KillPoint | None) -> None:
         """Begins a journey: counts its writes, and kills the server at `point`."""
