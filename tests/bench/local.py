@@ -1,11 +1,12 @@
-"""A local run as `capi-functions up` starts it, and a KINDCluster of the runtime `local`.
+"""A local run as `capi-functions up` starts it, a KINDCluster of the runtime `local`, a Cluster in docker's memory.
 
 Seconds until the run is up, without providers and with their managers as processes, at first and again with its data;
-memory of all processes (PSS).
+memory of all processes once it is up (PSS), and the sum of their peaks until then.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 import time
@@ -15,15 +16,17 @@ from pathlib import Path
 from infra import local_control_plane
 from infra.cli.provider import local_managers
 from infra.local.local_run import LocalRun
-from shared.api.resources import KIND_CLUSTER
+from shared.api.conditions import is_true
+from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.kube import Client, Key, dig
+from shared.kube.discovery import Discovery
 from tests.support.http_server import HttpServer, Response
 from tests.support.live_core import DOCKER_MANAGER
 from tests.support.objects import manifest
 from tests.support.ports import exclusive
-from tests.support.real_providers import CURRENT, components
+from tests.support.real_providers import CURRENT, components, in_memory_cluster
 
-from .parts import median, rss_mib, since
+from .parts import median, peak_mib, rss_mib, since
 
 ROUNDS = 3
 PROVIDERS = "core,kubeadm,docker"
@@ -53,9 +56,9 @@ def _started(run: LocalRun, providers: str) -> float:
     return _seconds(lambda: run.start(lambda: local_managers.install(run, wanted, lambda _line: None)))
 
 
-def _memory(run: LocalRun) -> float:
+def _memory(run: LocalRun, of: Callable[[int], float]) -> float:
     """Returns the MiB of a run: this process, its children, and the control plane, which is detached."""
-    return rss_mib(os.getpid()) + rss_mib(local_control_plane.status(run.plane).pid or 0)
+    return of(os.getpid()) + of(local_control_plane.status(run.plane).pid or 0)
 
 
 def _kind_cluster(client: Client) -> tuple[float, float]:
@@ -73,6 +76,20 @@ def _kind_cluster(client: Client) -> tuple[float, float]:
     return _seconds(create), _seconds(delete)
 
 
+def _cluster_in_memory(client: Client) -> float:
+    """Returns the seconds from the creation of ClusterClass and Cluster to Available."""
+    discovery = Discovery(client)
+
+    def create() -> None:
+        for obj in itertools.chain(*in_memory_cluster(KEY, "v1.36.0")):
+            resource = discovery.resource(obj["apiVersion"], obj["kind"])
+            assert resource is not None, obj["kind"]
+            client.apply(resource, obj, manager="bench")
+        _until(lambda: is_true(dig(client.get(CLUSTER, KEY), "status.conditions", []), "Available"))
+
+    return _seconds(create)
+
+
 def run() -> None:
     published = components(CURRENT)
     with (
@@ -80,23 +97,28 @@ def run() -> None:
         HttpServer(lambda request: Response(body=(published / request.path[1:]).read_bytes())) as site,
     ):
         os.environ |= {"GITHUB_URL": site.url, "GITHUB_API_URL": site.url}
-        print(f"{'':<34} {'up s':>7} {'again s':>8} {'stopped s':>10} {'MiB':>6}   median of {ROUNDS}")
-        clusters = []
+        print(f"{'':<34} {'up s':>7} {'again s':>8} {'stopped s':>10} {'MiB':>6} {'peak':>6}   median of {ROUNDS}")
+        clusters, in_memory = [], []
         for providers in ("", PROVIDERS):
             rounds = []
             for _ in range(ROUNDS):
                 with tempfile.TemporaryDirectory(prefix="bench-") as name:
                     first = _run(Path(name) / "run", providers)
-                    up, memory = _started(first, providers), _memory(first)
+                    up = _started(first, providers)
+                    memory, peak = _memory(first, rss_mib), _memory(first, peak_mib)
                     if first.client and not providers:
                         clusters.append(_kind_cluster(first.client))
+                    elif first.client:
+                        in_memory.append(_cluster_in_memory(first.client))
                     stopped = _seconds(first.stop)
                     second = _run(Path(name) / "run", providers)
                     again = _started(second, providers)
                     second.stop()
-                    rounds.append((up, again, stopped, memory))
+                    rounds.append((up, again, stopped, memory, peak))
             figures = [median(values) for values in zip(*rounds, strict=True)]
             title = f"up --providers {providers}" if providers else "up"
-            print(f"{title:<34} {figures[0]:7.1f} {figures[1]:8.1f} {figures[2]:10.1f} {figures[3]:6.0f}", flush=True)
+            seconds = f"{figures[0]:7.1f} {figures[1]:8.1f} {figures[2]:10.1f}"
+            print(f"{title:<34} {seconds} {figures[3]:6.0f} {figures[4]:6.0f}", flush=True)
         created, deleted = (median(values) for values in zip(*clusters, strict=True))
         print(f"KINDCluster of the runtime local: {created:.1f} s until ready, {deleted:.1f} s until gone")
+        print(f"Cluster in docker's memory: {median(in_memory):.1f} s until Available")

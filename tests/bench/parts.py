@@ -59,8 +59,21 @@ def children(pid: int) -> list[int]:
 
 def rss_mib(pid: int) -> float:
     """Returns the memory of a process tree in MiB; shared pages count in part (PSS)."""
-    sizes = re.findall(r"^Pss: +(\d+)", _text(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
-    return sum(map(int, sizes)) / 1024 + sum(map(rss_mib, children(pid)))
+    return _mib(pid, "smaps_rollup", "Pss") + sum(map(rss_mib, children(pid)))
+
+
+def peak_mib(pid: int) -> float:
+    """Returns the sum of the peaks of the processes in a tree in MiB: no less than the peak of the tree.
+
+    Each may have had its own at another time, and shared pages count in each (VmHWM). Processes that have ended are
+    left out.
+    """
+    return _mib(pid, "status", "VmHWM") + sum(map(peak_mib, children(pid)))
+
+
+def _mib(pid: int, file: str, field: str) -> float:
+    sizes = re.findall(rf"^{field}:\s+(\d+) kB", _text(Path(f"/proc/{pid}/{file}")), re.MULTILINE)
+    return sum(map(int, sizes)) / 1024
 
 
 def cpu_seconds(pid: int) -> float:

@@ -2,7 +2,7 @@
 
 Ready means that the API server answers /readyz with 200; envtest asks /healthz, and has its users and namespaces then.
 Bare is etcd and kube-apiserver with the flags of ours, without a supervisor: the time that nobody can save. Memory is
-that of all processes that belong to the planes (PSS), once they are ready.
+that of all processes that belong to the planes once they are ready (PSS), and the sum of their peaks until then.
 """
 
 from __future__ import annotations
@@ -25,14 +25,19 @@ from infra.local_control_plane import credentials, ports, servers
 from infra.local_control_plane.binaries import EXECUTABLES, locate
 from infra.local_control_plane.layout import Layout
 
-from .parts import median, rss_mib, since
+from .parts import median, peak_mib, rss_mib, since
 
 COUNTS = (1, 10)
 ROUNDS = 3
 """Of each, in turns: other work on the machine meets all of them."""
 
-Measured = tuple[float, float, float]
-"""Seconds until all are ready, seconds until all are stopped, MiB of one."""
+Measured = tuple[float, float, float, float]
+"""Seconds until all are ready, seconds until all are stopped, MiB of one, MiB of one at its peak."""
+
+
+def _memory(pids: Sequence[int], count: int) -> tuple[float, float]:
+    """Returns the MiB of one plane, and at its peak, from the processes of all and their children."""
+    return sum(map(rss_mib, pids)) / count, sum(map(peak_mib, pids)) / count
 
 
 def _ours(count: int, folder: Path, executables: Path) -> Measured:
@@ -42,10 +47,10 @@ def _ours(count: int, folder: Path, executables: Path) -> Measured:
         started = time.perf_counter()
         ready = list(pool.map(lambda each: local_control_plane.start(each, binaries=found, timeout=120), directories))
         until_ready = since(started)
-        memory = sum(rss_mib(each.pid or 0) for each in ready)
+        memory = _memory([each.pid or 0 for each in ready], count)
         started = time.perf_counter()
         list(pool.map(local_control_plane.stop, directories))
-        return until_ready, since(started), memory / count
+        return until_ready, since(started), *memory
 
 
 def _envtest(count: int, folder: Path, executables: Path) -> Measured:
@@ -57,10 +62,10 @@ def _envtest(count: int, folder: Path, executables: Path) -> Measured:
         assert process.stdin
         assert process.stdout
         ready = json.loads(process.stdout.readline())["ready"]
-        memory = rss_mib(process.pid)
+        memory = _memory([process.pid], count)
         process.stdin.close()
         stopped = json.loads(process.stdout.readline())["stopped"]
-    return ready, stopped, memory / count
+    return ready, stopped, *memory
 
 
 def _bare(count: int, folder: Path, executables: Path) -> Measured:
@@ -69,10 +74,10 @@ def _bare(count: int, folder: Path, executables: Path) -> Measured:
         started = time.perf_counter()
         running = list(pool.map(lambda each: _run_bare(*each), commands))
         until_ready = since(started)
-        memory = sum(rss_mib(process.pid) for pair in running for process in pair)
+        memory = _memory([process.pid for pair in running for process in pair], count)
         started = time.perf_counter()
         list(pool.map(_stop_bare, running))
-        return until_ready, since(started), memory / count
+        return until_ready, since(started), *memory
 
 
 def _commands(directory: Path, executables: Path) -> tuple[Layout, int, Sequence[Sequence[str]]]:
@@ -123,7 +128,7 @@ def _executables() -> Iterator[Path]:
 
 def run() -> None:
     locate(["envtest-planes"], progress=print)
-    print(f"{'':<12} {'ready s':>8} {'stopped s':>10} {'MiB each':>9}   median of {ROUNDS}")
+    print(f"{'':<12} {'ready s':>8} {'stopped s':>10} {'MiB each':>9} {'peak':>5}   median of {ROUNDS}")
     with _executables() as executables:
         for count in COUNTS:
             found: dict[str, list[Measured]] = {kind: [] for kind in KINDS}
@@ -132,5 +137,5 @@ def run() -> None:
                     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
                         found[kind].append(measure(count, Path(folder), executables))
             for kind, rounds in found.items():
-                ready, stopped, memory = (median(values) for values in zip(*rounds, strict=True))
-                print(f"{count:>2} {kind:<9} {ready:8.2f} {stopped:10.2f} {memory:9.0f}", flush=True)
+                ready, stopped, memory, peak = (median(values) for values in zip(*rounds, strict=True))
+                print(f"{count:>2} {kind:<9} {ready:8.2f} {stopped:10.2f} {memory:9.0f} {peak:5.0f}", flush=True)
