@@ -324,11 +324,6 @@ def own_event(
     )
 
 
-def draft(event: Event) -> Event:
-    """Returns the event without id and time, as a decision contains it: it is issued when it is sent."""
-    return replace(event, id="", time="")
-
-
 def issue(event: Event) -> Event:
     """Returns the event with an id and a time of its own, unless it has them."""
     return event if event.id else replace(event, id=str(uuid.uuid4()), time=_now())

@@ -21,7 +21,6 @@ from shared.components.repositories import Files, config_maps
 from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.download import SourceError
 from shared.effects import Effect, Patch, Results
-from shared.event import change_event, draft
 from shared.kube import MANAGER, ApiError, Object, dig, key_of
 from shared.providers import phases
 from shared.providers.annotations import KEEP_DOWNLOAD, keeps_download
@@ -37,8 +36,6 @@ from shared.providers.status import (
 from shared.runtime import Decision
 
 from .observe import Observed
-
-SOURCE = "/provider_fetch"
 
 SOURCE_RETRY = 60.0
 """Seconds until the next attempt after a transient error of the source, or after an upgrade was refused."""
@@ -106,7 +103,7 @@ def _write_version(builder: ProviderStatusBuilder, provider: Object, version: st
         builder.set_false(PREFLIGHT_CHECK_PASSED, "UnsupportedProviderDowngradeReason", message, event_type="Warning")
         return builder.decision(message=message)
     resource = provider_api.kind_of(provider).resource
-    event = draft(change_event(provider, "update", source=SOURCE, reference=True))
+    event = phases.completion_event(phases.CHANGED, provider, resync=False)
     return Decision((Patch(resource, provider, {"spec": {"version": version}}),), reply=event, message=version)
 
 

@@ -1,13 +1,17 @@
-"""Starts `provider_preflight` when a user creates or changes a provider; the other phases follow by their events."""
+"""Starts `provider_preflight` when a provider, or something that it depends on, is created or changed.
+
+The other phases follow by their events.
+"""
 
 from __future__ import annotations
 
 from shared import profiles
 from shared.api.provider import GROUP, KINDS
 from shared.api.resources import CONFIG_MAP, SECRET
+from shared.providers import phases
 from shared.providers.reconciled import is_reconciled
 from shared.settings import NETWORK, PROVIDER_SOURCES
-from shared.triggers import ANNOTATIONS, READ_CRDS, Rule, Triggers, Watch
+from shared.triggers import ANNOTATIONS, READ_CRDS, Rule, Subscription, Triggers, Watch
 
 PROVIDERS = tuple(kind.resource for kind in KINDS)
 
@@ -25,6 +29,7 @@ TRIGGERS = Triggers(
         )
         for resource in PROVIDERS
     ),
+    subscriptions=(Subscription(phases.event_type(phases.CHANGED), phases.provider_key),),
     # The other phases follow from this one, so its `is_reconciled` covers them all.
     is_reconciled=is_reconciled,
     rules=(

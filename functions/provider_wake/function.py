@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from shared.api.provider import CORE, KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.event import Event, change_event
+from shared.event import Event
 from shared.kube import ApiError, Object
-from shared.providers import peers
+from shared.providers import peers, phases
 from shared.runtime import Answer, done
 from shared.runtime.emit import emit
 
 from .decide import affected_providers, may_reference
 from .triggers import TRIGGERS
 
-SOURCE = "/provider_wake"
 _PAUSE = 1.0
 """Least seconds between two lists of the providers: changes that arrive in between share the second list."""
 
@@ -49,7 +48,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     found = affected_providers(changed, providers)
     if not found:
         return done("no provider is affected")
-    events = [change_event(provider, "update", source=SOURCE, reference=True) for provider in found]
+    events = [phases.completion_event(phases.CHANGED, provider, resync=False) for provider in found]
     return emit(TRIGGERS, events, f"events for the providers affected by {event.kind} {event.key}")
 
 

@@ -9,8 +9,9 @@ from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL, additional_manifests, config_secret
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.event import REFERENCE, is_reference
+from shared.event import is_reference
 from shared.kube import Key, dig, key_of
+from shared.providers import phases
 from shared.providers.peers import is_operational
 from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 
@@ -64,6 +65,6 @@ TRIGGERS = Triggers(
         ),  # selectors match its labels; a Secret is found by its name
         READ_CRDS,
     ),
-    emits=(REFERENCE + "update",),
+    emits=(phases.event_type(phases.CHANGED),),
     reports=False,
 )

@@ -1,4 +1,4 @@
-"""The events between the phases of a provider: each phase ends with an event, which starts the next phase."""
+"""The events that start the phases of a provider: each phase ends with an event, which starts the next phase."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from shared.event import OWN, Event, own_event
 from shared.kube import Key, Object, key_of
 from shared.triggers import PrimaryRef
 
+CHANGED = "provider.changed"
+"""Something that the provider depends on has changed: the first phase starts."""
 CHECKED = "provider.checked"
 FETCHED = "provider.fetched"
 INSTALLED = "provider.installed"
@@ -17,7 +19,7 @@ INSTALLED = "provider.installed"
 
 
 def event_type(phase: str) -> str:
-    """Returns the CloudEvent type for a completed phase such as `CHECKED`."""
+    """Returns the CloudEvent type for `CHANGED` or a completed phase such as `CHECKED`."""
     return OWN + phase
 
 
@@ -25,7 +27,7 @@ def completion_event(phase: str, provider: Object, *, resync: bool) -> Event:
     """Returns the event that a phase ends with, which starts the next phase.
 
     Args:
-        phase: The completed phase, such as `CHECKED`.
+        phase: `CHANGED`, or the completed phase, such as `CHECKED`.
         provider: The provider object.
         resync: Whether the next phase must compare the objects in the cluster even if the inputs are unchanged.
     """

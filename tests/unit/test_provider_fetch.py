@@ -96,8 +96,8 @@ def test_resolved_version_is_written_and_checked() -> None:
     assert isinstance(effect, Patch)
     assert effect.patch == {"spec": {"version": "v1.2.0"}}
     assert decision.reply is not None
-    assert (decision.reply.source, decision.reply.object, decision.reply.kind) == (
-        "/provider_fetch",
+    assert (decision.reply.type, decision.reply.object, decision.reply.kind) == (
+        "dev.capi-functions.provider.changed",
         None,
         "InfrastructureProvider",
     )
