@@ -7,13 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.api import provider as provider_api
+from shared.api.conditions import READY, is_true
 from shared.applier.connection import ClusterConnection
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
 from shared.effects import ensure_finalizer
-from shared.kube import Object
+from shared.kube import Object, dig
 from shared.kube.crds import CRD
 from shared.providers import ownership, phases
 from shared.providers.guards import why_not_due
@@ -37,7 +38,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if (reason := why_not_due(provider)) or provider is None:
         return Decision(message=reason)
     if observed.installed:
-        return Decision(message="already installed")
+        return _installed(provider)
     builder = ProviderStatusBuilder(provider, now)
     if observed.inputs.problem:
         return _failed(builder, "ReferencedObjectMissing", observed.inputs.problem, INPUT_RETRY)
@@ -54,6 +55,14 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if message := serving.foreign_secret(provider, observed.requests, observed.secrets):
         return _failed(builder, "CertificateSecretTaken", message, INPUT_RETRY)
     return _roll_out(builder, observed, provider, observed.policy, observed.management, observed.rendered)
+
+
+def _installed(provider: Object) -> Decision:
+    """Decides for an installed provider: its workloads are checked, unless they were."""
+    if is_true(dig(provider, "status.conditions"), READY):
+        return Decision(message="already installed")
+    step = phases.completion_event(phases.INSTALLED, provider, resync=False)
+    return Decision(reply=step, message="already installed, and not ready")
 
 
 def _failed(builder: ProviderStatusBuilder, reason: str, message: str, seconds: float) -> Decision:

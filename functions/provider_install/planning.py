@@ -63,7 +63,7 @@ def record_intent(
     if observed.upgrades:
         reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
     message = f"{reason.lower()} {what}: {len(current.steps)} objects"
-    builder.set_false(PROVIDER_INSTALLED, reason, message, event_type="" if observed.resumed else "Normal")
+    builder.set_false(PROVIDER_INSTALLED, reason, message)
     resources = inventory.dump(inventory.intent(current))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     if not observed.resumed:

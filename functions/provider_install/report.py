@@ -8,7 +8,9 @@ from typing import Any
 
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
+from shared.api.resources import DAEMON_SET, DEPLOYMENT
 from shared.applier import inventory
+from shared.applier.inventory import InventoryEntry
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome, format_waiting
 from shared.applier.policy import PREFIX
 from shared.applier.rollout import Rollout
@@ -17,7 +19,7 @@ from shared.effects import Results
 from shared.kube import Object, dig
 from shared.providers import phases
 from shared.providers.reconciled import object_hash
-from shared.providers.status import PROVIDER_INSTALLED, PROVIDER_UPGRADED, ProviderStatusBuilder
+from shared.providers.status import COMPONENTS_AVAILABLE, PROVIDER_INSTALLED, PROVIDER_UPGRADED, ProviderStatusBuilder
 from shared.providers.storage_migration import NoCommonVersion
 from shared.runtime import Decision
 
@@ -26,6 +28,8 @@ from .serving import next_renewal
 
 BACKEND_RETRY = 15.0
 """Seconds until webhook backends are checked again, in case the event of a workload (`provider_report`) is lost."""
+WORKLOAD_RETRY = 15.0
+"""Seconds until workloads are checked in any case: they may not become ready, or the event of it may be lost."""
 PARTIAL_RETRY = 20.0
 """Seconds until a failed rollout is repeated."""
 
@@ -79,6 +83,11 @@ def _is_complete(observed: Observed, rollout: Rollout) -> bool:
     return not late or any(step.obj["kind"] in WEBHOOK_KINDS for step in rollout.plan.steps)
 
 
+def _is_workload(entry: InventoryEntry) -> bool:
+    """Returns whether events of the object start `provider_report`."""
+    return (entry.group, entry.kind) in ((kind.group, kind.kind) for kind in (DEPLOYMENT, DAEMON_SET))
+
+
 def _failed(builder: ProviderStatusBuilder, observed: Observed, message: str, **fields: Any) -> Decision:
     if observed.upgrades:
         provider = observed.provider or {}
@@ -102,9 +111,14 @@ def _installed(
     renewal = next_renewal(observed.requests, observed.serving_secrets)
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target |= {"object": object_hash(provider), "renewAt": rfc3339(renewal) if renewal else None}
-    step = phases.completion_event(phases.INSTALLED, provider, resync=observed.resync)
+    checked = phases.completion_event(phases.INSTALLED, provider, resync=observed.resync)
+    # The event of a workload that becomes ready starts `provider_report` sooner than a check that finds it starting.
+    waiting = [] if observed.resumed else [entry for entry in outcome.not_ready if _is_workload(entry)]
+    if waiting and builder.is_true(COMPONENTS_AVAILABLE):
+        builder.set_unknown(COMPONENTS_AVAILABLE, "WaitingForWorkloads", format_waiting(waiting))
     return builder.decision(
-        reply=step,
+        reply=None if waiting else checked,
+        requeue_after=WORKLOAD_RETRY if waiting else None,
         message=message,
         installedVersion=version,
         contract=observed.components.contract if observed.components else None,

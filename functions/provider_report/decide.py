@@ -46,8 +46,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
             reinstall = phases.completion_event(phases.CHECKED, provider, resync=True) if observed.missing else None
             return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
     message = f"The components of {provider_api.installed_version(provider)} are available"
-    # `provider_install` has recorded an event already when this condition is set for the first time.
-    event_type = "Normal" if get_condition(builder.initial, COMPONENTS_AVAILABLE) else ""
+    # `provider_install` has recorded an event about what it has installed: another one is for a problem that is over.
+    before = get_condition(builder.initial, COMPONENTS_AVAILABLE) or {}
+    event_type = "Normal" if before.get("status") == "False" else ""
     builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", message, event_type=event_type)
     return builder.decision(message=message)
 

@@ -14,7 +14,7 @@ from shared.applier.readiness import unready_reason
 from shared.event import Event
 from shared.kube import Object, deleting, dig
 from shared.providers import phases
-from shared.providers.status import COMPONENTS_AVAILABLE, in_progress
+from shared.providers.status import COMPONENTS_AVAILABLE, awaits_workloads, in_progress
 from shared.triggers import PrimaryRef, Rule, Subscription, Triggers, Watch
 
 _FIELDS = ("metadata.generation", "metadata.deletionTimestamp", "status.observedGeneration")
@@ -47,7 +47,7 @@ def is_reconciled(provider: Object, event: Event, _now: datetime) -> bool:
         return event.change is not None
     if event.object is None or event.change == "delete":
         return False
-    if in_progress(provider):
+    if in_progress(provider) or awaits_workloads(provider):
         return not is_ready(event.object)
     available = is_true(dig(provider, "status.conditions"), COMPONENTS_AVAILABLE)
     return deleting(provider) or (available and is_ready(event.object))

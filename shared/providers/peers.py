@@ -11,7 +11,7 @@ from shared.clients import Clients
 from shared.kube import Object, dig
 from shared.kube.crds import list_defined
 
-from .status import COMPONENTS_AVAILABLE
+from .status import COMPONENTS_AVAILABLE, awaits_workloads
 
 
 def list_providers(clients: Clients, *kinds: ProviderKind) -> list[Object]:
@@ -26,7 +26,7 @@ def list_providers(clients: Clients, *kinds: ProviderKind) -> list[Object]:
 def is_operational(core: Mapping[str, Any]) -> bool:
     """Returns whether the core provider runs, so that other providers need not wait for it.
 
-    A running core provider keeps running while an upgrade of it fails, so `Ready` alone does not decide.
+    A running core provider keeps running during an upgrade, and if it fails, so `Ready` alone does not decide.
     """
     conditions = dig(core, "status.conditions")
-    return is_true(conditions, "Ready") or is_true(conditions, COMPONENTS_AVAILABLE)
+    return is_true(conditions, "Ready") or is_true(conditions, COMPONENTS_AVAILABLE) or awaits_workloads(core)

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from shared.api.conditions import READY, get_condition, set_condition
 from shared.kube import Object, dig
 from shared.runtime.status import StatusBuilder
@@ -39,8 +42,18 @@ def in_progress(provider: Object) -> bool:
     return condition.get("status") == "False" and condition.get("reason") in _IN_PROGRESS
 
 
+def awaits_workloads(provider: Mapping[str, Any]) -> bool:
+    """Returns whether an update has changed workloads of available components, and has not been checked since."""
+    condition = get_condition(dig(provider, "status.conditions"), COMPONENTS_AVAILABLE) or {}
+    return condition.get("status") == "Unknown"
+
+
 class ProviderStatusBuilder(StatusBuilder):
     """Builds the status of a provider; `Ready` follows from the conditions of all phases."""
+
+    def set_unknown(self, type_: str, reason: str, message: str) -> None:
+        """Sets the condition to Unknown."""
+        self.set(type_, "Unknown", reason, message)
 
     def remove_outdated(self, *types: str) -> None:
         """Removes each of these conditions that is not True and is about another generation of the spec."""

@@ -92,7 +92,7 @@ def intent(decision: Decision) -> Object | None:
         pytest.param(observed(made(metadata={"deletionTimestamp": "x"})), id="being deleted"),
         pytest.param(observed(made(metadata={"annotations": {"cluster.x-k8s.io/paused": ""}})), id="paused"),
         pytest.param(observed(provider(version="v1.1.0")), id="not checked"),
-        pytest.param(observed(installed=True), id="installed"),
+        pytest.param(observed(made({"type": "Ready", "status": "True"}), installed=True), id="installed"),
     ],
 )
 def test_nothing_is_installed(found: Observed) -> None:
@@ -166,7 +166,7 @@ def test_rollout_begins_with_the_intent() -> None:
     told = get_condition(status["conditions"], "ProviderInstalled") or {}
     assert (told["status"], told["reason"]) == ("False", "Installing")
     assert "v1.1.0: 1 objects" in told["message"]
-    assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("Installing", "Normal")]
+    assert decision.kubernetes_events == ()
     assert (second.policy.recreate, second.policy.owner.mark) == (True, "cluster-api")
 
 
@@ -284,10 +284,55 @@ def test_installed_provider_is_reported_and_judged_next(installed: str, events: 
     assert status["resources"] == dump([A])
     target = status["target"]
     assert (target["inputs"], target["digest"], target["renewAt"], bool(target["object"])) == ("d", "kept", None, True)
-    begun = "Upgrading" if installed else "Installing"
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [
-        (reason, "Normal") for reason in (begun, *events)
+        (reason, "Normal") for reason in events
     ]
+
+
+AVAILABLE, UNAVAILABLE = (
+    {"type": "ComponentsAvailable", "status": status, "reason": "x"} for status in ("True", "False")
+)
+STARTING = InventoryEntry("apps", "v1", "Deployment", "ns", "manager", waiting="is starting")
+
+
+@pytest.mark.parametrize(
+    ("before", "available"),
+    [
+        pytest.param([], ("", "", ""), id="a first installation"),
+        pytest.param([UNAVAILABLE], ("False", "x", ""), id="they did not run before"),
+        pytest.param([AVAILABLE], ("Unknown", "WaitingForWorkloads", "Deployment ns/manager is starting"), id="update"),
+    ],
+)
+def test_workloads_that_start_are_checked_once_they_run(before: list[Object], available: tuple[str, str, str]) -> None:
+    decision = told(observed(made(*before)), RolloutOutcome((STARTING,)))
+    assert condition(decision)[:2] == ("True", "ProviderInstalled")
+    assert condition(decision, "ComponentsAvailable") == available
+    assert decision is not None
+    assert (decision.reply, decision.requeue_after) == (None, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        pytest.param(observed(made(AVAILABLE)), RolloutOutcome((replace(STARTING, waiting=""),)), id="they run"),
+        pytest.param(observed(made(AVAILABLE)), RolloutOutcome((replace(A, waiting="x"),)), id="no event would follow"),
+        pytest.param(
+            observed(made(AVAILABLE, begun=NOW, inputs="d")), RolloutOutcome((STARTING,)), id="they had their time"
+        ),
+    ],
+)
+def test_workloads_are_checked_at_once_otherwise(found: Observed, outcome: RolloutOutcome) -> None:
+    decision = told(found, outcome)
+    assert decision is not None
+    assert decision.reply is not None
+    assert condition(decision, "ComponentsAvailable")[0] == "True"
+
+
+def test_installed_provider_that_is_not_ready_is_checked() -> None:
+    decision = decide(observed(made(AVAILABLE), installed=True), NOW)
+    assert decision.reply is not None
+    assert decision.reply.type == "dev.capi-functions.provider.installed"
+    assert decision.effects == ()
 
 
 @pytest.mark.parametrize(("status", "kept"), [("True", "True"), ("False", "")])
@@ -340,7 +385,7 @@ def test_failed_rollout_is_reported_and_repeated(installed: str, error: Exceptio
     assert decision.requeue_after == 20.0
     resources = dump([replace(A, error="refused")]) if isinstance(error, RolloutIncomplete) else None
     assert (decision.status or {}).get("resources") == resources
-    assert {event.type for event in decision.kubernetes_events if event.reason != "Installing"} <= {"Warning", "Normal"}
+    assert {event.type for event in decision.kubernetes_events} <= {"Warning", "Normal"}
 
 
 def test_other_failures_are_not_reported() -> None:

@@ -116,7 +116,9 @@ def test_new_workload_starts_the_function_once_its_controller_has_seen_it(status
 
 BROKEN, GOING = {"availableReplicas": 0}, {"deletionTimestamp": "2027-01-01T00:00:00Z"}
 INSTALLING = {"type": "ProviderInstalled", "status": "False", "reason": "Installing"}
-AVAILABLE, UNAVAILABLE = ({"type": "ComponentsAvailable", "status": status} for status in ("True", "False"))
+AVAILABLE, UNAVAILABLE, UNKNOWN = (
+    {"type": "ComponentsAvailable", "status": status} for status in ("True", "False", "Unknown")
+)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,8 @@ AVAILABLE, UNAVAILABLE = ({"type": "ComponentsAvailable", "status": status} for 
         ([], change_event(workload(), "update", source="/test"), False),
         ([INSTALLING, AVAILABLE], change_event(workload(), "update", source="/test"), False),
         ([INSTALLING, AVAILABLE], change_event(workload(status=BROKEN), "update", source="/test"), True),
+        ([UNKNOWN], change_event(workload(), "update", source="/test"), False),
+        ([UNKNOWN], change_event(workload(status=BROKEN), "update", source="/test"), True),
         ([UNAVAILABLE], change_event(provider(), "add", source="/sweep"), True),
     ],
 )
@@ -155,7 +159,15 @@ def test_progress_of_workloads_records_no_further_event() -> None:
     assert "a/b: y" in str(second.status)
 
 
-@pytest.mark.parametrize(("before", "reasons"), [([], []), ([{**UNAVAILABLE, "reason": "x"}], ["ComponentsAvailable"])])
+@pytest.mark.parametrize(
+    ("before", "reasons"),
+    [
+        ([], []),
+        ([{**UNKNOWN, "reason": "x"}], []),
+        ([{**AVAILABLE, "reason": "x"}], []),
+        ([{**UNAVAILABLE, "reason": "x"}], ["ComponentsAvailable"]),
+    ],
+)
 def test_components_that_work_again_have_an_event(before: list[Object], reasons: list[str]) -> None:
     decision = decide(Observed(provider(installed="v1.0.0", conditions=before), installed=True), NOW)
     assert [event.reason for event in decision.kubernetes_events] == reasons

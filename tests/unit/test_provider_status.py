@@ -130,9 +130,10 @@ def test_failure_of_an_earlier_spec_is_removed(generation: int, status: str, kep
         ({"Ready": "True"}, True),
         ({"ComponentsAvailable": "True", "Ready": "False"}, True),
         ({"ComponentsAvailable": "False", "Ready": "False"}, False),
+        ({"ComponentsAvailable": "Unknown", "Ready": "False"}, True),
         ({"ProviderInstalled": "True"}, False),
     ],
-    ids=["ready", "runs while an upgrade fails", "does not run", "not known"],
+    ids=["ready", "runs while an upgrade fails", "does not run", "is updated", "not known"],
 )
 def test_core_provider_is_operational_once_it_runs(found: dict[str, str], expected: bool) -> None:
     assert is_operational(provider(conditions=conditions(**found))) is expected
