@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.api import provider as provider_api
-from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, WEBHOOK_CONFIGURATIONS
+from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE, SERVICE, WEBHOOK_CONFIGURATIONS
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import PREFIX
 from shared.applier.readiness import unready_reason
 from shared.clients import Clients
 from shared.event import Event
-from shared.kube import Key, Object, deleting, dig, key_of
+from shared.kube import Key, Object, Resource, deleting, dig, key_of
 from shared.kube.crds import CRD
 from shared.providers.status import in_progress
 from shared.runtime import Request
@@ -92,30 +92,48 @@ def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEn
 
 
 def _webhooks(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:
-    """Returns missing webhook configurations, and webhooks whose Service has no endpoint."""
-    missing: list[str] = []
-    services: dict[str, str] = {}
-    for resource in WEBHOOK_CONFIGURATIONS:
-        for entry in entries:
-            if (entry.group, entry.kind) == (resource.group, resource.kind):
-                found = clients.management.find(resource, Key("", entry.name))
-                if found is None:
-                    missing.append(str(entry))
-                for webhook in dig(found, "webhooks", []):
-                    if name := dig(webhook, "clientConfig.service.name"):
-                        services.setdefault(name, str(entry))
-    if not services:
-        return missing, []
+    """Returns missing webhook configurations, and webhooks whose Service has no endpoint.
+
+    The configurations are read only if one of the provider's Services has no endpoint, which may be no webhook's.
+    Deleted configurations are otherwise found at a resync, like all objects but workloads.
+    """
+    configurations = _of_kinds(entries, WEBHOOK_CONFIGURATIONS)
+    if not configurations:
+        return [], []
     namespace = key_of(provider).namespace
     answering = {
         dig(found, ("metadata", "labels", "kubernetes.io/service-name"))
         for found in clients.management.list(ENDPOINT_SLICE, namespace)
         if any(dig(endpoint, "conditions.ready", True) for endpoint in found.get("endpoints") or [])
     }
+    own = {entry.name for _, entry in _of_kinds(entries, (SERVICE,)) if entry.namespace == namespace}
+    if own and own <= answering:
+        return [], []
+    missing: list[str] = []
+    services: dict[str, str] = {}
+    for resource, entry in configurations:
+        found = clients.management.find(resource, Key("", entry.name))
+        if found is None:
+            missing.append(str(entry))
+        for webhook in dig(found, "webhooks", []):
+            if name := dig(webhook, "clientConfig.service.name"):
+                services.setdefault(name, str(entry))
     return missing, [
         f"{entry}: Service {namespace}/{name} has no endpoint"
         for name, entry in services.items()
         if name not in answering
+    ]
+
+
+def _of_kinds(
+    entries: Sequence[InventoryEntry], resources: Sequence[Resource]
+) -> list[tuple[Resource, InventoryEntry]]:
+    """Returns the entries of these kinds, each with its kind, in the order of the kinds."""
+    return [
+        (resource, entry)
+        for resource in resources
+        for entry in entries
+        if (entry.group, entry.kind) == (resource.group, resource.kind)
     ]
 
 

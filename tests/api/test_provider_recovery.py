@@ -11,7 +11,6 @@ from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import SECRET
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
-from shared.providers.phases import INSTALLED, completion_event
 from tests.support.fake_provider import SPACE, WIDGET, WIDGETS, FakeProvider
 from tests.support.provider_releases import WEBHOOKS, certificate, config_map, crd, deployment, whole
 from tests.support.provider_world import Providers, is_ready
@@ -149,6 +148,6 @@ def test_deleted_webhook_configurations_are_recreated(core: FakeProvider, provid
     core.publish("v1.1.0", whole("made-up", "v1.1.0"))
     core.install("v1.1.0")
     providers.without_webhooks("cluster-api")
-    providers.send(completion_event(INSTALLED, core.object, resync=False))
+    core.reconcile(resync=True)
     assert len(list(providers.client.list(WEBHOOKS))) == 1
     core.until_ready()
