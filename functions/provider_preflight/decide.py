@@ -30,7 +30,10 @@ _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """A failed check. `requeue_after` is in seconds; None if the check is repeated only after an event."""
+    """A failed check. `requeue_after` is in seconds; None if the check is repeated only after an event.
+
+    `event_type` is that of the Kubernetes event; empty for a check that only waits.
+    """
 
     reason: str
     message: str
@@ -150,7 +153,7 @@ def _core_runs(observed: Observed, provider: Object) -> FailedCheck | None:
     if provider_api.kind_of(provider).is_core or any(map(is_operational, observed.cores)):
         return None
     return FailedCheck(
-        "WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, "Normal"
+        "WaitingForCoreProviderReady", "Waiting for the CoreProvider to be installed.", CORE_RETRY, event_type=""
     )
 
 

@@ -210,9 +210,9 @@ def test_changed_inputs_of_a_paused_provider_are_noted_for_the_end_of_the_pause(
     assert (decision.status, decision.effects, decision.reply) == ({"observedGeneration": None}, (), None)
 
 
-def test_event_of_a_waiting_provider_is_recorded_once() -> None:
+def test_provider_that_waits_has_a_condition_and_no_event() -> None:
     first = decide(Observed(infra(), cores=[IDLE]), NOW)
-    assert [event.type for event in first.kubernetes_events] == ["Normal"]
+    assert first.kubernetes_events == ()
     again = infra(conditions=dig(first.status, "conditions"))
     second = decide(Observed(again, cores=[IDLE]), NOW)
     assert second.kubernetes_events == ()
