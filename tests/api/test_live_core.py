@@ -9,6 +9,7 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -40,11 +41,10 @@ from shared.api.resources import (
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import change_event
-from shared.kube import Client, Key, Object, connect, dig, key_of
+from shared.kube import Client, Key, Object, Resource, connect, dig, key_of, owned_by
 from shared.runtime import Answer, Request
-from shared.storage import ObjectStore
 from tests.support import external_cluster, objects
-from tests.support.live_core import OURS, USER, LiveCore, live_core
+from tests.support.live_core import OURS, USER, LiveCore, live_core, second_core
 from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
 from tests.support.real_providers import CURRENT, in_memory_cluster, repository, run_clusterctl
@@ -149,14 +149,10 @@ data: {password: '{{ randAlphaNum 16 }}'}
 """
 
 
-@pytest.fixture
-def target(
-    core: LiveCore, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Client]:
-    """A management cluster without core, which has the providers for clusterctl, and our functions."""
-    monkeypatch.setenv("RELEASE_SOURCE", str(core.releases))
-    with running_plane(tmp_path / "target") as plane, connected(plane) as client, connected(plane) as theirs:
-        external_cluster.install(client)
+@contextmanager
+def without_core(folder: Path, core: LiveCore) -> Iterator[tuple[Client, Path]]:
+    """Runs a management cluster in which clusterctl finds the providers, and our functions are the controllers."""
+    with running_plane(folder / "plane") as plane, connected(plane) as client, connected(plane) as theirs:
         for provider in core.client.list(CLUSTERCTL_PROVIDER):
             metadata = {name: provider["metadata"][name] for name in ("name", "namespace", "labels")}
             client.apply(NAMESPACE, manifest(NAMESPACE, metadata["namespace"]), manager="user")
@@ -165,12 +161,29 @@ def target(
         forwarder = Forwarder(theirs, catalog.triggers(profiles=("standalone",)), deliver)
         forwarder.start()
         try:
-            yield client
+            yield client, local_control_plane.kubeconfig(plane)
         finally:
             forwarder.stop()
 
 
-def test_addons_move_with_their_cluster_and_stay_as_they_are(core: LiveCore, target: Client, tmp_path: Path) -> None:
+Target = Callable[[Path, LiveCore], AbstractContextManager[tuple[Client, Path]]]
+
+
+@pytest.mark.parametrize(
+    "run_target", [pytest.param(without_core, id="without core"), pytest.param(second_core, id="second core")]
+)
+@pytest.mark.usefixtures("object_store")
+def test_addons_move_with_their_cluster_and_stay_as_they_are(
+    core: LiveCore, run_target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To our functions alone, and to another core; that one's providers are installed by our functions, too."""
+    monkeypatch.setenv("RELEASE_SOURCE", str(core.releases))
+    with run_target(tmp_path, core) as (target, kubeconfig):
+        external_cluster.install(target)
+        move_and_delete(core, target, kubeconfig, tmp_path)
+
+
+def move_and_delete(core: LiveCore, target: Client, there: Path, folder: Path) -> None:
     key = Key(f"test-{uuid.uuid4().hex[:8]}", "moved")
     addon, workload = Key(key.namespace, f"cluster-addon-{key.name}"), f"{key.namespace}-workload"
     for name in (key.namespace, workload):
@@ -190,23 +203,30 @@ def test_addons_move_with_their_cluster_and_stay_as_they_are(core: LiveCore, tar
     def details(client: Client) -> Callable[[], object]:
         return lambda: [dig(client.find(*one), "status") for one in ((CLUSTER, key), (CLUSTER_ADDON, addon))]
 
+    def owned() -> list[tuple[Resource, Object]]:
+        kinds = (external_cluster.CLUSTER, external_cluster.PLANE)
+        return [(kind, obj) for kind in kinds for obj in core.client.list(kind, key.namespace)]
+
+    def belong_to_the_cluster() -> bool:
+        owners = [[one["kind"] for one in dig(obj, "metadata.ownerReferences", [])] for _, obj in owned()]
+        return owners == [[CLUSTER.kind]] * 2
+
     def collect_garbage() -> None:
         """Removes owners that are gone: core creates both objects before the Cluster, with another owner."""
-        for kind in (external_cluster.CLUSTER, external_cluster.PLANE):
-            for obj in core.client.list(kind, key.namespace):
-                left = [owner for owner in dig(obj, "metadata.ownerReferences") if owner["kind"] == CLUSTER.kind]
+        for kind, obj in owned():
+            left = [owner for owner in dig(obj, "metadata.ownerReferences", []) if owner["kind"] == CLUSTER.kind]
+            if left:  # core has added the Cluster
                 core.client.patch(kind, key_of(obj), {"metadata": {"ownerReferences": left}})
 
     def secrets(client: Client) -> dict[str, object]:
         return {one["metadata"]["name"]: one["data"] for one in client.list(SECRET, key.namespace)}
 
     until(lambda: has_moved_in(core.client), "Available", between=serve(core.client), details=details(core.client))
-    collect_garbage()
+    until(belong_to_the_cluster, "core, which may be behind, leaves the owners as they are", between=collect_garbage)
     applied, kept = core.client.get(CONFIG_MAP, Key(workload, "addon")), secrets(core.client)
     assert {name.removeprefix(f"{addon.name}-") for name in kept} == {"manifests", "generated", "moved-kubeconfig"}
-    (tmp_path / "user.kubeconfig").write_bytes(core.kubeconfig)
-    configuration = repository(tmp_path / "local", CURRENT)
-    here, there = tmp_path / "user.kubeconfig", local_control_plane.kubeconfig(tmp_path / "target")
+    (here := folder / "user.kubeconfig").write_bytes(core.kubeconfig)
+    configuration = repository(folder / "local", CURRENT)
     run_clusterctl(configuration, here, "move", "--namespace", key.namespace, "--to-kubeconfig", str(there))
 
     until(lambda: has_moved_in(target), "Available there", between=serve(target), details=details(target))
@@ -219,6 +239,10 @@ def test_addons_move_with_their_cluster_and_stay_as_they_are(core: LiveCore, tar
     left = [obj["metadata"]["name"] for kind in kinds for obj in core.client.list(kind, key.namespace)]
     assert left == [], "nothing is left behind"
     assert [name for name in written_in_turns(core) if key.namespace in name] == []
+    target.delete(CLUSTER, key)
+    until(lambda: target.find(CLUSTER, key) is None, "deleted there", between=serve(target), details=details(target))
+    orphan = target.find(CLUSTER_ADDON, addon)
+    assert orphan is None or owned_by(orphan, moved), "core leaves it to the garbage collector, which does not run here"
 
 
 def test_cluster_in_memory_becomes_available(core: LiveCore) -> None:

@@ -19,8 +19,11 @@ from infra.local.local_run import LocalRun
 from infra.local.managers import Managers
 from infra.local_control_plane.binaries import locate
 from shared.api.conditions import is_true
-from shared.kube import Client, Key, Object, Resource, connect, dig
+from shared.api.provider import INFRASTRUCTURE
+from shared.api.resources import NAMESPACE
+from shared.kube import Client, Key, Object, Resource, connect, dig, key_of
 from shared.kube.discovery import Discovery
+from shared.providers.annotations import WEBHOOKS
 from tests.support.hooks_server import HooksServer
 from tests.support.http_server import HttpServer, Response
 from tests.support.objects import manifest
@@ -108,6 +111,31 @@ class LiveCore:
             if found[name][-1:] != [user]:
                 found[name].append(user)
         return dict(found)
+
+
+@contextmanager
+def second_core(folder: Path, core: LiveCore) -> Iterator[tuple[Client, Path]]:
+    """Runs another management cluster with the same providers in the block; yields its client and its kubeconfig.
+
+    Of docker there is no second manager: see `DOCKER_MANAGER`.
+    """
+    run = LocalRun(folder / "run", releases=core.releases, progress=print, profiles=PROFILES, get_helm=False)
+    spec = {"version": CURRENT, "deployment": {"replicas": 0}, "configSecret": local_managers.VARIABLES._asdict()}
+    docker = manifest(INFRASTRUCTURE.resource, "docker", "capd-system", spec=spec)
+    docker["metadata"]["annotations"] = {WEBHOOKS: "none"}
+
+    def is_installed(client: Client) -> bool:
+        found = client.get(INFRASTRUCTURE.resource, key_of(docker))
+        return is_true(dig(found, "status.conditions"), "ProviderInstalled")
+
+    with ExitStack() as cleanup:
+        cleanup.callback(run.stop)
+        run.start(lambda: local_managers.install(run, local_managers.parse("core,kubeadm"), print))
+        client = cleanup.enter_context(closing(connect.from_kubeconfig(str(run.kubeconfig))))
+        client.apply(NAMESPACE, manifest(NAMESPACE, "capd-system"), manager="user")
+        client.create(INFRASTRUCTURE.resource, docker)
+        until(lambda: is_installed(client), "docker is installed")
+        yield client, run.kubeconfig
 
 
 @contextmanager

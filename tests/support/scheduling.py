@@ -16,6 +16,7 @@ SPLIT = frozenset(
         "tests/e2e/test_chaos.py",
         "tests/e2e/test_command_line.py",
         "tests/e2e/test_kill_addons.py",
+        "tests/e2e/test_kill_clusters.py",
         "tests/e2e/test_kill_providers.py",
     }
 )
@@ -31,10 +32,10 @@ SECONDS = {
     "tests/knative/test_broker.py": 137,
     "tests/knative/test_broker_chaos.py": 137,
     "tests/knative/test_adapter.py": 137,
+    "tests/api/test_live_core.py": 125,
     "tests/api/test_control_plane.py": 123,
     "tests/e2e/test_providers_in_a_local_run.py": 110,
     "tests/e2e/test_bench_command.py": 100,
-    "tests/api/test_live_core.py": 92,
     "tests/e2e/test_command_line.py": 83,
     "tests/api/test_faulty_api_server.py": 82,
     "tests/e2e/test_kill_addons.py": 78,
