@@ -58,7 +58,7 @@ class Capture:
         self._events = folder / "events"
         self._events.mkdir(parents=True, exist_ok=True)
         if any(self._events.iterdir()):
-            raise FileExistsError(f"{self._events} holds a capture already")
+            raise FileExistsError(f"{self._events} has a recording already; name a new folder")
         self._lock = threading.Lock()
         self._number = 0
         self._inputs: dict[tuple[str, str, Key], Object] = {}

@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from shared.event import Event
 from shared.kube import ApiError, Client, Object
 from shared.kube.discovery import Discovery
+from shared.runtime.answer import Answer
 
 from .delivery import HttpDelivery
 from .dispatcher import Dispatcher, is_rejection
@@ -65,7 +66,13 @@ def replay(
 
 
 def replay_to(
-    url: str, events: Iterable[Event], *, pace: float = 0.0, attempts: int = 5, longest_wait: float = 30.0
+    url: str,
+    events: Iterable[Event],
+    *,
+    pace: float = 0.0,
+    attempts: int = 5,
+    longest_wait: float = 30.0,
+    progress: Callable[[Event, Answer], None] = lambda _event, _answer: None,
 ) -> Counter[int]:
     """Posts the events to one URL, in order.
 
@@ -75,6 +82,7 @@ def replay_to(
         pace: Seconds between events.
         attempts: How often an event is posted at most: again after an answer that is an error or requests a retry.
         longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
+        progress: Called with each event and its last answer.
 
     Returns:
         The number of events by the HTTP status of their last answer.
@@ -90,6 +98,7 @@ def replay_to(
                 requested = answer.retry_after
                 time.sleep(min(longest_wait, 0.2 * 2.0**attempt if requested is None else requested))
             statuses[answer.status] += 1
+            progress(event, answer)
             time.sleep(pace)
     finally:
         deliver.close()

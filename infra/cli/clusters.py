@@ -157,7 +157,9 @@ def rollback(
             timeline.say(f"requested{f', not waited for: {obstacle}' if obstacle else ''}")
             return
         back.wait_until_applied(target.client, key_of(found), within=timeout, progress=timeline.say)
-        timeline.say("done", mark="✔", style="green")
+        timeline.say(
+            "done" if undo else "done; the same command with --undo ends the rollback", mark="✔", style="green"
+        )
 
 
 def _one_name(name: str, option: str) -> str:

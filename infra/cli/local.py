@@ -93,6 +93,11 @@ def up(
     ):
         if local_control_plane.status(directory).phase == "ready":
             timeline.say(f"{name} is already running")
+            if controllers or kubernetes_version or package or ip_family:
+                stop = shlex.join(["capi-functions", "local", "down", name])
+                timeline.say(
+                    f"it keeps the options of its start; `{stop}` first, to start it with others", style="yellow"
+                )
         else:
             local_control_plane.start(
                 directory,
@@ -234,7 +239,8 @@ def _existing(name: str) -> Path:
     directory = _directory(name)
     if directory not in _directories():
         names = ", ".join(each.name for each in _directories()) or "none"
-        raise Failure(f"there is no control plane {name}; there are: {names}")
+        start = shlex.join(["capi-functions", "local", "up", name])
+        raise Failure(f"there is no control plane {name}; there are: {names}; `{start}` starts it")
     return directory
 
 

@@ -6,8 +6,7 @@ something (with --exit-code), 4 a plan would fail, 130 interrupted.
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -22,6 +21,9 @@ from .failures import report_failures
 from .options import Context, Kubeconfig
 from .output import out
 from .provider import commands as provider
+
+if TYPE_CHECKING:
+    from .doctor import CheckResult
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,16 +58,16 @@ def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
     """
     from .doctor import examine
 
-    findings = examine()
+    def is_missing(finding: CheckResult) -> bool:
+        mark = {"ok": "[green]✔[/green]", "note": "[yellow]•[/yellow]", "missing": "[red]✘[/red]"}[finding.state]
+        out.print(f"{mark} {finding.what:<16} {escape(finding.detail)}")
+        return finding.state == "missing"
+
+    missing = sum(map(is_missing, examine()))  # printed first: the cluster may not answer
     with report_failures():
         if kubeconfig is not None or context:
             with open_management_cluster(None, kubeconfig, context) as target:
-                findings = chain(findings, [sources.examine(target.client)])
-    missing = 0
-    for finding in findings:
-        mark = {"ok": "[green]✔[/green]", "note": "[yellow]•[/yellow]", "missing": "[red]✘[/red]"}[finding.state]
-        out.print(f"{mark} {finding.what:<16} {escape(finding.detail)}")
-        missing += finding.state == "missing"
+                missing += is_missing(sources.examine(target.client))
     raise typer.Exit(1 if missing else 0)
 
 

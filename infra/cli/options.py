@@ -25,7 +25,8 @@ RunDir = Annotated[
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
-        help="Kubeconfig of the management cluster (default: $KUBECONFIG, else the run in --dir, else ~/.kube/config).",
+        help="Kubeconfig of the management cluster "
+        "(default: $KUBECONFIG, else the run in .capi-functions, else ~/.kube/config).",
         show_default=False,
     ),
 ]

@@ -16,10 +16,13 @@ from .options import Context, Kubeconfig, RunDir
 from .output import out
 from .programs import helm_when_needed
 from .runs import until_signal
+from .text import plain
 
 if TYPE_CHECKING:
     from events.capture import Recording
+    from shared.event import Event
     from shared.kube import Client
+    from shared.runtime.answer import Answer
 
 _FIRST_LISTS = 60.0
 """Seconds to wait for the first list of every kind."""
@@ -92,7 +95,14 @@ def replay(
 def _send(recording: Recording, url: str) -> None:
     from events import replay as player
 
-    statuses = player.replay_to(url, recording.events)
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{url} must begin with http:// or https://", param_hint="--to")
+
+    def tell(event: Event, answer: Answer) -> None:
+        if answer.status >= 300:
+            out.print(escape(f"{event.kind} {event.key}: {answer.status} {plain(answer.message)}"))
+
+    statuses = player.replay_to(url, recording.events, progress=tell)
     out.print(", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())))
     refused = sum(count for status, count in statuses.items() if status >= 300)
     if refused:

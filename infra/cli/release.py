@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from .failures import Failure, report_failures
 from .options import Format, Json, Output
-from .output import out
+from .output import err, out
 from .programs import helm_when_needed
 from .registry import CaFile, PasswordStdin, Username, registry_access
 
@@ -86,6 +86,7 @@ def build(
         outcome = publish(release, files, str(out_folder), force=force)
         mark = "built" if outcome == "pushed" else outcome
         out.print(f"{mark}: {escape(str(out_folder / release.name.tag))}")
+        _warn_if_replaced(outcome)
 
 
 def _mode(mode: Mode | None, given: Mapping[str, str]) -> Mode:
@@ -160,3 +161,9 @@ def push(
         access = registry_access(username, ca_file, password_stdin=password_stdin)
         outcome = publish(folder, to, access, force=force)
         out.print(f"{outcome}: {escape(folder.resolve().name)} in {escape(to)}")
+        _warn_if_replaced(outcome)
+
+
+def _warn_if_replaced(outcome: str) -> None:
+    if outcome == "replaced":
+        err.print("note: functions that have fetched this release keep what they have; a new version reaches all")

@@ -128,10 +128,16 @@ def _storage(store: str) -> dict[str, str]:
 
 
 def _release_source(releases: str) -> dict[str, str]:
+    """Returns the setting for these sources of releases. Raises `BadParameter`."""
     if not releases:
         return {}
     folder = Path(releases)
-    return {"RELEASE_SOURCE": folder.absolute().as_uri() if folder.is_dir() else releases}
+    if folder.is_dir():
+        return {"RELEASE_SOURCE": folder.absolute().as_uri()}
+    for source in releases.split():
+        if "://" not in source and not Path(source).is_dir():
+            raise typer.BadParameter(f"{source} is neither a folder nor a URL", param_hint="--releases")
+    return {"RELEASE_SOURCE": releases}
 
 
 def _write(target: ManagementCluster, folder: Path) -> Path:

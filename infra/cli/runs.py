@@ -35,8 +35,10 @@ def running(directory: Path) -> dict[str, Any] | None:
 
 
 def addresses(state: dict[str, Any]) -> dict[str, str]:
-    """Returns the kubeconfig and the addresses of a run."""
-    return {name: value for name, value in state.items() if isinstance(value, str)}
+    """Returns the kubeconfig, the addresses and the folder of the logs of a run."""
+    found = {name: value for name, value in state.items() if isinstance(value, str)}
+    logs = {"logs": str(Path(found["kubeconfig"]).with_name("logs"))} if "kubeconfig" in found else {}
+    return {**found, **logs}
 
 
 def end(directory: Path) -> bool:

@@ -182,7 +182,7 @@ class ControlPlane:
 
 
 def _objects(source: Path | str | Mapping[str, Any], kinds: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns the objects of these kinds. Raises ControlPlaneError, YAMLError."""
+    """Returns the objects of these kinds. Raises ControlPlaneError."""
     if isinstance(source, Mapping):
         return [dict(source)]
     from shared import bounded_yaml
@@ -191,7 +191,12 @@ def _objects(source: Path | str | Mapping[str, Any], kinds: Sequence[str]) -> li
     if not path.exists():
         raise ControlPlaneError(f"{path} does not exist")
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    documents = [document for file in files for document in bounded_yaml.load_all(file.read_text())]
+    documents: list[Any] = []
+    for file in files:
+        try:
+            documents += bounded_yaml.load_all(file.read_text())
+        except (bounded_yaml.YAMLError, UnicodeDecodeError) as error:
+            raise ControlPlaneError(f"{file} is not valid YAML: {error}") from error
     found = [each for each in documents if isinstance(each, dict) and each.get("kind") in kinds]
     if not found:
         raise ControlPlaneError(f"{path} contains no {' or '.join(kinds)}")

@@ -37,7 +37,11 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
         state = json.loads((folder / "up.json").read_text())
         status = run("status", "--dir", folder, "-o", "json")
         assert status.returncode == 0
-        assert json.loads(status.stdout) == {"up": True, **{name: state[name] for name in ADDRESSES}}
+        assert json.loads(status.stdout) == {
+            "up": True,
+            **{name: state[name] for name in ADDRESSES},
+            "logs": str(Path(state["kubeconfig"]).parent / "logs"),
+        }
         again = run("up", "--dir", folder)
         assert again.returncode == 1
         assert "already" in again.stderr

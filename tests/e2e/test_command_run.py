@@ -152,6 +152,7 @@ def _rights_without_secrets(folder: Path) -> Path:
         (("--store", "s3.example.com/capi"), "must be an endpoint and a bucket"),
         (("--store", "https://s3.example.com"), "must be an endpoint and a bucket"),
         (("--profile", "adons"), "there is no profile adons"),
+        (("--releases", "/nope"), "/nope is neither a folder nor a URL"),
     ],
 )
 def test_invalid_options_are_named(

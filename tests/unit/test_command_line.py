@@ -14,6 +14,8 @@ from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
 from infra.cli.output import failing_condition
+from infra.local_control_plane import ControlPlaneError
+from infra.local_control_plane.control_plane import ControlPlane
 from shared.kube import Object
 
 
@@ -40,6 +42,26 @@ def test_replay_without_events_is_refused(tmp_path: Path) -> None:
         assert "events/captured/demo" in result.stderr
     (tmp_path / "inputs.yaml").unlink()
     assert "no events" in run("replay", tmp_path, "--inputs").stderr
+
+
+def test_replay_needs_the_scheme_of_a_url() -> None:
+    result = run("replay", "events/captured/demo", "--to", "127.0.0.1:9")
+    assert result.exit_code == 2
+    assert "must begin with http:// or https://" in result.stderr
+
+
+def test_doctor_checks_the_machine_though_the_cluster_cannot_be_reached(tmp_path: Path) -> None:
+    result = run("doctor", "--kubeconfig", tmp_path / "absent")
+    assert result.exit_code == 1
+    assert "loopback" in result.stdout
+    assert "absent does not exist" in result.stderr.replace("\n", "")
+
+
+def test_crds_that_are_no_yaml_are_named(tmp_path: Path) -> None:
+    for name, content in (("text.yaml", b"a: b: c"), ("image.png", b"\x89PNG")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ControlPlaneError, match=f"{name} is not valid YAML"):
+            ControlPlane(tmp_path / "plane").install_crds(tmp_path / name)
 
 
 SOURCES = {

@@ -170,8 +170,17 @@ def test_ingress_uses_a_given_listening_socket() -> None:
 
 def test_replay_to_retries_failures_and_counts_the_last_answers() -> None:
     script = [Answer(503, retry_after=0.01), Answer(204), Answer(400), *[Answer(500)] * 2]
+    last: list[tuple[Event, int]] = []
     with EventReceiver(lambda _function, _event: script.pop(0)) as receiver:
-        assert replay_to(receiver.url, [EVENT] * 3, attempts=2, longest_wait=0.01) == {204: 1, 400: 1, 500: 1}
+        counted = replay_to(
+            receiver.url,
+            [EVENT] * 3,
+            attempts=2,
+            longest_wait=0.01,
+            progress=lambda event, answer: last.append((event, answer.status)),
+        )
+    assert counted == {204: 1, 400: 1, 500: 1}
+    assert last == [(EVENT, 204), (EVENT, 400), (EVENT, 500)]
     assert not script
 
 
