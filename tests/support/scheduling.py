@@ -23,10 +23,11 @@ SPLIT = frozenset(
 """Files whose tests are distributed one by one: each is long, and they share little."""
 
 TOGETHER = {
+    "tests/api/test_kind_configuration.py": "tests/api/test_kind_program.py",
     "tests/knative/test_adapter.py": "tests/knative/test_broker.py",
     "tests/knative/test_broker_chaos.py": "tests/knative/test_broker.py",
 }
-"""Files that go to the worker of another one: they would wait for each other, as both need the same port."""
+"""Files that go to the worker of another one: they would wait for each other, as both need the same port or podman."""
 
 SECONDS = {
     "tests/knative/test_broker.py": 137,
@@ -42,6 +43,8 @@ SECONDS = {
     "tests/api/test_provider_lifecycle.py": 77,
     "tests/knative/test_pods.py": 71,
     "tests/e2e/test_kill_providers.py": 68,
+    "tests/api/test_kind_program.py": 64,
+    "tests/api/test_kind_configuration.py": 64,
     "tests/api/test_public_control_plane.py": 60,
     "tests/api/test_cluster_stacks_events.py": 53,
     "tests/e2e/test_chaos.py": 53,
@@ -49,7 +52,6 @@ SECONDS = {
     "tests/api/test_provider_deletion.py": 50,
     "tests/api/test_kind_cluster.py": 48,
     "tests/api/test_provider_stale_events.py": 45,
-    "tests/api/test_kind_program.py": 44,
     "tests/e2e/test_killed_runs.py": 43,
     "tests/api/test_addon_regressions.py": 38,
     "tests/api/test_provider_cli.py": 38,
