@@ -34,6 +34,8 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 _OLDER_SECONDS = 300.0
 """Seconds for which it is remembered that a newer version of a kind is not served: Cluster API may be upgraded."""
+_WATCH_CLOSES_WITHIN = 15.0
+"""Seconds after the requested end of a watch in which its server has to close it."""
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 
 
@@ -260,10 +262,14 @@ class Client:
         """Yields watch events (`type`, `object`) from resource version `version` on, until the server closes the watch.
 
         Without a version it begins with all objects, as added. Bookmarks are included. `on_open` is called with a
-        function that ends the watch from another thread. Raises `Gone` when the version is too old to start from.
+        function that ends the watch from another thread. Raises `Gone` when the version is too old to start from, and
+        `Unavailable` if the server does not close the watch soon after `seconds`.
         """
         import urllib3
 
+        from ..network import deadline
+
+        until = self._transport.latest(seconds + _WATCH_CLOSES_WITHIN)
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -276,23 +282,31 @@ class Client:
 
         def opened(served: Resource) -> Any:
             path = served.path(namespace)
-            response = self._transport.open(Request("GET", path, query, accept=accept), silence=seconds + 15.0)
-            if response.status != 200:
-                try:
-                    body = self._transport.read(response, subject)
-                    raise error_of(response.status, body, response.headers, subject, path)
-                finally:
-                    response.close()
+            with deadline(until):
+                response = self._transport.open(
+                    Request("GET", path, query, accept=accept), silence=seconds + _WATCH_CLOSES_WITHIN
+                )
+                if response.status != 200:
+                    try:
+                        body = self._transport.read(response, subject)
+                        raise error_of(response.status, body, response.headers, subject, path)
+                    finally:
+                        response.close()
             return response
+
+        def chunk() -> bytes:
+            with deadline(until):  # not around a `yield`: it is one of the thread
+                # `stream` would wait for 65536 bytes where a proxy sends the body without chunks.
+                received: bytes = response.read1(65536, decode_content=False)
+                return received
 
         response = self._as_served(resource, opened)
         try:
             if on_open is not None:
                 on_open(response.shutdown)
             buffer, most = b"", self._transport.limits.bytes
-            # `stream` would wait for 65536 bytes where a proxy sends the body without chunks.
-            while chunk := response.read1(65536, decode_content=False):
-                *lines, buffer = (buffer + chunk).split(b"\n")
+            while received := chunk():
+                *lines, buffer = (buffer + received).split(b"\n")
                 if len(buffer) > most:
                     raise TooLarge(f"{subject}: a line is longer than {most} bytes")
                 for line in lines:

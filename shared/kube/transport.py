@@ -91,8 +91,12 @@ class Transport:
     def within(self, seconds: float) -> Transport:
         """Returns a view of these connections whose requests must all be complete within `seconds` from now."""
         view = copy.copy(self)
-        view._until = min(self._until, time.monotonic() + seconds)
+        view._until = self.latest(seconds)
         return view
+
+    def latest(self, seconds: float) -> float:
+        """Returns the moment until which a request of at most `seconds` must be complete."""
+        return min(self._until, time.monotonic() + seconds)
 
     def exchange(self, request: Request, subject: str) -> Response:
         """Sends a request and reads the response, once.
@@ -110,7 +114,7 @@ class Transport:
         with (
             spans.of_request(request.method, request.path, self.cluster) as span,
             self._admitted(),
-            deadline(min(self._until, now + self.limits.seconds)),
+            deadline(self.latest(self.limits.seconds)),
         ):
             response = self.open(request)
             spans.describe_response(span, response.status)

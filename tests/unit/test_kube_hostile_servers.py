@@ -6,13 +6,14 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from shared.api.resources import CONFIG_MAP
 from shared.kube import ApiError, Client, Unavailable, connect
+from shared.kube.crds import await_all_established
 from shared.kube.discovery import Discovery
 from shared.kube.errors import TooLarge
 from shared.kube.transport import ResponseLimits
@@ -150,6 +151,27 @@ def test_watch_event_is_received_while_the_response_goes_on(chunked: bool) -> No
         changes = client(server).watch(CONFIG_MAP, version="1")
         assert ended(lambda: next(changes)) == {"type": "BOOKMARK", "object": {}}
         changes.close()
+
+
+def dripping_bookmarks(_path: str, closing: threading.Event) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\n\r\n"
+    while not closing.wait(0.02):
+        yield b'{"type":"BOOKMARK","object":{"metadata":{}}}\n'
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("behaviour", [dripping_headers, dripping, dripping_bookmarks])
+def test_watch_that_its_server_does_not_end_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> None:
+    """Each byte arrives in time, so that the limit of silence never expires."""
+    with HostileServer(behaviour, tls=tls) as server, pytest.raises(Unavailable, match="no answer in time"):
+        ended(lambda: list(client(server).within(0.4).watch(CONFIG_MAP, version="1")))
+
+
+def test_watch_without_end_does_not_hold_those_who_await_a_crd() -> None:
+    with HostileServer(dripping_bookmarks) as server:
+        crd = {"metadata": {"name": "things.example.com", "resourceVersion": "1"}}
+        with pytest.raises(Unavailable, match="used up the time limit"):
+            ended(lambda: await_all_established(client(server).within(0.4), [crd]))
 
 
 @pytest.mark.parametrize("line", [b"{", b"5", b'{"type":"ADDED"}', b'{"type":"ERROR","object":5}'])
