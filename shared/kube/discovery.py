@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from threading import Lock
 
 from .acquire import acquired
@@ -18,6 +19,9 @@ from .resources import Object, Resource, split_api_version
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
+_MAX_KINDS, _MAX_NAME = 10_000, 253
+"""Most kinds, in all versions, and characters of a name. A kind takes 1.5 KiB of memory, and a server that is not
+trusted may name any number; thousands of CRDs are fewer."""
 _SECONDS = 30.0
 """Time limit for all requests of one discovery: a server before 1.26 needs one request for each group version."""
 _PROBE_SECONDS = 5.0
@@ -176,4 +180,11 @@ class Discovery:
                 yield Resource(group, version, entry["kind"], entry["name"], entry["namespaced"])
 
     def _add(self, resources: Iterable[Resource]) -> None:
-        self._known = _kinds((*self._known.resources, *resources))
+        known = (*self._known.resources, *islice(resources, _MAX_KINDS + 1))
+        if len(known) > _MAX_KINDS or any(len(name) > _MAX_NAME for one in known for name in _names(one)):
+            raise Unavailable(f"discovery: more than {_MAX_KINDS} kinds, or a name of more than {_MAX_NAME} characters")
+        self._known = _kinds(known)
+
+
+def _names(resource: Resource) -> tuple[str, str, str, str]:
+    return resource.group, resource.version, resource.kind, resource.plural

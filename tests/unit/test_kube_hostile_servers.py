@@ -108,6 +108,29 @@ def test_invalid_discovery_is_an_error_of_the_server(answer: object) -> None:
         Discovery(client(server, ResponseLimits(5.0, 1 << 20))).served()
 
 
+def many_kinds(path: str, closing: threading.Event) -> Iterator[bytes]:
+    """Names kinds without end, each group version with others, as servers before 1.26 do it."""
+    if path == "/apis":
+        groups: object = {"groups": [{"name": f"g{n}", "versions": [{"version": "v1"}]} for n in range(1000)]}
+        return answering(json.dumps(groups).encode())(path, closing)
+    kinds = [{"name": f"k{n}", "kind": f"K{n}", "namespaced": True} for n in range(4000)]
+    return answering(json.dumps({"resources": kinds}).encode())(path, closing)
+
+
+def test_number_of_kinds_is_limited() -> None:
+    with HostileServer(many_kinds) as server, pytest.raises(Unavailable, match="more than 10000 kinds"):
+        Discovery(client(server, ResponseLimits(30.0, 1 << 20))).served()
+    assert len(server.seen) < 10
+
+
+def test_length_of_the_name_of_a_kind_is_limited() -> None:
+    kinds = [{"resource": "k", "responseKind": {"kind": "K" * 254}, "scope": "Namespaced"}]
+    groups = [{"metadata": {"name": "g"}, "versions": [{"version": "v1", "resources": kinds}]}]
+    body = json.dumps({"kind": "APIGroupDiscoveryList", "items": groups}).encode()
+    with HostileServer(answering(body)) as server, pytest.raises(Unavailable, match="more than 253 characters"):
+        Discovery(client(server, ResponseLimits(5.0, 1 << 20))).served()
+
+
 def test_oversized_list_is_read_in_smaller_pages() -> None:
     items = [{"metadata": {"name": f"m{number}"}, "data": {"x": "x" * 1000}} for number in range(20)]
     asked: list[int] = []
