@@ -42,7 +42,7 @@ class Threshold:
         days, longest = text.strip(), VALIDITY.days - 1
         if not days:
             return cls(timedelta(days=DEFAULT_DAYS))
-        if not (days.isascii() and days.isdigit() and int(days) <= longest):
+        if not (days.isascii() and days.isdigit() and len(days) < 9 and int(days) <= longest):
             wanted = f"a number of days from 1 to {longest}, or 0 for no renewal"
             return cls(timedelta(days=DEFAULT_DAYS), fault=f"{name} is not {wanted}: {DEFAULT_DAYS} days are used")
         return cls(timedelta(days=int(days)) if int(days) else None, is_set=True)

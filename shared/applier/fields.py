@@ -105,7 +105,7 @@ def resolve(obj: Any, path: str) -> list[PathStep] | None:
 def _selects(selector: str, item: Any, index: int) -> bool:
     """Returns whether a selector selects the list item at `index`: `[0]`, `[name="web"]` or `[="value"]`."""
     if selector.isdecimal():
-        return int(selector) == index
+        return selector == str(index)
     for name, text in _PAIR.findall(selector):
         try:
             value = json.loads(text)

@@ -111,7 +111,7 @@ def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
     value = values.get(name)
     if value is None:
         return default
-    if not value.isdecimal() or not 0 < int(value) <= 86400:
+    if not (value.isdecimal() and len(value) < 9) or not 0 < int(value) <= 86400:
         raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it must be from 1 to 86400, in seconds")
     return float(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ from .objects import identity
 
 _BEFORE: Final = {"pre-install", "pre-upgrade"}
 _AFTER: Final = {"post-install", "post-upgrade"}
+_WEIGHT: Final = re.compile(r"[+-]?[0-9]{1,18}")
 APPLIED_HOOKS: Final = _BEFORE | _AFTER | {"crd-install"}
 
 
@@ -77,7 +79,7 @@ def waves(objects: Iterable[Object]) -> list[Wave]:
 
 def _weight(obj: Mapping[str, Any]) -> int:
     text = str(dig(obj, ("metadata", "annotations", "helm.sh/hook-weight"), "0"))
-    return int(text) if text.lstrip("+-").isdecimal() else 0
+    return int(text) if _WEIGHT.fullmatch(text) else 0
 
 
 def install_rank(obj: Mapping[str, Any]) -> int:

@@ -23,7 +23,7 @@ Action = Literal["apply", "delete"]
 TIMEOUT = 600.0
 """Seconds that a stage without a timeout waits for a condition before it counts as stuck."""
 
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
+_DURATION = re.compile(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 

@@ -30,6 +30,7 @@ OBJECT: dict[str, Any] = {
         ('.spec.ports[port=80,protocol="UDP"]', ["spec", "ports", 1]),
         ('.metadata.finalizers[="b/c"]', ["metadata", "finalizers", 1]),
         (".spec.containers[1].name", ["spec", "containers", 1, "name"]),
+        (f".spec.containers[{'9' * 5000}]", None),
         (".spec.missing", None),
         ('.spec.containers[name="none"].image', None),
         (".spec.replicas.deeper", None),

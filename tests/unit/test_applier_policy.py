@@ -80,6 +80,7 @@ def test_drift_ignore_lists_paths_with_optional_objects() -> None:
         ({"wait_timeout": "0"}, "in seconds"),
         ({"wait_timeout": "86401"}, "1 to 86400, in seconds"),
         ({"wait_timeout": "1.5"}, "in seconds"),
+        ({"wait_timeout": "9" * 5000}, "in seconds"),
         ({"drift": ""}, "ignore, report, repair"),
         ({"recreate": "yes"}, "recreate is 'yes'; it must be one of false, true"),
         ({"prune_crds": "yes"}, "prune-crds is 'yes'; it must be one of false, true"),

@@ -331,9 +331,10 @@ def test_waves_put_namespaces_then_crds_before_the_rest() -> None:
     assert waves([]) == []
 
 
-def test_waves_put_helm_hooks_before_and_after_by_weight() -> None:
-    def hook(name: str, hooks: str, weight: str = "0", kind: str = "Job") -> dict[str, Any]:
-        annotations = {"helm.sh/hook": hooks, "helm.sh/hook-weight": weight} if hooks else {}
+@pytest.mark.parametrize("weight", ["many", "--5", "9" * 5000])
+def test_waves_put_helm_hooks_before_and_after_by_weight(weight: str) -> None:
+    def hook(name: str, hooks: str, at: str = "0", kind: str = "Job") -> dict[str, Any]:
+        annotations = {"helm.sh/hook": hooks, "helm.sh/hook-weight": at} if hooks else {}
         return {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": name, "annotations": annotations}}
 
     objects = [
@@ -341,7 +342,7 @@ def test_waves_put_helm_hooks_before_and_after_by_weight() -> None:
         hook("second", "pre-upgrade", "5"),
         hook("plain", ""),
         hook("first", "pre-install", "-5"),
-        hook("odd", "pre-install", "many"),
+        hook("odd", "pre-install", weight),
     ]
     found = [([o["metadata"]["name"] for o in wave.objects], wave.gate) for wave in waves(objects)]
     assert found == [(["first"], True), (["odd"], True), (["second"], True), (["plain"], False), (["after"], True)]

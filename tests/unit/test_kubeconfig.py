@@ -418,7 +418,7 @@ def test_threshold_is_that_of_the_annotation_else_of_the_setting(
     assert Threshold.of(obj, setting) == expected
 
 
-@pytest.mark.parametrize("value", ["365", "-1", "1.5", "soon", "\u0661"])
+@pytest.mark.parametrize("value", ["365", "-1", "1.5", "soon", "\u0661", "9" * 5000])
 def test_invalid_threshold_is_reported_and_not_used(value: str) -> None:
     found = Threshold.of(cluster({RENEW_ANNOTATION: value}), "30")
     assert (found.before, found.is_set) == (182 * DAY, False)

@@ -68,6 +68,8 @@ def test_unknown_keys_are_reported_and_ignored() -> None:
         ("addonStages: {BeforeClusterUpgrade: [{name: ../x}]}", "is not a folder name"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x, action: drop}]}", "must be apply or delete"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x, timeout: soon}]}", "must be a duration"),
+        (f"addonStages: {{BeforeClusterUpgrade: [{{name: x, timeout: {'9' * 5000}s}}]}}", "must be a duration"),
+        (f"addonStages: {{BeforeClusterUpgrade: [{{name: x, timeout: {'9' * 400}s}}]}}", "must be a duration"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x}, {name: x}]}", "occurs twice"),
         ("addonStages: {BeforeClusterUpgrade: [{name: x, waitForPreCondition: {objects: []}}]}", "conditions: missing"),
         (
