@@ -16,7 +16,7 @@ from .causes import cause
 from .circuit_breaker import NotSent
 from .credentials import Credentials
 from .errors import ApiError, NotFound, NotServed, TooLarge, Unavailable
-from .resources import Key, Object, Resource
+from .resources import Key, Object, Resource, dig
 from .responses import are_objects, error_of, parse_object, parse_watch_event
 from .transport import Cluster, Request, Transport
 
@@ -152,16 +152,19 @@ class Client:
                 query["limit"] = str(limit)
                 continue
             page["items"] = page.get("items") or []  # an empty list can come as null
-            if not are_objects(page["items"]):
+            token = dig(page, "metadata.continue", "")
+            if not (
+                are_objects(page["items"]) and isinstance(page.get("metadata", {}), dict) and isinstance(token, str)
+            ):
                 raise Unavailable(f"{subject}: the response is not a list: is this an API server?")
             for item in page["items"]:
                 item.setdefault("apiVersion", served.api_version)
                 item.setdefault("kind", resource.kind)
             page["items"] = [resource.upgraded(item) for item in page["items"]]
             yield page
-            query["continue"] = page.get("metadata", {}).get("continue") or ""
-            if not query["continue"]:
+            if not token:
                 return
+            query["continue"] = token
 
     def create(self, resource: Resource, obj: Object, *, manager: str = MANAGER) -> Object:
         """Creates the object and returns it as stored. Raises `Conflict` if it exists already."""

@@ -86,9 +86,19 @@ def test_response_without_object_is_an_error_of_the_server(body: bytes) -> None:
         client(server).request("GET", "/version")
 
 
-@pytest.mark.parametrize("items", [5, [5], {"a": {}}])
-def test_invalid_list_is_an_error_of_the_server(items: object) -> None:
-    answer = answering(json.dumps({"items": items}).encode())
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"items": 5},
+        {"items": [5]},
+        {"items": {"a": {}}},
+        {"items": [], "metadata": None},
+        {"items": [], "metadata": 5},
+        {"items": [], "metadata": {"continue": {"a": 1}}},
+    ],
+)
+def test_invalid_list_is_an_error_of_the_server(page: object) -> None:
+    answer = answering(json.dumps(page).encode())
     with HostileServer(answer) as server, pytest.raises(Unavailable, match="is not a list"):
         list(client(server).list(CONFIG_MAP))
 
