@@ -30,7 +30,7 @@ VARIANTS = tuple(itertools.product((True, False), ("", "deletion")))
 CERTIFICATES = ("etcd", "proxy", "sa", "apiserver-etcd-client")
 """What the Cluster requests; its KINDCluster publishes the CA."""
 CONDITIONS = ("InfrastructureReady", "CertificatesAvailable", "KubeconfigAvailable", "RemoteConnectionProbe")
-PARTS = 2
+PARTS = 10
 """Tests that share the work of an exhaustive run."""
 
 
