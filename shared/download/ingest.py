@@ -26,6 +26,14 @@ class File:
     digest: str | None = None
 
 
+def declared_size(text: str) -> int | None:
+    """Returns the bytes that a server says a file has; None if it says none.
+
+    Python refuses to parse thousands of digits: of so many the first ones are more than any limit.
+    """
+    return int(text[:18]) if text.isdecimal() else None
+
+
 @dataclass(frozen=True, slots=True)
 class IngestLimits:
     """Limits of one release: bytes of each file, bytes of all files together, number of files."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.download import File, SourceError
+from shared.download import File, SourceError, declared_size
 from shared.download.ingest import MIB, IngestLimits, ingest, is_plain_name
 
 
@@ -34,6 +34,13 @@ def test_unsafe_name_is_refused(name: str) -> None:
 def test_name_that_occurs_twice_is_refused() -> None:
     with pytest.raises(SourceError, match="twice"):
         list(ingest([File("a", [b"1"]), File("a", [b"1"])], IngestLimits()))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("", None), ("12", 12), ("-1", None), ("1e3", None), ("9" * 5000, 10**18 - 1)]
+)
+def test_declared_size_is_a_number_of_bytes_however_long(text: str, size: int | None) -> None:
+    assert declared_size(text) == size
 
 
 def test_size_and_digest_of_the_source_are_checked() -> None:

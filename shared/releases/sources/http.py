@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from shared.download import File, ReleaseNotFound, SourceError
+from shared.download import File, ReleaseNotFound, SourceError, declared_size
 from shared.download.access import Access
 
 from ..metadata import MAX_BYTES, MetadataError, parse
@@ -131,7 +131,7 @@ def _files(name: ReleaseName, metadata: bytes, sums: Mapping[str, str]) -> list[
 
 def _length(reply: HttpResponse) -> int | None:
     length = reply.headers.get("Content-Length", "")
-    return int(length) if length.isdecimal() and "Content-Encoding" not in reply.headers else None
+    return declared_size(length) if "Content-Encoding" not in reply.headers else None
 
 
 def _open(url: SourceUrl, access: Access) -> HttpSource:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from shared import s3
-from shared.download import File, ReleaseNotFound, SourceError
+from shared.download import File, ReleaseNotFound, SourceError, declared_size
 from shared.download.access import Access
 
 from .port import SourceType, SourceUrl, UnusableUrl
@@ -51,7 +51,7 @@ class S3Source:
             for entry in entries:
                 name, size = s3.text(entry, "Key").removeprefix(folder), s3.text(entry, "Size")
                 if name:  # S3 consoles represent a folder by an object whose key is that of the folder
-                    yield File(name, self._content(session, folder + name), int(size) if size.isdecimal() else None)
+                    yield File(name, self._content(session, folder + name), declared_size(size))
 
     def list(self) -> Sequence[str]:
         """See `Source.list`."""
