@@ -5,6 +5,7 @@ These are Services of type LoadBalancer, and PersistentVolumes that are deleted 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from shared.kube import Key, Object, Resource, deleting, dig, key_of
 
 CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+MOST = 4 * 2**20
+"""Bytes as JSON of the objects of one kind that one look takes, about a thousand."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,32 @@ class Leftovers:
 def leftovers(
     services: Iterable[Object], claims: Iterable[Object], volumes: Iterable[Object], pods: Iterable[Object]
 ) -> Leftovers:
-    """Returns the leftovers among the objects of a workload cluster."""
-    deleted_volumes = [volume for volume in volumes if _is_deleted_with_claim(volume)]
-    volume_names = {volume["metadata"]["name"] for volume in deleted_volumes}
+    """Returns the leftovers among the objects of a workload cluster; of very many a part, the next look another one.
+
+    The lists may have more objects than fit into memory. `pods` are only read if there are claims.
+    """
+    deleted_volumes = _part(volume for volume in volumes if _is_deleted_with_claim(volume))
     # A claim without a volume has no data, but may get a volume at any time.
-    deleted_claims = [claim for claim in claims if (dig(claim, "spec.volumeName") or "") in {*volume_names, ""}]
+    volume_names = {volume["metadata"]["name"] for volume in deleted_volumes} | {""}
+    deleted_claims = _part(claim for claim in claims if (dig(claim, "spec.volumeName") or "") in volume_names)
     claim_keys = {key_of(claim) for claim in deleted_claims}
     return Leftovers(
-        [service for service in services if dig(service, "spec.type") == "LoadBalancer"],
+        _part(service for service in services if dig(service, "spec.type") == "LoadBalancer"),
         deleted_claims,
         deleted_volumes,
-        [pod for pod in pods if claim_keys & _claims_of(pod)],
+        _part(pod for pod in pods if claim_keys & _claims_of(pod)) if claim_keys else (),
     )
+
+
+def _part(objects: Iterable[Object]) -> list[Object]:
+    """Returns as many of the objects as fit: of those that are being deleted, and of the others."""
+    part: list[Object] = []
+    sizes = {True: 0, False: 0}
+    for obj in objects:
+        sizes[deleting(obj)] += len(json.dumps(obj))
+        if sizes[deleting(obj)] <= MOST:
+            part.append(obj)
+    return part
 
 
 def _is_deleted_with_claim(volume: Object) -> bool:

@@ -51,7 +51,6 @@ def observe(clients: Clients, request: Request) -> Observed:
 def _read_leftovers(cluster: ClusterClients) -> Leftovers | ConnectionFailed:
     list_ = cluster.client.list
     try:
-        claims = list(list_(CLAIM))
-        return leftovers(list_(SERVICE), claims, list_(VOLUME), list_(POD) if claims else ())
+        return leftovers(list_(SERVICE), list_(CLAIM), list_(VOLUME), list_(POD))
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not list the objects to clean up: {error}")

@@ -5,19 +5,23 @@ cluster-stack-operator labels the objects that it applies as we do, and keeps no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 from .. import tracing
 from ..api.resources import CLUSTER_ADDON
 from ..clients import ClusterClients
-from ..kube import ApiError, Object, Resource, Unavailable, dig
+from ..kube import ApiError, Resource, Unavailable, dig
 from ..kube.client import METADATA_LIST
 from .inventory import OWNED, OWNED_LABEL, InventoryEntry, entry_of
 from .rollout import THREADS
 
 _COPIES = ("Endpoints", "EndpointSlice", "Event")
 """Kinds that controllers create with the labels of another object and without an owner reference."""
+MAX_INVENTORY = 3 * 2**19
+"""Bytes of an inventory: the API server limits an object to 1.5 MiB."""
 
 
 def labelled_entries(cluster: ClusterClients, served: Iterable[Resource]) -> list[InventoryEntry]:
@@ -30,29 +34,40 @@ def labelled_entries(cluster: ClusterClients, served: Iterable[Resource]) -> lis
         served: The kinds that the cluster serves.
 
     Raises:
-        Unavailable: The API server failed.
+        Unavailable: The API server failed, or has more such objects than an inventory can name.
     """
-    served = list(served)
+    served, budget = list(served), _Budget(MAX_INVENTORY)
     if any(resource.group == CLUSTER_ADDON.group for resource in served):
         return []
     newest = {(resource.group, resource.kind): resource for resource in reversed(served)}
     kinds = [resource for resource in newest.values() if resource.kind not in _COPIES]
     with ThreadPoolExecutor(THREADS, thread_name_prefix="adopt", initializer=tracing.in_threads()) as pool:
-        found = pool.map(lambda resource: _entries_of_kind(cluster, resource), kinds)
+        found = pool.map(lambda resource: _entries_of_kind(cluster, resource, budget), kinds)
         return [entry for entries in found for entry in entries]
 
 
-def _entries_of_kind(cluster: ClusterClients, resource: Resource) -> list[InventoryEntry]:
+class _Budget:
+    """The bytes that the entries of all kinds may have together."""
+
+    def __init__(self, size: int) -> None:
+        self._left, self._lock = size, Lock()
+
+    def take(self, entry: InventoryEntry) -> InventoryEntry:
+        """Returns the entry. Raises `Unavailable` if it is one too many."""
+        with self._lock:
+            self._left -= len(json.dumps(entry.dump()))
+            if self._left < 0:
+                raise Unavailable(f"more objects have the label {OWNED_LABEL}={OWNED} than an inventory can name")
+        return entry
+
+
+def _entries_of_kind(cluster: ClusterClients, resource: Resource, budget: _Budget) -> list[InventoryEntry]:
     pages = cluster.client.pages(resource, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST)
+    own = (item for page in pages for item in page["items"] if not dig(item, "metadata.ownerReferences"))
+    named = ({**item, "apiVersion": resource.api_version, "kind": resource.kind} for item in own)
     try:
-        items: list[Object] = [item for page in pages for item in page["items"]]
+        return [budget.take(entry_of(obj)) for obj in named]
     except Unavailable:
         raise
     except ApiError:
         return []  # the kind cannot be listed, so none of its objects was applied from here
-    entries = []
-    for item in items:
-        if not dig(item, "metadata.ownerReferences"):
-            obj = {**item, "apiVersion": resource.api_version, "kind": resource.kind}
-            entries.append(entry_of(obj))
-    return entries

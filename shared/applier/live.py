@@ -116,11 +116,11 @@ def same_content(live: Object, other: Object) -> bool:
 
 def _list(cluster: ClusterClients, resource: Resource, members: Sequence[Identity]) -> dict[Identity, Live]:
     """Lists the objects with our label, in their namespace if they share one; reads single objects that lack it."""
-    namespaces = {who.namespace for who in members}
+    wanted, namespaces = set(members), {who.namespace for who in members}
     namespace = namespaces.pop() if len(namespaces) == 1 else ""
     try:
         listed = cluster.client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
-        by_identity = {identity(obj): obj for obj in listed}
+        by_identity = {who: obj for obj in listed if (who := identity(obj)) in wanted}
     except ApiError as error:
         return dict.fromkeys(members, error)
     found: dict[Identity, Live] = {}

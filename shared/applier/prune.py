@@ -150,7 +150,7 @@ def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner
     for entry in entries:
         places[entry.api_version, entry.kind, entry.namespace].append(entry)
     for (api_version, kind, namespace), members in places.items():
-        there = {obj["metadata"]["name"]: obj for obj in _list_members(cluster, api_version, kind, namespace, members)}
+        there = _list_members(cluster, api_version, kind, namespace, members)
         for entry in members:
             live = there.get(entry.name)
             if live is not None and owner.has(live, entry):
@@ -160,8 +160,8 @@ def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner
 
 def _list_members(
     cluster: ClusterClients, api_version: str, kind: str, namespace: str, members: Sequence[InventoryEntry]
-) -> list[Object]:
-    """Returns the objects of these entries; none if the kind is not served any more: they were deleted with it."""
+) -> dict[str, Object]:
+    """Returns the objects of these entries by name; none if the kind is not served any more: they went with it."""
     for last in (False, True):
         resource = cluster.discovery.in_any_version(api_version, kind)
         if resource is None:
@@ -172,18 +172,20 @@ def _list_members(
             if last:
                 raise
             cluster.discovery.invalidate()  # not served any more in this version
-    return []
+    return {}
 
 
 def _read_members(
     cluster: ClusterClients, resource: Resource, namespace: str, members: Sequence[InventoryEntry]
-) -> list[Object]:
-    """Reads the objects of few entries one by one; for many, returns all objects of the kind with our label."""
+) -> dict[str, Object]:
+    """Reads the objects of few entries one by one; for many, lists those with our label. Returns them by name."""
     namespace = namespace if resource.namespaced else ""
     if len(members) < LIST_FROM:
-        found = (cluster.client.find(resource, Key(namespace, entry.name)) for entry in members)
-        return [obj for obj in found if obj is not None]
+        found = {entry.name: cluster.client.find(resource, Key(namespace, entry.name)) for entry in members}
+        return {name: obj for name, obj in found.items() if obj is not None}
     pages = cluster.client.pages(
         resource, namespace, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST, limit=500
     )
-    return [obj for page in pages for obj in page["items"]]
+    listed = ((obj["metadata"]["name"], obj) for page in pages for obj in page["items"])
+    names = {entry.name for entry in members}
+    return {name: obj for name, obj in listed if name in names}

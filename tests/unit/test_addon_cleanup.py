@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -90,6 +91,28 @@ def test_pods_that_use_the_claims_are_left(pod: Object, used: bool) -> None:
 def test_ephemeral_claim_is_named_after_pod_and_volume() -> None:
     pod = named("p", {"volumes": [{"name": "scratch", "ephemeral": {}}]})
     assert names(leftovers([], [claim("p-scratch")], [], [pod]).pods) == ["p"]
+
+
+def test_pods_are_not_read_without_claims() -> None:
+    def pods() -> Iterator[Object]:
+        raise AssertionError
+        yield {}
+
+    assert leftovers([], [claim("kept", "unknown")], [volume("v", "Retain")], pods()) == Leftovers([], [], [], ())
+
+
+def test_very_many_leftovers_are_removed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are being deleted do not keep the others from being found."""
+    monkeypatch.setattr("functions.addon_cleanup.leftovers.MOST", 1000)
+    there = [named(f"s{number}", {"type": "LoadBalancer"}) for number in range(100)]
+    looks = 0
+    while removable := [obj for _, obj in leftovers(there, [], [], []).removable]:
+        looks += 1
+        assert len(removable) < 100
+        for obj in removable:
+            obj["metadata"]["deletionTimestamp"] = "x"
+    assert looks > 2
+    assert 0 < len(leftovers(there, [], [], []).awaited) < 100
 
 
 GOING = {"deletionTimestamp": "x"}

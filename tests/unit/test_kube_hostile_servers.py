@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from shared.api.resources import CONFIG_MAP
+from shared.applier.labelled import labelled_entries
+from shared.clients import ClusterClients
 from shared.kube import ApiError, Client, Unavailable, connect
 from shared.kube.crds import await_all_established
 from shared.kube.discovery import Discovery
@@ -158,6 +160,20 @@ def test_oversized_list_is_read_in_smaller_pages() -> None:
     assert [one["metadata"]["name"] for one in found] == [one["metadata"]["name"] for one in items]
     assert asked[0] == 16
     assert set(asked[1:]) == {2}
+
+
+def endless_list(_path: str, _closing: threading.Event) -> Iterator[bytes]:
+    """A page of objects of a kind, which says that another page follows."""
+    items = [{"metadata": {"name": f"m{number}" + "x" * 200, "namespace": "n"}} for number in range(500)]
+    return answering(json.dumps({"metadata": {"continue": "more"}, "items": items}).encode())(_path, _closing)
+
+
+def test_objects_with_our_label_are_no_more_than_an_inventory_can_name() -> None:
+    with HostileServer(endless_list) as server:
+        cluster = ClusterClients(client(server, ResponseLimits(HANGS, 1 << 20)))
+        with pytest.raises(Unavailable, match="more objects have the label"):
+            labelled_entries(cluster, [CONFIG_MAP])
+        assert len(server.seen) < 30
 
 
 def test_watch_line_length_is_limited() -> None:
