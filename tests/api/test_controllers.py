@@ -46,9 +46,11 @@ def test_a_pod_that_is_to_stay_pending(management: Client, namespace: str) -> No
     """And with it a Deployment that is seen, but not Available until its template is another."""
     key = Key(namespace, "web")
     management.create(DEPLOYMENT, workload(DEPLOYMENT, "web", namespace, PENDING))
-    until(lambda: dig(management.get(DEPLOYMENT, key), "status.unavailableReplicas") == 1, "an unavailable replica")
     until(lambda: any(dig(pod, "spec.nodeName") for pod in pods(management, namespace)), "a pod with a node")
-    assert "0 of 1 replicas available" in unready_reason(management.get(DEPLOYMENT, key))
+    # A Deployment whose pods are not counted yet has a reason of its own.
+    unavailable = "0 of 1 replicas available"
+    until(lambda: unavailable in unready_reason(management.get(DEPLOYMENT, key)), "an unavailable replica")
+    assert dig(management.get(DEPLOYMENT, key), "status.unavailableReplicas") == 1
     unlabelled = {"spec": {"template": {"metadata": {"labels": dict.fromkeys(PENDING)}}}}
     management.patch(DEPLOYMENT, key, unlabelled)
     until(lambda: not unready_reason(management.get(DEPLOYMENT, key)), "ready")
