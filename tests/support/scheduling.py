@@ -26,16 +26,17 @@ TOGETHER = {
     "tests/api/test_kind_configuration.py": "tests/api/test_kind_program.py",
     "tests/knative/test_adapter.py": "tests/knative/test_broker.py",
     "tests/knative/test_broker_chaos.py": "tests/knative/test_broker.py",
+    "tests/e2e/test_providers_in_a_local_run.py": "tests/api/test_live_core.py",
 }
-"""Files that go to the worker of another one: they would wait for each other, as both need the same port or podman."""
+"""Files that go to the worker of another one: they would wait for each other, as both need the same ports or podman."""
 
 SECONDS = {
+    "tests/api/test_live_core.py": 240,
+    "tests/e2e/test_providers_in_a_local_run.py": 240,
     "tests/knative/test_broker.py": 137,
     "tests/knative/test_broker_chaos.py": 137,
     "tests/knative/test_adapter.py": 137,
-    "tests/api/test_live_core.py": 125,
     "tests/api/test_control_plane.py": 123,
-    "tests/e2e/test_providers_in_a_local_run.py": 110,
     "tests/e2e/test_bench_command.py": 100,
     "tests/e2e/test_command_line.py": 83,
     "tests/api/test_faulty_api_server.py": 82,
