@@ -99,11 +99,14 @@ class Delete:
     obj: Mapping[str, Any]
 
     def execute(self, clients: Clients) -> None:
-        """Sends the deletion; finalizers may keep the object for longer."""
+        """Sends the deletion; finalizers may keep the object for longer. Raises `ApiError` (409) if it is refused."""
+        key, uid = key_of(self.obj), self.obj["metadata"]["uid"]
         try:
-            clients.management.delete(self.resource, key_of(self.obj), uid=self.obj["metadata"]["uid"])
-        except Conflict:
-            return  # the name has another object now
+            clients.management.delete(self.resource, key, uid=uid)
+        except Conflict as error:
+            if dig(clients.management.find(self.resource, key), "metadata.uid") == uid:
+                # An admission webhook can answer 409, too. Not a `Conflict`, since a retry at once cannot help.
+                raise ApiError(str(error), status=409, body=error.body, detail=error.detail) from error
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,14 @@ import pytest
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.applier.inventory import OWNED_LABEL
+from shared.clients import Clients
+from shared.effects import Delete
 from shared.event import change_event
-from shared.kube import Key, dig, owned_by
+from shared.kube import ApiError, Client, Conflict, Key, connect, dig, key_of, owned_by
 from tests.support import objects
-from tests.support.api_proxy import Fault, Proxy, Request, api_server
+from tests.support.api_proxy import Fault, Proxy, Request, answering, api_server
 from tests.support.demo_cluster import ADDON
-from tests.support.releases import STACK, write_release
+from tests.support.releases import STACK, config_map, write_release
 from tests.support.world import World
 
 NOT_OURS = {"metadata": {"labels": {OWNED_LABEL: None}}}
@@ -161,3 +163,24 @@ def test_own_manifest_secret_is_deleted_with_the_addon(world: World) -> None:
         world.client.delete(kind, Key(world.namespace, name))
     world.call("addon_apply", change_event(addon, "update", source="/test", reference=True))
     assert world.client.find(SECRET, key) is None
+
+
+# -- deletions by uid ------------------------------------------------------------------------------------------
+
+
+def test_object_that_was_replaced_counts_as_deleted(management: Client, namespace: str) -> None:
+    live = management.create(CONFIG_MAP, config_map("a", namespace=namespace))
+    earlier = {**live, "metadata": {**live["metadata"], "uid": "another"}}
+    Delete(CONFIG_MAP, earlier).execute(Clients(management))
+    assert management.find(CONFIG_MAP, key_of(live)) is not None
+
+
+def test_refused_deletion_is_an_error_though_it_is_a_conflict(workload: Proxy, namespace: str) -> None:
+    """As by an admission webhook, which chooses the status of its denial."""
+    denial = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "webhook says no"}
+    client = connect.workload(workload.kubeconfig)
+    live = client.create(CONFIG_MAP, config_map("a", namespace=namespace))
+    workload.fault = lambda request: answering(409, denial) if request.method == "DELETE" else None
+    with pytest.raises(ApiError, match="webhook says no") as caught:
+        Delete(CONFIG_MAP, live).execute(Clients(client))
+    assert not isinstance(caught.value, Conflict)
