@@ -22,9 +22,10 @@ from shared.runtime import Answer, done
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable
 
-_LOCK = KeyedLock("the fetch of releases", limit=3)
+_LOCK = KeyedLock("the fetch of releases", limit=3, each=2)
 """Serializes requests for one release in a process, so that the second finds the release stored; the store does the
-same across processes. The limit keeps threads free while a source is slow."""
+same across processes. The limit keeps threads free while a source is slow, and that for each namespace with sources of
+its own leaves room for the releases of others."""
 
 PAUSE = 5.0
 """Seconds after a failed fetch in which the release is not requested again: each try can occupy a thread until its
@@ -40,7 +41,7 @@ def handle(clients: Clients, event: Event) -> Answer:
     try:
         name = ReleaseName.parse(tag)
         resolved = resolve_source(clients, namespace, name)
-        with _LOCK.hold((resolved.scope, name.tag)):
+        with _LOCK.hold((resolved.scope, name.tag), resolved.namespace):
             return _ensure(clients, resolved, name, event, arrived)
     except InvalidName as error:
         return Answer(400, f"event {event.id}: {error}")

@@ -1,4 +1,7 @@
-"""Serializes work on the same key within a process, and bounds how many keys are worked on at a time."""
+"""Serializes work on the same key within a process, and bounds how many keys are worked on at a time.
+
+Work for one tenant can be bounded to less than that, so that it leaves room for the work of others.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +23,54 @@ class KeyedLock:
     Args:
         work: What is done under the lock, for error messages.
         limit: How many keys may be held at a time.
+        each: How many of them for one tenant; by default all.
         timeout: Seconds to wait for a key and for room.
     """
 
-    def __init__(self, work: str, *, limit: int = 1_000, timeout: float = TIMEOUT) -> None:
+    def __init__(self, work: str, *, limit: int = 1_000, each: int = 0, timeout: float = TIMEOUT) -> None:
         self._work, self._timeout = work, timeout
+        self._limit, self._each = limit, each or limit
         self._room = BoundedSemaphore(limit)
         self._guard = Lock()
-        self._locks: dict[Hashable, tuple[Lock, int]] = {}
+        self._locks: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
         """The lock of each key, with the number of threads that hold it or wait for it."""
+        self._shares: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
+        """The same for the room of each tenant."""
 
     @contextmanager
-    def hold(self, key: Hashable) -> Iterator[None]:
-        """Holds the lock of `key`. Raises `Unavailable` if it is not free within the timeout."""
+    def hold(self, key: Hashable, tenant: str = "") -> Iterator[None]:
+        """Holds the lock of `key` for a tenant; "" is none, and has all the room.
+
+        Raises `Unavailable` if the lock is not free within the timeout.
+        """
+        until = time.monotonic() + self._timeout
+        each = self._each if tenant else self._limit
+        with (
+            self._entered(self._locks, key, 1, until),
+            self._entered(self._shares, tenant, each, until),
+            acquired(self._room, until - time.monotonic(), self._busy),
+        ):
+            yield
+
+    @property
+    def _busy(self) -> Unavailable:
+        return Unavailable(f"{self._work} is under way for other events", retry_after=self._timeout)
+
+    @contextmanager
+    def _entered(
+        self, entries: dict[Hashable, tuple[BoundedSemaphore, int]], key: Hashable, size: int, until: float
+    ) -> Iterator[None]:
+        """Holds one of the `size` slots of an entry, which is dropped after its last user."""
         with self._guard:
-            lock, users = self._locks.get(key, (Lock(), 0))
-            self._locks[key] = lock, users + 1
+            slots, users = entries.get(key, (BoundedSemaphore(size), 0))
+            entries[key] = slots, users + 1
         try:
-            until = time.monotonic() + self._timeout
-            busy = Unavailable(f"{self._work} is under way for other events", retry_after=self._timeout)
-            with acquired(lock, self._timeout, busy), acquired(self._room, until - time.monotonic(), busy):
+            with acquired(slots, until - time.monotonic(), self._busy):
                 yield
         finally:
             with self._guard:
-                lock, users = self._locks[key]
+                slots, users = entries[key]
                 if users > 1:
-                    self._locks[key] = lock, users - 1
+                    entries[key] = slots, users - 1
                 else:
-                    del self._locks[key]
+                    del entries[key]

@@ -16,9 +16,9 @@ from shared.runtime.keyed_lock import KeyedLock
 from tests.support.until import HANGS
 
 
-def _hold(lock: KeyedLock, key: str, entered: Event, leave: Event) -> Thread:
+def _hold(lock: KeyedLock, key: object, entered: Event, leave: Event, tenant: str = "") -> Thread:
     def work() -> None:
-        with lock.hold(key):
+        with lock.hold(key, tenant):
             entered.set()
             leave.wait(HANGS)
 
@@ -56,6 +56,28 @@ def test_holder_beyond_the_limit_of_keys_times_out() -> None:
         for thread in threads:
             thread.join()
     with lock.hold("c"):
+        pass
+
+
+def test_one_tenant_leaves_room_for_others() -> None:
+    lock, leave = KeyedLock("the work", limit=3, each=2, timeout=0.1), Event()
+    threads = [_hold(lock, key, Event(), leave, "hostile") for key in "ab"]
+    try:
+        with pytest.raises(Unavailable), lock.hold("c", "hostile"):
+            pass
+        for tenant in ("other", ""):
+            with lock.hold("c", tenant):
+                pass
+    finally:
+        leave.set()
+        for thread in threads:
+            thread.join()
+    assert (lock._locks, lock._shares) == ({}, {})
+
+
+def test_work_for_no_tenant_has_all_the_room() -> None:
+    lock = KeyedLock("the work", limit=3, each=1, timeout=0.1)
+    with lock.hold("a"), lock.hold("b"), lock.hold("c"):
         pass
 
 
