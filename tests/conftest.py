@@ -25,6 +25,7 @@ pytest_plugins = [
     "tests.support.seeds",
     "tests.support.scheduling",
     "tests.support.object_store",
+    "tests.support.api_proxy",
     "tests.support.world",
     "tests.support.stacks",
     "tests.support.registry",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -23,16 +23,10 @@ from shared.kube import Client, Key, Object, Resource, dig
 from shared.kube.crds import CRD, await_established
 from shared.releases.stages import BEFORE_CLUSTER_UPGRADE
 from shared.storage import ObjectStore
-from tests.support.api_proxy import Proxy, answering, api_server
+from tests.support.api_proxy import Proxy, answering
 from tests.support.releases import STACK, archive, config_map, write_release, write_stages
 from tests.support.until import until
 from tests.support.world import World
-
-
-@pytest.fixture
-def workload(kubeconfig: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(kubeconfig)) as proxy:
-        yield proxy
 
 
 def upgrade(world: World, *releases: list[Object]) -> None:
@@ -75,36 +69,34 @@ def test_objects_of_different_kinds_can_share_a_name(world: World) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
-def test_failed_prune_is_retried(world: World, workload: Proxy, status: int) -> None:
+def test_failed_prune_is_retried(world: World, proxy: Proxy, status: int) -> None:
     """A failed deletion was not retried, and the object stayed forever."""
-    world.secret(workload.kubeconfig)
+    world.secret(proxy.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
     world.settle()
-    workload.fail(
-        answering(status, {"kind": "Status", "message": "not now"}), lambda request: request.method == "DELETE"
-    )
+    proxy.fail(answering(status, {"kind": "Status", "message": "not now"}), lambda request: request.method == "DELETE")
     world.cluster(write_release(world.releases, "v2", [world.map("stays")]))
     for _ in range(2):
         assert world.settle().retry_after is not None
         assert world.names() == ["goes", "stays"]
         assert "not now" in entries(world)["ConfigMap", "goes"]["error"]
         assert dig(world.addon(), "status.ready") is False
-    workload.heal()
+    proxy.heal()
     world.settle()
     assert world.names() == ["stays"]
     assert set(entries(world)) == {("ConfigMap", "stays")}
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_failed_prune_is_retried_with_the_next_release(world: World, workload: Proxy) -> None:
+def test_failed_prune_is_retried_with_the_next_release(world: World, proxy: Proxy) -> None:
     """A failed deletion was not retried after the next upgrade either."""
-    world.secret(workload.kubeconfig)
+    world.secret(proxy.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("stays"), world.map("goes")]))
     world.settle()
-    workload.fail(answering(500, {"kind": "Status", "message": "not now"}), lambda request: request.method == "DELETE")
+    proxy.fail(answering(500, {"kind": "Status", "message": "not now"}), lambda request: request.method == "DELETE")
     world.cluster(write_release(world.releases, "v2", [world.map("stays")]))
     world.settle()
-    workload.heal()
+    proxy.heal()
     world.cluster(write_release(world.releases, "v3", [world.map("stays"), world.map("comes")]))
     world.settle()
     assert world.names() == ["comes", "stays"]
@@ -316,17 +308,17 @@ def paused(how: str, value: bool | None) -> Object:
 
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
-def test_paused_cluster_is_not_changed(world: World, workload: Proxy, how: str) -> None:
+def test_paused_cluster_is_not_changed(world: World, proxy: Proxy, how: str) -> None:
     """Paused Clusters were reconciled."""
-    world.secret(workload.kubeconfig)
+    world.secret(proxy.kubeconfig)
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.settle()
     world.cluster(write_release(world.releases, "v2", [world.map("b")]))
     key = Key(world.namespace, "demo")
     world.client.patch(CLUSTER, key, paused(how, True))
-    before = len(workload.seen)
+    before = len(proxy.seen)
     assert world.settle().status == 204
-    assert len(workload.seen) == before
+    assert len(proxy.seen) == before
     world.client.patch(CLUSTER, key, paused(how, None))
     world.settle()
     assert world.names() == ["b"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
 from threading import Lock
 
@@ -15,7 +14,7 @@ from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.clients import Clients
 from shared.event import PING, Event
 from shared.kube import Key, connect, dig
-from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_after, cut_before
+from tests.support.api_proxy import Fault, Proxy, Request, cut_after, cut_before
 from tests.support.event_receiver import EventReceiver
 from tests.support.kill_points import one_of_each_kind
 from tests.support.releases import STACK
@@ -85,12 +84,6 @@ class Fuse:
         if last:
             return cut_after
         return cut_before if dead else None
-
-
-@pytest.fixture
-def proxy(kubeconfig: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(kubeconfig)) as proxy:
-        yield proxy
 
 
 def _stable(stacks: Stacks) -> list[object]:

@@ -17,19 +17,13 @@ from shared.kube import ApiError, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.kube.discovery import Discovery
 from shared.storage import ObjectStore
-from tests.support.api_proxy import Proxy, Request, api_server, cut_before
+from tests.support.api_proxy import Proxy, Request, cut_before
 from tests.support.http_server import HttpServer, files
 from tests.support.objects import metadata_of, widgets_crd
 from tests.support.releases import STACK, config_map, write_release, write_stages
 from tests.support.world import World
 
 Plan = Callable[..., Object]
-
-
-@pytest.fixture
-def proxy(kubeconfig: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(kubeconfig)) as proxy:
-        yield proxy
 
 
 def versions(world: World) -> dict[str, str]:

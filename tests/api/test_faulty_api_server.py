@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event as Flag
 
@@ -28,7 +28,6 @@ from tests.support.api_proxy import (
     Proxy,
     Request,
     answering,
-    api_server,
     cut_after,
     cut_before,
     half_body,
@@ -46,17 +45,11 @@ LONGEST_MESSAGE = 4096
 
 
 @pytest.fixture
-def workload(kubeconfig: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(kubeconfig)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def addons(
     management: Client,
     clients: Clients,
     namespace: str,
-    workload: Proxy,
+    proxy: Proxy,
     object_store: ObjectStore,  # sets the environment
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -65,7 +58,7 @@ def addons(
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(logging.getLogger("capi-functions"), "propagate", True)
-    return SweptAddons(management, namespace, workload.kubeconfig, InProcessDelivery(catalog.handler, clients))
+    return SweptAddons(management, namespace, proxy.kubeconfig, InProcessDelivery(catalog.handler, clients))
 
 
 def chart(namespace: str, value: str = "1") -> list[Object]:
@@ -159,7 +152,7 @@ PHASES: dict[str, Callable[[Request], bool]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_reported_and_the_addon_recovers(
     addons: SweptAddons,
-    workload: Proxy,
+    proxy: Proxy,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -169,84 +162,84 @@ def test_fault_is_reported_and_the_addon_recovers(
     if fault == "hangs":  # a tenth of the default timeouts, so that requests fail sooner
         monkeypatch.setitem(Client.__init__.__kwdefaults__ or {}, "timeout", (0.5, 1.0))
     name = write_release(tmp_path, "v1", chart(addons.namespace))
-    workload.fail(FAULTS[fault], PHASES[phase])
+    proxy.fail(FAULTS[fault], PHASES[phase])
     addons.apply_class(name)
     answer = addons.deliver_change(CLUSTER, addons.cluster_key)
     assert not addons.ready(name)
     assert answer is not None
-    assert len(workload.seen) <= 4 * len(chart(addons.namespace))
+    assert len(proxy.seen) <= 4 * len(chart(addons.namespace))
     waiting(addons, answer)
     assert_no_secret_reported(addons, caplog.text)
-    workload.heal()
+    proxy.heal()
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons)
     assert_no_secret_reported(addons, caplog.text)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_redirects_are_not_followed(addons: SweptAddons, workload: Proxy, tmp_path: Path, status: int) -> None:
+def test_redirects_are_not_followed(addons: SweptAddons, proxy: Proxy, tmp_path: Path, status: int) -> None:
     """A redirect could send credentials, or a Secret, to any server."""
     name = write_release(tmp_path, "v1", chart(addons.namespace))
     with EventReceiver() as elsewhere:
-        workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"))
+        proxy.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"))
         addons.apply_class(name)
         waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
-        workload.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"), PHASES["when written to"])
+        proxy.fail(answering(status, b"", Location=elsewhere.url + "/api/v1/"), PHASES["when written to"])
         waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
         assert elsewhere.received == []
-    workload.heal()
+    proxy.heal()
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons)
 
 
-def test_slow_api_server_is_tolerated(addons: SweptAddons, workload: Proxy, tmp_path: Path) -> None:
+def test_slow_api_server_is_tolerated(addons: SweptAddons, proxy: Proxy, tmp_path: Path) -> None:
     name = write_release(tmp_path, "v1", chart(addons.namespace))
-    workload.fail(slow(0.3))
+    proxy.fail(slow(0.3))
     addons.apply_class(name)
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons)
 
 
-def test_next_release_prunes_what_a_failed_one_applied(addons: SweptAddons, workload: Proxy, tmp_path: Path) -> None:
+def test_next_release_prunes_what_a_failed_one_applied(addons: SweptAddons, proxy: Proxy, tmp_path: Path) -> None:
     """What the first release applied before its failure is pruned with the second, whether it was recorded or not."""
     extra = config_map("extra3", namespace=addons.namespace)
     first = write_release(tmp_path, "v1", [extra, *chart(addons.namespace)])  # the first that is applied
-    workload.fail(cut_after, PHASES["for some objects"])
+    proxy.fail(cut_after, PHASES["for some objects"])
     addons.apply_class(first)
     waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
     assert "extra3" in owned(addons.client, CONFIG_MAP, addons.namespace)
-    workload.heal()
+    proxy.heal()
     second = write_release(tmp_path, "v2", chart(addons.namespace, "2"))
     addons.apply_class(second)
     addons.until(lambda: addons.ready(second), "Ready")
     complete(addons, "2")
 
 
-def test_only_the_namespace_of_the_objects_is_listed(addons: SweptAddons, workload: Proxy, tmp_path: Path) -> None:
+def test_only_the_namespace_of_the_objects_is_listed(addons: SweptAddons, proxy: Proxy, tmp_path: Path) -> None:
     for version in ("v1", "v2"):
         own = config_map("own", version, addons.namespace)
         addons.apply_class(write_release(tmp_path, version, [*chart(addons.namespace), own]))
         addons.until(lambda version=version: addons.ready(f"test-stack-1-36-{version}"), "Ready")  # type: ignore[misc]
-    listed = {request.path for request in workload.seen if request.path.endswith("/configmaps")}
+    listed = {request.path for request in proxy.seen if request.path.endswith("/configmaps")}
     assert listed == {f"/api/v1/namespaces/{addons.namespace}/configmaps"}
 
 
 @pytest.mark.parametrize("when", ["at rest", "in the middle of an upgrade"])
 def test_addon_of_a_vanished_api_server_can_be_deleted(
-    addons: SweptAddons, workload: Proxy, tmp_path: Path, when: str
+    addons: SweptAddons, proxy: Proxy, tmp_path: Path, when: str
 ) -> None:
     """A Cluster whose API server is gone for good can still be deleted."""
     addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
     addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
     if when == "at rest":
-        workload.close()
+        proxy.close()
     else:
-        last = len(workload.writes()) + 4
-        workload.fail(lambda exchange: vanish(exchange, workload), lambda _request: len(workload.writes()) >= last)
+        last = len(proxy.writes()) + 4
+        proxy.fail(lambda exchange: vanish(exchange, proxy), lambda _request: len(proxy.writes()) >= last)
     addons.apply_class(write_release(tmp_path, "v2", chart(addons.namespace, "2")[3:]))
     message = waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
     assert "does not answer" in message
-    assert f"127.0.0.1:{workload.port}" in message
+    assert f"127.0.0.1:{proxy.port}" in message
     addons.remove()
     addons.until(addons.gone, "the end of the addon")
 
@@ -272,31 +265,31 @@ def test_api_server_error_that_quotes_a_secret_is_not_reported(addons: SweptAddo
 
 
 def test_first_roll_out_needs_two_requests_beside_its_objects(
-    addons: SweptAddons, workload: Proxy, tmp_path: Path
+    addons: SweptAddons, proxy: Proxy, tmp_path: Path
 ) -> None:
     addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
     addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
-    assert [request.path for request in workload.seen if request.method == "GET"] == ["/api", "/apis"]
-    assert len(workload.seen) == len(chart(addons.namespace)) + 2
+    assert [request.path for request in proxy.seen if request.method == "GET"] == ["/api", "/apis"]
+    assert len(proxy.seen) == len(chart(addons.namespace)) + 2
 
 
 @pytest.mark.parametrize(("when", "path"), [("first", "/apis"), ("later", "/readyz")])
 def test_api_server_that_is_not_ready_is_waited_for(
-    addons: SweptAddons, workload: Proxy, tmp_path: Path, when: str, path: str
+    addons: SweptAddons, proxy: Proxy, tmp_path: Path, when: str, path: str
 ) -> None:
     value = "1"
     if when == "later":
         addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
         addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
         value = "2"
-    workload.fail(answering(500, STATUS), lambda request: request.path == path)
+    proxy.fail(answering(500, STATUS), lambda request: request.path == path)
     name = write_release(tmp_path, "v2", chart(addons.namespace, value))
     addons.apply_class(name)
-    before = len(workload.writes())
+    before = len(proxy.writes())
     message = waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
     assert "the workload API server is not ready" in message
     assert addons.condition("ClusterReady")["reason"] == "ControlPlaneNotReady"
-    assert len(workload.writes()) == before
-    workload.heal()
+    assert len(proxy.writes()) == before
+    proxy.heal()
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons, value)

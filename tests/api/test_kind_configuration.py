@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from infra.local.kind.config import kind_config
 from infra.local.kind.errors import classify
 from infra.local_control_plane.binaries import locate
 from tests.support import kind_engine
-from tests.support.ports import exclusive
 
 pytestmark = pytest.mark.timeout(1800)  # another test run may use podman
 
@@ -35,14 +33,7 @@ WRONG = {"role": "worker", "extraPortMappings": [{"containerPort": 65536}]}
 
 @pytest.fixture(scope="module")
 def create() -> Iterator[Create]:
-    with ExitStack() as stack:
-        stack.enter_context(exclusive("podman"))
-        folder = stack.enter_context(kind_engine.storage())
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        try:
-            kind_engine.podman(folder, patch.setenv)
-        except kind_engine.NoEngine as error:
-            pytest.skip(str(error))
+    with kind_engine.podman(image=False) as folder:
         program = locate(["kind"], progress=print)["kind"]
 
         def create(config: str, file: str = "-", name: str = "ab1") -> str:

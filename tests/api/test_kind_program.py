@@ -11,7 +11,6 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from infra.local.kind.engine import Engine
 from infra.local.kind.job import Job
 from shared.kube import connect
 from tests.support import kind_engine
-from tests.support.ports import exclusive
 from tests.support.until import HANGS, until
 
 pytestmark = pytest.mark.timeout(1800)  # another test run may use podman's networks
@@ -32,16 +30,7 @@ pytestmark = pytest.mark.timeout(1800)  # another test run may use podman's netw
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    """Podman with the image. All podmans of a machine have their networks on the same bridges."""
-    with ExitStack() as stack:
-        stack.enter_context(exclusive("podman"))
-        folder = stack.enter_context(kind_engine.storage())
-        patch = stack.enter_context(pytest.MonkeyPatch.context())
-        try:
-            kind_engine.podman(folder, patch.setenv)
-            kind_engine.build_image(folder)
-        except kind_engine.NoEngine as error:
-            pytest.skip(str(error))
+    with kind_engine.podman():
         yield Engine("podman")
 
 

@@ -4,8 +4,7 @@ overwritten if it belongs to another owner now.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +15,7 @@ from shared.effects import Delete
 from shared.event import change_event
 from shared.kube import ApiError, Client, Conflict, Key, connect, dig, key_of, owned_by
 from tests.support import objects
-from tests.support.api_proxy import Fault, Proxy, Request, answering, api_server
+from tests.support.api_proxy import Fault, Proxy, Request, answering
 from tests.support.demo_cluster import ADDON
 from tests.support.releases import STACK, config_map, write_release
 from tests.support.world import World
@@ -24,12 +23,6 @@ from tests.support.world import World
 NOT_OURS = {"metadata": {"labels": {OWNED_LABEL: None}}}
 TO_BE_KEPT = {"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}}
 BUSY, BUSIER = ({"metadata": {"annotations": {"busy": how}}} for how in ("yes", "very"))
-
-
-@pytest.fixture
-def workload(kubeconfig: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(kubeconfig)) as proxy:
-        yield proxy
 
 
 def before_each_deletion(proxy: Proxy, happens: Callable[[int], None]) -> None:
@@ -46,9 +39,9 @@ def before_each_deletion(proxy: Proxy, happens: Callable[[int], None]) -> None:
     proxy.fault = fault
 
 
-def upgraded(world: World, workload: Proxy, *patches: dict[str, object], recreate: bool = False) -> None:
+def upgraded(world: World, proxy: Proxy, *patches: dict[str, object], recreate: bool = False) -> None:
     """Upgrades to a release that drops or recreates an object, and patches it before each of the first deletions."""
-    world.secret(workload.kubeconfig)
+    world.secret(proxy.kubeconfig)
     policy = {"recreate": "true"} if recreate else None
     world.cluster(
         write_release(world.releases, "v1", [world.map("a"), world.immutable_map("frozen", "1")]), policy=policy
@@ -59,24 +52,24 @@ def upgraded(world: World, workload: Proxy, *patches: dict[str, object], recreat
         if before < len(patches):
             world.client.patch(CONFIG_MAP, Key(world.namespace, "frozen"), patches[before])
 
-    before_each_deletion(workload, happens)
+    before_each_deletion(proxy, happens)
     after = [world.map("a"), *([world.immutable_map("frozen", "2")] if recreate else [])]
     world.cluster(write_release(world.releases, "v2", after), policy=policy)
     world.settle()
 
 
-def requests_about(name: str, workload: Proxy) -> list[str]:
-    return [request.method for request in workload.seen if request.path.endswith(f"/{name}")]
+def requests_about(name: str, proxy: Proxy) -> list[str]:
+    return [request.method for request in proxy.seen if request.path.endswith(f"/{name}")]
 
 
-def test_object_that_nobody_changed_is_pruned_without_a_read(world: World, workload: Proxy) -> None:
-    upgraded(world, workload)
+def test_object_that_nobody_changed_is_pruned_without_a_read(world: World, proxy: Proxy) -> None:
+    upgraded(world, proxy)
     assert world.names() == ["a"]
-    assert requests_about("frozen", workload) == ["PATCH", "DELETE"]
+    assert requests_about("frozen", proxy) == ["PATCH", "DELETE"]
 
 
-def test_object_with_a_status_or_to_be_kept_is_read_before_it_is_pruned(world: World, workload: Proxy) -> None:
-    world.secret(workload.kubeconfig)
+def test_object_with_a_status_or_to_be_kept_is_read_before_it_is_pruned(world: World, proxy: Proxy) -> None:
+    world.secret(proxy.kubeconfig)
     kept = world.map("kept")
     kept["metadata"] |= TO_BE_KEPT["metadata"]
     metadata = {"name": "service", "namespace": world.namespace}
@@ -86,41 +79,41 @@ def test_object_with_a_status_or_to_be_kept_is_read_before_it_is_pruned(world: W
     world.cluster(write_release(world.releases, "v2", [world.map("a")]))
     world.settle()
     assert world.names() == ["a", "kept"]
-    assert requests_about("kept", workload) == ["PATCH", "GET"]
-    assert requests_about("service", workload) == ["PATCH", "GET", "DELETE"]
+    assert requests_about("kept", proxy) == ["PATCH", "GET"]
+    assert requests_about("service", proxy) == ["PATCH", "GET", "DELETE"]
 
 
 @pytest.mark.parametrize("patch", [NOT_OURS, TO_BE_KEPT], ids=["not ours", "to be kept"])
 def test_prune_keeps_an_object_that_changed_after_it_was_applied(
-    world: World, workload: Proxy, patch: dict[str, object]
+    world: World, proxy: Proxy, patch: dict[str, object]
 ) -> None:
-    upgraded(world, workload, patch)
+    upgraded(world, proxy, patch)
     assert world.names() == ["a", "frozen"]
-    assert requests_about("frozen", workload) == ["PATCH", "DELETE", "GET"]
+    assert requests_about("frozen", proxy) == ["PATCH", "DELETE", "GET"]
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_prune_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, BUSY, NOT_OURS)
+def test_prune_keeps_an_object_that_lost_our_label_after_the_read(world: World, proxy: Proxy) -> None:
+    upgraded(world, proxy, BUSY, NOT_OURS)
     assert world.names() == ["a", "frozen"]
-    assert requests_about("frozen", workload) == ["PATCH", "DELETE", "GET", "DELETE", "GET"]
+    assert requests_about("frozen", proxy) == ["PATCH", "DELETE", "GET", "DELETE", "GET"]
     assert dig(world.addon(), "status.ready") is True
 
 
-def test_prune_reads_a_changed_object_again(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, BUSY, BUSIER)
+def test_prune_reads_a_changed_object_again(world: World, proxy: Proxy) -> None:
+    upgraded(world, proxy, BUSY, BUSIER)
     assert world.names() == ["a"]
-    assert requests_about("frozen", workload) == ["PATCH", "DELETE", "GET", "DELETE", "GET", "DELETE"]
+    assert requests_about("frozen", proxy) == ["PATCH", "DELETE", "GET", "DELETE", "GET", "DELETE"]
 
 
-def test_recreate_keeps_an_object_that_lost_our_label_after_the_read(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, NOT_OURS, recreate=True)
+def test_recreate_keeps_an_object_that_lost_our_label_after_the_read(world: World, proxy: Proxy) -> None:
+    upgraded(world, proxy, NOT_OURS, recreate=True)
     assert world.read("frozen")["data"] == {"k": "1"}
     assert "it belongs to another owner, so it is kept" in world.condition("HelmChartApplied")["message"]
 
 
-def test_recreate_reads_a_changed_object_again(world: World, workload: Proxy) -> None:
-    upgraded(world, workload, BUSY, recreate=True)
+def test_recreate_reads_a_changed_object_again(world: World, proxy: Proxy) -> None:
+    upgraded(world, proxy, BUSY, recreate=True)
     assert world.read("frozen")["data"] == {"k": "2"}
 
 
@@ -175,12 +168,12 @@ def test_object_that_was_replaced_counts_as_deleted(management: Client, namespac
     assert management.find(CONFIG_MAP, key_of(live)) is not None
 
 
-def test_refused_deletion_is_an_error_though_it_is_a_conflict(workload: Proxy, namespace: str) -> None:
+def test_refused_deletion_is_an_error_though_it_is_a_conflict(proxy: Proxy, namespace: str) -> None:
     """As by an admission webhook, which chooses the status of its denial."""
     denial = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "webhook says no"}
-    client = connect.workload(workload.kubeconfig)
+    client = connect.workload(proxy.kubeconfig)
     live = client.create(CONFIG_MAP, config_map("a", namespace=namespace))
-    workload.fault = lambda request: answering(409, denial) if request.method == "DELETE" else None
+    proxy.fault = lambda request: answering(409, denial) if request.method == "DELETE" else None
     with pytest.raises(ApiError, match="webhook says no") as caught:
         Delete(CONFIG_MAP, live).execute(Clients(client))
     assert not isinstance(caught.value, Conflict)

@@ -20,7 +20,7 @@ from shared.kube import Client
 from shared.releases.sources.urls import from_env
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore
-from tests.support.api_proxy import Fault, Proxy, Request, api_server, cut_before, object_store_server
+from tests.support.api_proxy import Fault, Proxy, Request, cut_before, object_store_server
 from tests.support.releases import STACK, write_release
 from tests.support.swept_addons import SweptAddons, owned
 
@@ -37,23 +37,17 @@ def storage(object_store: ObjectStore, object_store_url: str, monkeypatch: pytes
 
 
 @pytest.fixture
-def workload(kubeconfig: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(kubeconfig)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def addons(
     management: Client,
     clients: Clients,
     namespace: str,
     storage: Proxy,
-    workload: Proxy,
+    proxy: Proxy,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> SweptAddons:
     monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
-    return SweptAddons(management, namespace, workload.kubeconfig, InProcessDelivery(catalog.handler, clients))
+    return SweptAddons(management, namespace, proxy.kubeconfig, InProcessDelivery(catalog.handler, clients))
 
 
 def write(root: Path, version: str, namespace: str, mark: str) -> None:
@@ -171,17 +165,17 @@ def test_source_that_changes_a_tag_does_not_change_the_stored_release(
 
 
 def test_other_content_under_the_tag_during_a_rollout_is_not_applied(
-    addons: SweptAddons, workload: Proxy, object_store: ObjectStore, tmp_path: Path
+    addons: SweptAddons, proxy: Proxy, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     """Half of it is applied, then it is lost and fetched again as something else: then all of it is that."""
     write(tmp_path, "v1", addons.namespace, "first")
-    workload.fail(cut_before, lambda request: request.writes and request.path.endswith(("/m1", "/m4")))
+    proxy.fail(cut_before, lambda request: request.writes and request.path.endswith(("/m1", "/m4")))
     addons.apply_class(V1)
     addons.deliver_change(CLUSTER, addons.cluster_key)
     assert 0 < len(owned(addons.client, CONFIG_MAP, addons.namespace)) < COUNT
     wipe(object_store)
     write(tmp_path, "v1", addons.namespace, "second")
-    workload.heal()
+    proxy.heal()
     addons.until(lambda: addons.ready(V1), "v1")
     assert applied(addons) == {("second", "second")}
 

@@ -16,19 +16,13 @@ from shared.event import Event, change_event
 from shared.kube import Client, Key, Object
 from shared.runtime import Answer
 from shared.storage import ObjectStore
-from tests.support.api_proxy import Exchange, Proxy, Request, api_server, healthy
+from tests.support.api_proxy import Exchange, Proxy, Request, healthy
 from tests.support.releases import STACK, config_map, write_release
 from tests.support.replicas import two_replicas
 from tests.support.swept_addons import SweptAddons, owned
 from tests.support.until import HANGS
 
 DELIVERIES = 8
-
-
-@pytest.fixture
-def proxy(kubeconfig: Path) -> Iterator[Proxy]:
-    with Proxy(api_server(kubeconfig)) as proxy:
-        yield proxy
 
 
 @pytest.fixture

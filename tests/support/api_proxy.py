@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 import yaml
 
 from shared.kube.connect import inline_credentials
@@ -324,6 +325,13 @@ class _Server(ThreadingHTTPServer):
 
 def api_server(kubeconfig: Path) -> Credentials:
     return inline_credentials(kubeconfig.read_bytes())
+
+
+@pytest.fixture
+def proxy(kubeconfig: Path) -> Iterator[Proxy]:
+    """The tests' API server behind a proxy without faults; `proxy.kubeconfig` leads there."""
+    with Proxy(api_server(kubeconfig)) as proxy:
+        yield proxy
 
 
 def object_store_server(url: str) -> Credentials:

@@ -24,6 +24,7 @@ import yaml
 from infra.local_control_plane.binaries import locate
 from infra.node import debian
 from shared.certificates import CertificateAuthority, service_account_keys
+from tests.support.ports import exclusive
 
 IMAGE = "localhost/kind-node-for-tests:v1.36.3"
 
@@ -70,7 +71,24 @@ class NoEngine(Exception):
 
 
 @contextmanager
-def storage() -> Iterator[Path]:
+def podman(*, image: bool = True) -> Iterator[Path]:
+    """Makes podman the engine of kind in the block, with the node image or no image; yields the folder of its storage.
+
+    Waits for other runs of the tests, since all podmans of a machine have their networks on the same bridges. Skips the
+    test, with the reason, where podman cannot run containers.
+    """
+    with exclusive("podman"), _storage() as folder, pytest.MonkeyPatch.context() as patch:
+        try:
+            _configure(folder, patch.setenv)
+            if image:
+                _build_image(folder)
+        except NoEngine as error:
+            pytest.skip(str(error))
+        yield folder
+
+
+@contextmanager
+def _storage() -> Iterator[Path]:
     """Yields a folder for podman's storage, and removes it with all containers; also those of runs that were killed.
 
     A container that is left keeps its port: the firewall forwards that to an address where nobody answers. The caller
@@ -98,7 +116,7 @@ def _remove(folder: Path) -> None:
     shutil.rmtree(folder)
 
 
-def podman(folder: Path, set_variable: Callable[[str, str], None]) -> None:
+def _configure(folder: Path, set_variable: Callable[[str, str], None]) -> None:
     """Makes a podman with its storage in `folder` the engine of kind, by variables of the environment.
 
     Raises `NoEngine`.
@@ -138,7 +156,7 @@ def _program(package: str) -> Path:
     return own if own.exists() or unpacked is None else unpacked / _PACKAGES[package]
 
 
-def build_image(folder: Path) -> None:
+def _build_image(folder: Path) -> None:
     """Builds the node image. Raises `NoEngine` if its containers do not run here."""
     root = folder / "root"
     binaries = locate(["etcd", "kube-apiserver"], progress=lambda _line: None)
