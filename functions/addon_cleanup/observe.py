@@ -11,6 +11,7 @@ from shared.api.resources import CLUSTER, POD, SERVICE
 from shared.applier.connection import ConnectionFailed, connect_workload
 from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
+from shared.kube.responses import understood
 from shared.runtime import Request
 
 from .leftovers import CLAIM, VOLUME, Leftovers, leftovers
@@ -51,6 +52,7 @@ def observe(clients: Clients, request: Request) -> Observed:
 def _read_leftovers(cluster: ClusterClients) -> Leftovers | ConnectionFailed:
     list_ = cluster.client.list
     try:
-        return leftovers(list_(SERVICE), list_(CLAIM), list_(VOLUME), list_(POD))
+        with understood("list of objects to clean up"):
+            return leftovers(list_(SERVICE), list_(CLAIM), list_(VOLUME), list_(POD))
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not list the objects to clean up: {error}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from shared.api.resources import POD
 from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Conflict, Key, Object, Resource, Unavailable, deleting, dig, key_of
+from shared.kube.responses import understood
 
 from .leftovers import Leftovers
 
@@ -23,6 +24,10 @@ class RemoveLeftovers:
 
     def execute(self, _clients: Clients) -> list[str]:
         """Returns the messages of rejected deletions; raises `Unavailable` if the API server fails."""
+        with understood("objects to clean up"):
+            return self._remove()
+
+    def _remove(self) -> list[str]:
         failures: dict[str, None] = {}
         done: set[str] = set()
         for resource, obj in self._in_order():

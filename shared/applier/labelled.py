@@ -15,6 +15,7 @@ from ..api.resources import CLUSTER_ADDON
 from ..clients import ClusterClients
 from ..kube import ApiError, Resource, Unavailable, dig
 from ..kube.client import METADATA_LIST
+from ..kube.responses import understood
 from .inventory import OWNED, OWNED_LABEL, InventoryEntry, entry_of
 from .rollout import THREADS
 
@@ -66,7 +67,8 @@ def _entries_of_kind(cluster: ClusterClients, resource: Resource, budget: _Budge
     own = (item for page in pages for item in page["items"] if not dig(item, "metadata.ownerReferences"))
     named = ({**item, "apiVersion": resource.api_version, "kind": resource.kind} for item in own)
     try:
-        return [budget.take(entry_of(obj)) for obj in named]
+        with understood(f"{resource.kind} list"):
+            return [budget.take(entry_of(obj)) for obj in named]
     except Unavailable:
         raise
     except ApiError:

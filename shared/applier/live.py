@@ -12,6 +12,7 @@ from shared.manifests import Identity, identity
 
 from ..clients import ClusterClients
 from ..kube import ApiError, Client, Key, NotFound, NotServed, Object, Resource
+from ..kube.responses import understood
 from .inventory import OWNED, OWNED_LABEL, InventoryEntry
 from .readiness import unready_reason
 
@@ -100,7 +101,8 @@ def recheck_readiness(
         return replace(
             entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "does not exist any more"
         )
-    return replace(entry, waiting=readiness_check(found[1]))
+    with understood(str(entry)):
+        return replace(entry, waiting=readiness_check(found[1]))
 
 
 def same_content(live: Object, other: Object) -> bool:
@@ -119,8 +121,9 @@ def _list(cluster: ClusterClients, resource: Resource, members: Sequence[Identit
     wanted, namespaces = set(members), {who.namespace for who in members}
     namespace = namespaces.pop() if len(namespaces) == 1 else ""
     try:
-        listed = cluster.client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
-        by_identity = {who: obj for obj in listed if (who := identity(obj)) in wanted}
+        with understood(f"{resource.kind} list"):
+            listed = cluster.client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
+            by_identity = {who: obj for obj in listed if (who := identity(obj)) in wanted}
     except ApiError as error:
         return dict.fromkeys(members, error)
     found: dict[Identity, Live] = {}

@@ -18,6 +18,7 @@ from .. import tracing
 from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Object, Resource, Unavailable
 from ..kube.crds import await_all_established
+from ..kube.responses import understood
 from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step
 from .live import Live, read_live
 from .outcome import RolloutIncomplete, RolloutOutcome, StepResult, format_error, is_server_failure
@@ -108,7 +109,8 @@ class _Run:
         try:
             if isinstance(live, ApiError):
                 raise live
-            return executor.execute(replace(step, entry=entry), live)
+            with understood(str(entry)):
+                return executor.execute(replace(step, entry=entry), live)
         except (ApiError, TimeoutError) as error:
             self._stop_on_server_failure(error)
             return StepResult(replace(entry, status=NOT_SYNCED, error=format_error(entry, error)))
@@ -119,7 +121,8 @@ class _Run:
         if not crds:
             return done
         try:
-            problems = await_all_established(self.rollout.cluster.client, crds.values())
+            with understood("CRDs"):
+                problems = await_all_established(self.rollout.cluster.client, crds.values())
         except ApiError as error:
             self._stop_on_server_failure(error)
             problems = {who.name: error.detail for who in crds}
@@ -163,7 +166,8 @@ class _Run:
         if self.stopped.is_set():
             return replace(entry, status=NOT_SYNCED, error="not pruned: the API server stopped answering")
         try:
-            return prune(self.rollout.cluster, entry, self.rollout.policy, self._inventoried)
+            with understood(str(entry)):
+                return prune(self.rollout.cluster, entry, self.rollout.policy, self._inventoried)
         except Unavailable as error:
             self._stop_on_server_failure(error)
             return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error.detail}")
@@ -174,7 +178,8 @@ class _Run:
         """Returns the results with the deleted objects that still exist marked as not pruned."""
         deleted = [entry for entry, result in zip(wave, results, strict=True) if result is None]
         try:
-            lingering = await_deletion(self.rollout.cluster, deleted, self.rollout.policy.owner)
+            with understood("deleted objects"):
+                lingering = await_deletion(self.rollout.cluster, deleted, self.rollout.policy.owner)
             held = {who: f"it is being deleted, its {why}" for who, why in lingering.items()}
         except ApiError as error:
             held = {entry.identity: error.detail for entry in deleted}

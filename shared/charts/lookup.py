@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..kube.errors import ApiError, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
 from ..kube.resources import Object, Resource
+from ..kube.responses import understood
 from .live import LiveCluster
 
 MAX_LOOKUPS: Final = 500
@@ -126,7 +127,10 @@ class LookupServer:
     def _read(self, path: str, subject: str) -> tuple[int, Object]:
         """Returns HTTP status and body of the live cluster's response."""
         try:
-            answer = self._client.request("GET", path, subject=f"{subject}, which a chart looks up")
+            subject = f"{subject}, which a chart looks up"
+            with understood(subject):
+                answer = self._client.request("GET", path, subject=subject)
+                self._live.secrets.update(secret_values(answer))
         except NotFound as error:
             return _status(404, "NotFound", error.detail)
         except TooLarge as error:
@@ -136,7 +140,6 @@ class LookupServer:
             return _status(500, "InternalError", "the cluster does not answer")
         except ApiError as error:
             return _status(error.status or 500, error.reason or "Forbidden", error.detail)
-        self._live.secrets.update(secret_values(answer))
         return 200, answer
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

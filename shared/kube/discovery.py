@@ -16,6 +16,7 @@ from .acquire import acquired
 from .client import Client
 from .errors import NotServed, Unavailable
 from .resources import Object, Resource, split_api_version
+from .responses import understood
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -125,11 +126,9 @@ class Discovery:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Raises `Unavailable` if another thread holds the lock for long, or a response has an unexpected shape."""
-        with acquired(self._lock, _SECONDS, Unavailable(f"discovery of {self._client.host} takes too long")):
-            try:
-                yield
-            except (AttributeError, TypeError, KeyError) as error:
-                raise Unavailable("discovery: the response cannot be parsed: is this an API server?") from error
+        late = Unavailable(f"discovery of {self._client.host} takes too long")
+        with acquired(self._lock, _SECONDS, late), understood("discovery"):
+            yield
 
     def _load(self, *, probe: bool = False) -> None:
         """Loads all kinds, unless they are loaded; `probe` as in `served`."""

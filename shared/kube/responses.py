@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
 from .resources import Object, dig
+
+log = logging.getLogger("capi-functions")
 
 _MAX_MESSAGE = 600
 """Characters of a server's message that are passed on."""
@@ -32,6 +36,20 @@ def parse_watch_event(line: bytes, subject: str) -> Object:
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:
         raise Unavailable(f"{subject}: the response is not a watch event: is this an API server?")
     return event
+
+
+@contextmanager
+def understood(subject: str) -> Iterator[None]:
+    """Raises `Unavailable` if a value in an answer is not of the type that an API server sends, wherever it is used.
+
+    Whoever owns a workload cluster may replace its API server. The value is not quoted: it may be of a Secret.
+    """
+    try:
+        yield
+    except (AttributeError, TypeError, LookupError, ValueError, RecursionError) as error:
+        log.warning("%s: an answer of the API server cannot be used", subject, exc_info=True)
+        problem = "the response cannot be parsed: is this an API server?"
+        raise Unavailable(f"{subject}: {problem}", detail=problem) from error
 
 
 def _json(payload: bytes) -> Any:
