@@ -50,7 +50,10 @@ class ListCache:
         if (cached := self._find(client, key, since)) is not None:
             return cached
         with self._lock:
-            reading = self._reading.setdefault(client, {}).setdefault(key, Lock())
+            used = {known: lock for known, lock in self._reading.get(client, {}).items() if lock.locked()}
+            # A thread may be about to acquire a lock that is dropped here: then two read the same list.
+            reading = self._reading.get(client, {}).get(key) or Lock()
+            self._reading[client] = {**used, key: reading}
         with acquired(reading, _PATIENCE, Unavailable(f"{resource.kind} list: other lists take too long")):
             cached = self._find(client, key, since)
             return self._read(client, key) if cached is None else cached
@@ -69,5 +72,7 @@ class ListCache:
         version = str(pages[0].get("metadata", {}).get("resourceVersion", ""))
         if version.isdecimal():
             with self._lock:
-                self._cached.setdefault(client, {})[key] = _Cached(objects, int(version), now)
+                cached = self._cached.get(client, {})
+                fresh = {known: one for known, one in cached.items() if now - one.read_at < self._seconds}
+                self._cached[client] = {**fresh, key: _Cached(objects, int(version), now)}
         return objects

@@ -107,3 +107,12 @@ def test_threads_that_need_a_list_at_once_share_it(
         waiting.set()
         assert [one.result() for one in found] == [{"one"}] * threads
     assert management.requests == before + 1
+
+
+def test_outdated_lists_are_forgotten(management: Client, namespace: str, recent: ListCache, clock: Clock) -> None:
+    since = version(make(management, namespace, "requester"))
+    for each in (namespace, "default", "kube-system"):
+        recent.list(management, CONFIG_MAP, each, since=since)
+        clock.now += 2
+    assert [where for _, where in recent._cached[management]] == ["default", "kube-system"]
+    assert len(recent._reading[management]) == 1
