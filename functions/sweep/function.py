@@ -1,6 +1,6 @@
 """The function `sweep`: emits events for objects that are not reconciled, since event sources may lose events.
 
-A timer starts it. With `{"everything": true}` as the data of its event, every object is sent as a resync; with
+A timer starts it. With `{"everything": true}` as the data of its event, every primary object is sent as a resync; with
 `{"kind": "..."}` every object of that kind, so that ClusterStacks look for new releases.
 """
 
@@ -20,7 +20,7 @@ from shared.runtime import Answer
 from shared.runtime.emit import emit
 from shared.runtime.throttle import Throttle
 from shared.settings import SETTINGS
-from shared.triggers import Triggers
+from shared.triggers import PrimaryRef, Triggers
 
 from .triggers import KINDS, SWEPT, TRIGGERS, swept_kinds
 
@@ -31,6 +31,9 @@ MIN_INTERVAL = 30.0
 """Seconds between two sweeps that send reconciled objects as well: any pod can request one."""
 
 _THROTTLE = Throttle("the sweep")
+
+_Listed = Mapping[tuple[str, str, Key], Object]
+"""Objects by group, kind and key."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:
@@ -60,7 +63,10 @@ def _swept() -> tuple[Triggers, ...]:
 
 def _sweep(clients: Clients, swept: Sequence[Triggers], kind: str | None, *, everything: bool) -> Answer:
     objects = list(_objects(clients, swept, kind))
-    chosen = objects if everything or kind else list(not_reconciled(objects, datetime.now(UTC), swept))
+    chosen = objects
+    if not kind:
+        now = datetime.now(UTC)
+        chosen = list(not_covered(objects, swept) if everything else not_reconciled(objects, now, swept))
     events = (change_event(obj, "update", source=SOURCE, reference=True, resync=everything) for obj in chosen)
     return emit(TRIGGERS, events, f"of {len(objects)} objects sent again")
 
@@ -68,19 +74,50 @@ def _sweep(clients: Clients, swept: Sequence[Triggers], kind: str | None, *, eve
 def not_reconciled(objects: Iterable[Object], now: datetime, swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
     """Yields the objects that a function of `swept` has to reconcile, as far as the listed objects show it."""
     objects = list(objects)
-    listed = {(split_api_version(obj["apiVersion"])[0], obj["kind"], key_of(obj)): obj for obj in objects}
+    listed = _listed(objects)
     for obj in objects:
         event = change_event(obj, "add", source=SOURCE)
         if deleting(obj) or any(_has_work(one, event, listed, now) for one in swept):
             yield obj
 
 
-def _has_work(declared: Triggers, event: Event, listed: Mapping[tuple[str, str, Key], Object], now: datetime) -> bool:
+def not_covered(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
+    """Yields the objects without those that concern functions only by other objects of the list.
+
+    A resync of its primary object makes a function read all that it needs. A Cluster of which there is a ClusterAddon,
+    for example, means nothing more to the functions of addons.
+    """
+    objects = list(objects)
+    listed = _listed(objects)
+    for obj in objects:
+        event = change_event(obj, "add", source=SOURCE)
+        if deleting(obj) or any(_is_needed(one, event, obj, listed) for one in swept):
+            yield obj
+
+
+def _is_needed(declared: Triggers, event: Event, obj: Object, listed: _Listed) -> bool:
+    """Returns whether no object but `obj`, the event's, starts the function for the same primary object."""
+    watch, ref = declared.watch(event), declared.primary_ref(event)
+    if watch is None or ref is None:
+        return False
+    primary = _find(ref, listed)
+    return not watch.needs_primary if primary is None else primary is obj
+
+
+def _listed(objects: Iterable[Object]) -> _Listed:
+    return {(split_api_version(obj["apiVersion"])[0], obj["kind"], key_of(obj)): obj for obj in objects}
+
+
+def _find(ref: PrimaryRef, listed: _Listed) -> Object | None:
+    return listed.get((ref.resource.group, ref.resource.kind, ref.key)) if ref.resource is not None else None
+
+
+def _has_work(declared: Triggers, event: Event, listed: _Listed, now: datetime) -> bool:
     """Returns whether the function has something to do about the event's object, which is one of those `listed`."""
     watch, ref = declared.watch(event), declared.primary_ref(event)
     if watch is None or watch.referenced_by or ref is None or ref.resource is None or declared.is_reconciled is None:
         return False
-    primary = listed.get((ref.resource.group, ref.resource.kind, ref.key))
+    primary = _find(ref, listed)
     return watch.creates_primary if primary is None else not declared.is_settled(primary, event, now)
 
 

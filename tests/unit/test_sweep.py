@@ -11,13 +11,16 @@ from functions.cluster.decide import decide
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe
 from functions.cluster.scope import FINALIZER
-from functions.sweep.function import not_reconciled
+from functions.sweep.function import not_covered, not_reconciled
+from functions.sweep.triggers import SWEPT
+from shared import profiles
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import set_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import LookupResult
 from shared.kube import Object, dig, owner_reference
+from shared.triggers import Triggers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINT = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
@@ -172,3 +175,24 @@ def addon(release: str = "docker-ferrol-1-27-v1", *, reason: str = "") -> Object
 )
 def test_sweep_sends_clusters_whose_addon_is_missing_or_outdated(sent: bool, obj: Object, addons: list[Object]) -> None:
     assert (obj in list(not_reconciled([obj, *addons], NOW))) is sent
+
+
+ADDONS = tuple(one for one in SWEPT if profiles.belongs(one.profiles, ("addons",)))
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "obj", "addons", "swept"),
+    [
+        (False, cluster(STACK), [addon()], ADDONS),
+        (True, cluster(STACK), [], ADDONS),
+        (True, cluster(STACK, metadata=GOING), [addon()], ADDONS),
+        (True, cluster(STACK), [addon()], SWEPT),
+    ],
+    ids=["with its addon", "without an addon", "deleting", "with functions of Clusters"],
+)
+def test_sweep_of_everything_leaves_out_what_a_primary_object_covers(
+    sent: bool, obj: Object, addons: list[Object], swept: tuple[Triggers, ...]
+) -> None:
+    """A Cluster and its ClusterAddon started `addon_apply` twice."""
+    assert list(not_covered([obj, *addons], swept)) == [*([obj] if sent else []), *addons]
