@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from threading import Lock
+from weakref import WeakValueDictionary
 
 from .acquire import acquired
 from .client import Client
@@ -41,14 +41,20 @@ class _Kinds:
     served: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
 
 
-@lru_cache(maxsize=32)
+_SHARED: WeakValueDictionary[tuple[Resource, ...], _Kinds] = WeakValueDictionary()
+"""The maps in use, by resources. Those that no server needs any more are dropped: hostile ones take 15 MiB each."""
+
+
 def _kinds(resources: tuple[Resource, ...]) -> _Kinds:
     """Returns the same maps for the same resources. Of two for one version of a kind the last one counts."""
+    if known := _SHARED.get(resources):
+        return known
     versions: dict[tuple[str, str], dict[str, Resource]] = {}
     for resource in resources:
         versions.setdefault((resource.group, resource.kind), {})[resource.version] = resource
     unique = tuple(resource for each in versions.values() for resource in each.values())
-    return _Kinds(unique, versions, {(resource.api_version, resource.kind): resource for resource in unique})
+    made = _Kinds(unique, versions, {(resource.api_version, resource.kind): resource for resource in unique})
+    return _SHARED.setdefault(resources, made)
 
 
 class Discovery:

@@ -14,7 +14,7 @@ import pytest
 from shared.api.resources import CONFIG_MAP
 from shared.applier.labelled import labelled_entries
 from shared.clients import ClusterClients
-from shared.kube import ApiError, Client, Unavailable, connect
+from shared.kube import ApiError, Client, Unavailable, connect, discovery
 from shared.kube.crds import await_all_established
 from shared.kube.discovery import Discovery
 from shared.kube.errors import TooLarge
@@ -133,6 +133,25 @@ def test_number_of_kinds_is_limited() -> None:
     with HostileServer(many_kinds) as server, pytest.raises(Unavailable, match="more than 10000 kinds"):
         Discovery(client(server, ResponseLimits(30.0, 1 << 20))).served()
     assert len(server.seen) < 10
+
+
+def test_kinds_are_shared_in_memory_and_dropped_with_their_last_server() -> None:
+    def answer(kind: str) -> Behaviour:
+        kinds = [{"resource": "k", "responseKind": {"kind": kind}, "scope": "Namespaced"}]
+        groups = [{"metadata": {"name": "g"}, "versions": [{"version": "v1", "resources": kinds}]}]
+        return answering(json.dumps({"kind": "APIGroupDiscoveryList", "items": groups}).encode())
+
+    with HostileServer(answer("Shared")) as server:
+        first, second = (Discovery(client(server, ResponseLimits(5.0, 1 << 20))) for _ in range(2))
+        assert first.served() is second.served()
+        before = len(discovery._SHARED)
+        server.behaviour = answer("Other")
+        for each in (first, second):
+            each.invalidate()
+            each.served()
+        assert len(discovery._SHARED) == before
+        del first, second, each
+        assert len(discovery._SHARED) < before
 
 
 def test_length_of_the_name_of_a_kind_is_limited() -> None:
