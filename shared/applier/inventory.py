@@ -22,8 +22,8 @@ SYNCED, NOT_SYNCED = "synced", "not-synced"
 KEPT = "kept"
 """Status of an object that should be pruned but must not be, until a person decides."""
 
-_IN_FULL, _SHORT = 20, 60
-"""The number of errors that are written in full, and the length of the others."""
+_IN_FULL, _LONG, _SHORT = 20, 1000, 60
+"""The number of objects whose error or wait is told at length, the most characters of these, and of the others."""
 
 OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
 """The label of every applied object. An object without it is never deleted."""
@@ -99,12 +99,14 @@ def load(entries: Any) -> list[InventoryEntry]:
 def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
     """Returns the entries as they are written to a status.
 
-    If many entries have errors, all but the first errors are shortened: the API server limits an object to 1.5 MiB.
+    Texts are shortened, all but the first ones very much: a workload API server may send any, and the management API
+    server limits an object to 1.5 MiB.
     """
-    dumped, failed = [], 0
+    dumped, told = [], 0
     for entry in entries:
-        failed += bool(entry.error)
-        dumped.append(replace(entry, error=entry.error[:_SHORT] if failed > _IN_FULL else entry.error).dump())
+        told += bool(entry.error or entry.waiting)
+        most = _SHORT if told > _IN_FULL else _LONG
+        dumped.append(replace(entry, error=entry.error[:most], waiting=entry.waiting[:most]).dump())
     return dumped
 
 

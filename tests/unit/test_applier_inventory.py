@@ -274,3 +274,9 @@ def test_plan_counts_steps_and_knows_all_identities() -> None:
 )
 def test_object_is_ours_by_its_label(labels: dict[str, str] | None, owned: bool) -> None:
     assert is_owned({"metadata": {"name": "a", "labels": labels}}) is owned
+
+
+@pytest.mark.parametrize("field", ["error", "waiting"])
+def test_texts_of_a_workload_server_leave_the_status_below_the_limit_of_an_object(field: str) -> None:
+    entries = [InventoryEntry("", "v1", "ConfigMap", "n", f"m{n}", **{field: "x" * 2**20}) for n in range(2000)]
+    assert len(json.dumps(dump(entries))) < 2**19
