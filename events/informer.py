@@ -23,6 +23,7 @@ from shared.kube.crds import find_definition
 
 from .references import ReferenceIndex
 from .rounds import NumberedRound, OnChange, Rounds
+from .settling import Settling
 from .specs import InformerSpec
 
 log = logging.getLogger("capi-functions.events")
@@ -31,14 +32,11 @@ _WATCH_SECONDS = 300
 _UNDEFINED_PAUSE = 300.0
 """Seconds between requests for a kind that is neither served nor defined. An aggregated API server may serve it later,
 without a definition."""
-_SETTLING_PAUSE = 0.5
-"""Seconds for which a definition has not changed when its kind is requested, and from there to the next request. The
-status of a new definition changes several times until the kind is served."""
+_SERVING_PAUSE = 0.5
+"""Seconds, doubled each time, between requests for a kind that was just defined and is not served yet."""
 _DEFINITION_LAG = 0.2
 """Seconds after the early end of a watch in which a change of the kind's definition may show; also the least pause
 between two watches."""
-_SETTLES_WITHIN = 10
-"""The number of these pauses after which the kind is requested in any case."""
 _BLIND_PAUSE = 2.0
 """Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
 _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
@@ -66,6 +64,7 @@ class Informer:
         rounds: Rounds,
         namespace: str,
         references: ReferenceIndex,
+        settling: Settling,
         on_not_served: Callable[[], bool] = lambda: False,
     ) -> None:
         self.resource = spec.resource
@@ -74,6 +73,8 @@ class Informer:
         self.tried = threading.Event()
         """Set when the first list has succeeded or failed."""
         self.spec = spec
+        self.settles = False
+        """Whether the first list waits until definitions have settled."""
         self._client = client
         self._on_change = on_change
         self._stop = stop
@@ -82,11 +83,13 @@ class Informer:
         """The number of the round that the last complete list belongs to."""
         self._namespace = namespace
         self._references = references
+        self._settling = settling
         self._known: dict[Key, _Known] = {}
         self._failures = 0
         self._served = True
         self._defined = False
-        """Whether the definition of the kind was created or changed since the kind was not served."""
+        """Whether the definition of the kind was created or changed, before the first list or since the kind was not
+        served."""
         self._undefined = False
         self._absences = 0
         """The number of attempts that found the kind not served, since it was last served or defined."""
@@ -131,6 +134,8 @@ class Informer:
 
     def _run(self) -> None:
         """Lists and watches until the informer is stopped."""
+        if self.settles:
+            self._wait_settled()
         while not self._stop.is_set():
             self._interrupted = False
             self._awake.clear()  # before the list, so that a kind that is defined during the list ends the next wait
@@ -148,12 +153,9 @@ class Informer:
             self._observe_missing(set(self._known))
 
     def _wait_settled(self) -> None:
-        """Waits until the definition that has ended a wait does not change any more."""
-        for _ in range(_SETTLES_WITHIN):
-            if self._stop.is_set() or self._interrupted:
-                return
-            self._awake.clear()
-            if not self._awake.wait(_SETTLING_PAUSE):
+        """Waits until definitions do not change any more, for a kind whose definition was created or changed."""
+        for seconds in self._settling.waits():
+            if self._interrupted or self._stop.wait(seconds):
                 return
 
     def _failed(self, error: Exception) -> float:
@@ -177,7 +179,8 @@ class Informer:
         """Returns the seconds until a kind that is not served is listed again."""
         if self._served:
             log.info("%s is not served (yet): %s", self.spec, error)
-            self._defined = self._awake.is_set() and not self._round  # it was defined during its first list
+            # One that was served is not new; one that was not may have been defined just before its first list.
+            self._defined = self._defined and not self._round
             self._absences = 0
         self._served = False
         if self._known and self._is_undefined():
@@ -188,7 +191,7 @@ class Informer:
         watched = self._on_not_served()
         pause = _UNDEFINED_PAUSE
         if self._defined or not watched:
-            pause = min(pause, (_SETTLING_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
+            pause = min(pause, (_SERVING_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
         self._absences += 1
         return pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 

@@ -22,6 +22,7 @@ from shared.triggers import Triggers, Watch
 from .informer import Informer
 from .references import ReferenceIndex
 from .rounds import OnChange, PlainRound, Round, Rounds
+from .settling import Settling
 from .specs import InformerSpec, informer_specs, spec_for_crd
 
 log = logging.getLogger("capi-functions.events")
@@ -74,10 +75,11 @@ class Watcher:
         self._begin_round = begin_round or (lambda _specs: PlainRound(on_change, self.is_referenced))
         self._rounds = Rounds(resync, self._begin)
         self._patterns = [each.defined_kinds for each in triggers.values() if each.defined_kinds is not None]
+        self._settling = Settling()
         definitions = InformerSpec(CRD, "", True, _OF_DEFINITIONS)
         of_definitions = Rounds(resync, lambda _resync: PlainRound(self._on_defined, lambda _function, _event: True))
         self._definitions = Informer(
-            client, definitions, self._on_defined, self._stop, of_definitions, "", self._references
+            client, definitions, self._on_defined, self._stop, of_definitions, "", self._references, self._settling
         )
         self._named = [self._informer(spec, self._stop) for spec in watched]
         self._defined: dict[str, Informer] = {}
@@ -93,6 +95,7 @@ class Watcher:
             self._rounds,
             self._namespace,
             self._references,
+            self._settling,
             self._on_not_served,
         )
 
@@ -145,6 +148,8 @@ class Watcher:
                 self._definitions.thread.start()
 
     def _on_defined(self, event: Event, purposes: Collection[str]) -> None:
+        if self._definitions.tried.is_set():  # what the first list shows is older
+            self._settling.note()
         for informer in self._informers:
             if event.name == f"{informer.resource.plural}.{informer.resource.group}":
                 informer.wake(defined=event.change != "delete")
@@ -165,8 +170,10 @@ class Watcher:
                 present.end(undefined=crd is None and not self._stop.is_set())
             if spec is not None and not self._stop.is_set():
                 log.info("%s is watched in version %s, as its definition says", spec, spec.resource.version)
-                self._defined[name] = self._informer(spec, threading.Event())
-                self._defined[name].thread.start()
+                informer = self._defined[name] = self._informer(spec, threading.Event())
+                informer.wake()
+                informer.settles = present is None  # another version is mostly served, and objects may exist
+                informer.thread.start()
 
     def _find_definition(self, name: str) -> Object | None:
         """Returns the CRD. Tries until the API server answers or the watcher stops: no event would repeat this."""

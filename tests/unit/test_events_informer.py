@@ -10,6 +10,7 @@ import pytest
 from events.informer import Informer
 from events.references import ReferenceIndex
 from events.rounds import NumberedRound, PlainRound, Rounds
+from events.settling import Settling
 from events.specs import InformerSpec
 from shared.kube import Client, NotServed, Object, Resource
 from shared.kube.credentials import Credentials
@@ -19,13 +20,21 @@ WIDGET = Resource("example.dev", "v1", "Widget", "widgets")
 ABSENT = NotServed("GET widgets: 404", status=404)
 
 
-def informer(*, defined_kinds_are_watched: bool) -> Informer:
+def informer(*, defined_kinds_are_watched: bool, settling: Settling | None = None) -> Informer:
     feed = InformerSpec(WIDGET, "", False, (("f", Watch(WIDGET)),))
     client = Client(Credentials("http://127.0.0.1:1"))
     watched = defined_kinds_are_watched
     rounds = Rounds(600.0, lambda _resync: PlainRound(lambda _e, _f: None, lambda _f, _e: True))
     return Informer(
-        client, feed, lambda _e, _f: None, threading.Event(), rounds, "", ReferenceIndex([feed]), lambda: watched
+        client,
+        feed,
+        lambda _e, _f: None,
+        threading.Event(),
+        rounds,
+        "",
+        ReferenceIndex([feed]),
+        settling or Settling(),
+        lambda: watched,
     )
 
 
@@ -45,32 +54,52 @@ def test_kind_is_requested_at_once_when_defined_and_then_with_growing_pauses() -
     assert pauses[-1] == pytest.approx(300.0, rel=0.21)
 
 
-class Definition(threading.Event):
-    """Changes so many times, each time before the wait for a change ends."""
+@pytest.mark.parametrize(
+    ("changes", "waits"),
+    [
+        ([], []),
+        ([0.0], [1.0]),
+        ([0.0, 0.4, 0.9], [1.0, 0.9]),
+        ([0.0, 0.4, 1.5], [1.0, 0.4]),
+        ([0.5 * n for n in range(100)], [1.0] * 10),
+    ],
+    ids=["none", "one", "a burst", "another after the burst", "without end"],
+)
+def test_kind_is_requested_once_no_definition_changes_any_more(changes: list[float], waits: list[float]) -> None:
+    now, coming = 0.0, list(changes)
+    settling = Settling(lambda: noted if noted is not None else now)
+    noted: float | None = None
 
-    def __init__(self, changes: int) -> None:
-        super().__init__()
-        self.left, self.waits = changes, 0
+    def pass_until(end: float) -> None:
+        nonlocal now, noted
+        now = end
+        while coming and coming[0] <= now:
+            noted = coming.pop(0)
+            settling.note()
+        noted = None
 
-    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002
-        self.left, self.waits = self.left - 1, self.waits + 1
-        return self.left >= 0
+    pass_until(0.0)
+    waited = []
+    for seconds in settling.waits():
+        waited.append(seconds)
+        pass_until(now + seconds)
+    assert waited == pytest.approx(waits)
 
 
-@pytest.mark.parametrize(("changes", "waits"), [(0, 1), (3, 4), (100, 10)])
-def test_kind_is_requested_once_its_definition_has_settled(changes: int, waits: int) -> None:
-    of_widgets = informer(defined_kinds_are_watched=True)
-    of_widgets._awake = definition = Definition(changes)
-    of_widgets._wait_settled()
-    assert definition.waits == waits
-
-
-def test_end_of_the_watcher_does_not_wait_for_a_definition_to_settle() -> None:
-    of_widgets = informer(defined_kinds_are_watched=True)
-    of_widgets._awake = definition = Definition(100)
+def test_end_of_the_watcher_does_not_wait_for_definitions_to_settle() -> None:
+    settling = Settling(lambda: 0.0)  # time stands still: a wait would not end
+    settling.note()
+    of_widgets = informer(defined_kinds_are_watched=True, settling=settling)
     of_widgets.end()
     of_widgets._wait_settled()
-    assert definition.waits == 0
+
+
+def test_kind_that_is_defined_just_before_its_first_request_is_requested_again_soon() -> None:
+    of_widgets = informer(defined_kinds_are_watched=True)
+    of_widgets.wake()
+    of_widgets._awake.clear()  # as the thread does before each request
+    pauses = [of_widgets._not_served(ABSENT) for _ in range(3)]
+    assert pauses == pytest.approx([0.5, 1.0, 2.0], rel=0.21)
 
 
 def test_kind_that_is_defined_during_its_first_request_is_requested_again_soon() -> None:
@@ -103,6 +132,7 @@ def test_change_between_a_watch_and_a_resync_is_reported_as_a_change() -> None:
         rounds,
         "",
         ReferenceIndex([spec]),
+        Settling(),
     )
     round_ = PlainRound(lambda event, functions: looks.append((event.resync, list(functions))), lambda _f, _e: True)
 
