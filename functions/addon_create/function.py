@@ -18,32 +18,12 @@ from shared.kube import Key, Object, deleting, owner_reference
 from shared.releases.events import request_release
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision, Function, Request
-from shared.runtime.recorder import KubernetesEvent, record_event
 
 from .triggers import TRIGGERS
 
 MAX_AGE_WITHOUT_READ = timedelta(seconds=10)
 """The age of a Cluster up to which the function takes it from the event of its creation, without a read. Such an event
 is at most as old as the Cluster, so it is hardly more outdated than the response to a slow read."""
-
-
-LONGEST_NAME = 63
-"""Characters of the longest name of a Cluster: objects of the Cluster have it as the value of a label."""
-
-
-@dataclass(frozen=True)
-class TellNameTooLong:
-    """Effect: tells it beside the Cluster, since the ClusterAddon, which would have a condition, cannot be created."""
-
-    cluster: Object
-
-    def execute(self, clients: Clients) -> None:
-        """Records the Kubernetes event, once."""
-        message = (
-            f"the name has more than {LONGEST_NAME} characters, so that the ClusterAddon cannot have it as a label: "
-            "no addons are applied; create the Cluster with a shorter name"
-        )
-        record_event(clients, self.cluster, KubernetesEvent("NameTooLong", message, "Warning", once=True))
 
 
 @dataclass(frozen=True)
@@ -86,8 +66,6 @@ def decide(observed: Observed, _now: datetime) -> Decision:
     if release is None:
         return Decision(message=f"class {class_name!r} does not belong to a cluster stack")
     metadata = cluster["metadata"]
-    if len(metadata["name"]) > LONGEST_NAME:
-        return Decision(effects=(TellNameTooLong(cluster),), message="the name of the Cluster is too long for a label")
     addon: Object = {
         "apiVersion": CLUSTER_ADDON.api_version,
         "kind": CLUSTER_ADDON.kind,

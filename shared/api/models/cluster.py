@@ -24,6 +24,7 @@ from .custom_resource import (
     Model,
     OpenModel,
     Timestamp,
+    rule,
 )
 
 
@@ -119,8 +120,18 @@ class ClusterStatus(OpenModel):
     observed_generation: Int64 | None = None
 
 
+# As in Cluster API's webhook. Only on creation: updates of an older object must still be able to remove its finalizer.
+_NAME_OF_LABEL = rule(
+    "oldSelf.hasValue() || self.metadata.name.size() <= 63",
+    "the name of a Cluster has at most 63 characters, since it is the value of a label",
+    optionalOldSelf=True,
+)
+
+
 class Cluster(Model):
     """A workload cluster: its objects and its progress."""
+
+    model_config = ConfigDict(json_schema_extra=_NAME_OF_LABEL)
 
     spec: ClusterSpec | None = None
     status: ClusterStatus | None = None

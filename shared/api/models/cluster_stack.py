@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from shared.api import resources
 
 from .cluster_addon import ObjectReference, V1Beta1Condition
-from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp
+from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp, rule
 
 _WORD = r"^[a-z0-9]{1,63}$"
 _VERSION = r"^v(0|[1-9][0-9]{0,8})(-[a-z0-9]{1,63}[.-][a-z0-9]{1,63})?$"
 _MINOR = r"^[0-9]\.(0|[1-9][0-9]{0,8})$"
 
 
-def _rule(rule: str, message: str) -> dict[str, Any]:
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
-
-
-_FIXED = _rule("self == oldSelf", "cannot be changed; create another ClusterStack instead")
+_FIXED = rule("self == oldSelf", "cannot be changed; create another ClusterStack instead")
 
 
 class SecretReference(Model):
@@ -41,7 +37,7 @@ class ClusterStackSpec(Model):
     """The releases of a cluster stack to provide."""
 
     model_config = ConfigDict(
-        json_schema_extra=_rule(
+        json_schema_extra=rule(
             "has(self.providerRef) || (has(self.noProvider) && self.noProvider)",
             "providerRef is needed unless noProvider is true",
         )

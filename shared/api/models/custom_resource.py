@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -40,6 +40,11 @@ Timestamp = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 """RFC 3339, as text: functions mostly compare and copy timestamps."""
 
 KEYED_BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+
+
+def rule(expression: str, message: str, **more: Any) -> dict[str, Any]:
+    """Returns the schema of one validation rule, an expression in CEL; `more` are further fields of it."""
+    return {"x-kubernetes-validations": [{"rule": expression, "message": message, **more}]}
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ All kinds share one spec and one status, as in Cluster API Operator, whose objec
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from shared.api.provider import CORE_NAME, KINDS, ProviderKind
 
 from .cluster_addon import AppliedResource
-from .custom_resource import AGE, KEYED_BY_TYPE, Column, CustomResource, Int64, Model, Timestamp
+from .custom_resource import AGE, KEYED_BY_TYPE, Column, CustomResource, Int64, Model, Timestamp, rule
 from .provider_deployment import DeploymentSpec
 from .provider_manager import ManagerSpec
 
@@ -20,20 +20,16 @@ _NUMBER, _WORDS = "(0|[1-9][0-9]*)", r"[0-9A-Za-z-]+(\\.[0-9A-Za-z-]+)*"
 _SEMVER = rf"^v?{_NUMBER}(\\.{_NUMBER}){{2}}(-{_WORDS})?(\\+{_WORDS})?$"
 
 
-def _rule(rule: str, message: str, **more: Any) -> dict[str, Any]:
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message, **more}]}
-
-
-_VERSION_RULE = _rule(f"self == '' || self.matches('{_SEMVER}')", "version must be semantic, such as v1.10.0")
-_ONE_SOURCE = _rule(
+_VERSION_RULE = rule(f"self == '' || self.matches('{_SEMVER}')", "version must be semantic, such as v1.10.0")
+_ONE_SOURCE = rule(
     "[has(self.oci), has(self.url), has(self.selector)].exists_one(given, given)",
     "fetchConfig needs exactly one of oci, url and selector",
 )
-_ONE_KIND_OF_PATCHES = _rule(
+_ONE_KIND_OF_PATCHES = rule(
     "!(has(self.patches) && has(self.manifestPatches))", "patches and manifestPatches cannot be used together"
 )
 # Only on creation: updates of an older object must still be able to remove its finalizer.
-_NAME_OF_CORE = _rule(
+_NAME_OF_CORE = rule(
     f"oldSelf.hasValue() || self.metadata.name == '{CORE_NAME}'",
     f"the CoreProvider must be named {CORE_NAME}",
     optionalOldSelf=True,
