@@ -6,7 +6,6 @@ understands. So no port is guessed, and while the server restarts, clients wait 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import socket
@@ -17,8 +16,8 @@ from pathlib import Path
 
 from functions import serving
 from infra import allocator
+from infra.local_control_plane import processes
 
-_PR_SET_PDEATHSIG = 1
 _FIRST_PASSED = 3  # the first file descriptor of socket activation
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +39,7 @@ class FunctionsServer:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def start(self) -> None:
-        """Starts the server without waiting for it."""
+        """Starts the server without waiting for it. Call it from the main thread: the server ends with it."""
         arguments = [sys.executable, "-m", "infra.local.functions_server", str(self._listener.fileno()), self._function]
         with self._log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -52,6 +51,7 @@ class FunctionsServer:
                 stderr=subprocess.STDOUT,
                 pass_fds=[self._listener.fileno()],
                 process_group=0,
+                preexec_fn=processes.die_with_parent(signal.SIGTERM),
             )
 
     def kill(self) -> None:
@@ -83,8 +83,6 @@ class FunctionsServer:
 def main() -> None:
     """Replaces this process by the server: `python -m infra.local.functions_server FD [FUNCTION]`."""
     descriptor, function = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
-    # Ends with its parent, even if that is killed.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if descriptor != _FIRST_PASSED:
         os.dup2(descriptor, _FIRST_PASSED)
         os.close(descriptor)

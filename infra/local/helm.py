@@ -6,7 +6,6 @@ version, downloaded or built.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -15,12 +14,11 @@ import sys
 import threading
 from pathlib import Path
 
+from infra.local_control_plane import processes
 from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.cache import Progress, partial
 from infra.local_control_plane.modules import module_of
 from shared.charts import HelmMissing
-
-_PR_SET_PDEATHSIG = 1
 
 
 def helm(progress: Progress) -> Path:
@@ -79,6 +77,7 @@ class HelmInBackground:
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0,
+            preexec_fn=processes.die_with_parent(signal.SIGTERM),
         )
         self._reader.start()
 
@@ -126,10 +125,9 @@ class HelmProgram:
 
 
 def main() -> None:
-    """Runs `python -m infra.local.helm LINK`. Ends with its parent."""
+    """Runs `python -m infra.local.helm LINK`."""
     link = Path(sys.argv[1])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     try:
         program = helm(lambda line: print(line, flush=True))
     except HelmMissing as error:

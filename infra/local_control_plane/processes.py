@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,22 @@ def command_lines() -> Iterator[str]:
             continue  # it has ended
 
 
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
+    """Returns the `preexec_fn` of a child process to which the kernel sends `number` when the caller ends.
+
+    Start the child from the main thread: the kernel takes the end of the spawning *thread* for the end of the parent.
+    """
+    parent = os.getpid()
+    prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up before the fork: after it, little is safe to call
+
+    def prepare() -> None:
+        prctl(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:  # it ended before the kernel was asked
+            os._exit(1)
+
+    return prepare
+
+
 def spawn(
     arguments: Sequence[str],
     *,
@@ -81,17 +97,9 @@ def spawn(
 
     The first of `arguments` is the program, or only its name if there is an `executable`.
 
-    Call it from the main thread: the kernel takes the end of the spawning *thread* for the end of the parent. The log
-    of the former run is kept as `<log>.previous`. Raises OSError.
+    Call it from the main thread, see `die_with_parent`. The log of the former run is kept as `<log>.previous`.
+    Raises OSError.
     """
-    parent = os.getpid()
-    prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up before the fork: after it, little is safe to call
-
-    def die_with_parent() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
     if log.exists():
         os.replace(log, log.with_name(log.name + ".previous"))
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as output:
@@ -104,5 +112,5 @@ def spawn(
             stdout=output,
             stderr=subprocess.STDOUT,
             process_group=0,
-            preexec_fn=die_with_parent,
+            preexec_fn=die_with_parent(),
         )

@@ -224,6 +224,24 @@ def test_server_ends_with_its_parent(tmp_path: Path) -> None:
             os.killpg(int(child), signal.SIGKILL)
 
 
+def test_server_ends_whose_parent_was_killed_while_it_started(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import os, sys; from pathlib import Path; from infra.local.functions_server import FunctionsServer\n"
+        "s = FunctionsServer(os.environ, Path(sys.argv[1])); s.start()\n"
+        "print(s.process.pid, flush=True); os.kill(os.getpid(), 9)"
+    )
+    parent = processes.run([sys.executable, "-c", program, str(tmp_path / "log")], stdout=subprocess.PIPE)
+    child = Path("/proc", parent.stdout.decode().strip())
+    try:
+        until(lambda: not child.exists(), "the end of functions-framework", within=60)
+    finally:
+        if child.exists():
+            os.killpg(int(child.name), signal.SIGKILL)
+
+
 def test_body_that_is_too_large_is_not_read(server: FunctionsServer) -> None:
     """With Content-Length as well as chunked; the process survives both."""
     for length in ({"Content-Length": str(100 << 20)}, {"Transfer-Encoding": "chunked"}):

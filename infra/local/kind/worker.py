@@ -8,10 +8,8 @@ programs that the worker starts do not inherit it, since containers would keep i
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -23,7 +21,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from functions.kind_cluster.runtime import RuntimeUnavailable
-from infra.local_control_plane import files
+from infra.local_control_plane import files, processes
 from infra.local_control_plane.binaries import BinaryNotFound, locate
 from shared.kube import ApiError, connect
 
@@ -32,7 +30,6 @@ from .engine import VARIABLE, Engine, NodeContainer, owner
 from .errors import NETWORK_CREATED, Failure, classify
 from .job import Job, Order, Result
 
-_PR_SET_PDEATHSIG = 1
 _READY_TIMEOUT = 120.0
 """Seconds until the API server of nodes that were created or started must answer."""
 _COMPLETE = 'Set kubectl context to "kind-'
@@ -177,11 +174,6 @@ class Worker:
         options = [f"--name={self.order.name}"]
         if arguments[0] in ("create", "delete"):
             options.append(f"--kubeconfig={private}")
-        prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up before the fork: after it, little is safe to call
-
-        def die_with_parent() -> None:
-            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
         before = self.job.log.stat().st_size if self.job.log.exists() else 0
         with open(self.job.log, "ab") as log:
             done = subprocess.run(
@@ -190,7 +182,7 @@ class Worker:
                 input=config.encode(),
                 stdout=subprocess.PIPE,
                 stderr=log,
-                preexec_fn=die_with_parent,
+                preexec_fn=processes.die_with_parent(),
                 check=False,
             )
         if done.returncode:
