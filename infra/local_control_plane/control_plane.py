@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from shared.kube import Client
 
 _FIELD_MANAGER = "local-control-plane"
+_SUFFIXES = (".json", ".yaml", ".yml")
+"""Of the files that are read in a folder, as kubectl and envtest do."""
 
 
 class ControlPlane:
@@ -75,7 +77,10 @@ class ControlPlane:
                 self._temporary.cleanup()
 
     def start(self) -> Status:
-        """Starts the control plane unless it runs. Raises ControlPlaneError or BinaryNotFound."""
+        """Starts the control plane unless it runs.
+
+        Raises ControlPlaneError, BinaryNotFound, or ValueError if `kubernetes_version` is no selector.
+        """
         return instance.start(
             self.directory,
             owner=os.getpid(),
@@ -123,7 +128,7 @@ class ControlPlane:
         """Applies CustomResourceDefinitions, and returns once their kinds are served.
 
         Args:
-            sources: Objects, YAML files, or folders of YAML files. Other objects in the files are ignored.
+            sources: Objects, files of YAML or JSON, or folders of such files. Other objects in the files are ignored.
 
         Raises:
             ControlPlaneError: A source does not exist, or contains no definition.
@@ -151,7 +156,8 @@ class ControlPlane:
         `webhook_certificates`. It may take a second until it calls new ones.
 
         Args:
-            sources: Objects, YAML files, or folders of YAML files. Objects of other kinds in the files are ignored.
+            sources: Objects, files of YAML or JSON, or folders of such files. Objects of other kinds in the files are
+                ignored.
             url: The scheme, host and port of the server, such as `https://localhost:9443`.
 
         Raises:
@@ -190,7 +196,7 @@ def _objects(source: Path | str | Mapping[str, Any], kinds: Sequence[str]) -> li
     path = Path(source)
     if not path.exists():
         raise ControlPlaneError(f"{path} does not exist")
-    files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES) if path.is_dir() else [path]
     documents: list[Any] = []
     for file in files:
         try:

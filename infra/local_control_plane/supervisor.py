@@ -47,7 +47,7 @@ class Supervisor:
     Attributes:
         layout: The paths of the instance.
         executables: Paths of etcd, kube-apiserver and, optionally, the controllers, by name.
-        timeout: Seconds until the API server must be ready.
+        timeout: Seconds from the start of etcd until the API server must be ready.
         owner: The process whose end ends the instance.
         host: The address of the API server.
         network: The network of pods that `host` is in, if there is one.
@@ -123,8 +123,8 @@ class Supervisor:
         self._spawn("etcd", servers.etcd(self.executables["etcd"], self.layout))
         self.state.url = f"https://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
         credentials.prepare(self.layout, users, self.network)
-        while not answers.exists():
-            self._wait(0.01)
+        deadline = time.monotonic() + self.timeout
+        self._await(lambda: "" if answers.exists() else "it does not listen yet", "etcd", deadline, pause=0.01)
         apiserver = self.executables["kube-apiserver"]
         command = servers.apiserver(
             apiserver, self.layout, self.host, port, controllers=bool(chosen), network=self.network
@@ -132,13 +132,12 @@ class Supervisor:
         self._spawn("kube-apiserver", command)
         for user in (ADMIN, *users):
             credentials.write_kubeconfig(self.layout, self.state.url, user)
-        self._await_ready(command, chosen)
+        self._await_ready(command, chosen, deadline)
 
-    def _await_ready(self, apiserver: list[str], chosen: Sequence[str]) -> None:
+    def _await_ready(self, apiserver: list[str], chosen: Sequence[str], deadline: float) -> None:
         from infra.local_control_plane import probe
 
         connection = probe.AdminConnection(self.layout, self.host, self.state.port)
-        deadline = time.monotonic() + self.timeout
         while True:
             patience = time.monotonic() + _ETCD_PATIENCE
             try:
@@ -160,9 +159,9 @@ class Supervisor:
             self._await(lambda: connection.problem(controllers.READY), "kube-controller-manager", deadline)
         connection.close()
 
-    def _await(self, problem: Callable[[], str], name: str, deadline: float) -> None:
+    def _await(self, problem: Callable[[], str], name: str, deadline: float, pause: float = 0.03) -> None:
         while answer := problem():
-            self._wait(0.03)
+            self._wait(pause)
             if time.monotonic() > deadline:
                 raise self._failure(f"was not ready within {self.timeout:g} s ({answer})", name)
 

@@ -369,6 +369,7 @@ FAILURES = (
     ("kube-apiserver", 'exec {real} "$@" --no-such-flag', "unknown flag: --no-such-flag"),
     ("etcd", 'exec {real} "$@" --no-such-flag', "no-such-flag"),
     ("etcd", "exit 3", "exited with status 3"),
+    ("etcd", "exec sleep 600", "was not ready within "),
     ("kube-apiserver", "exec sleep 600", "was not ready within "),
     ("kube-apiserver", "sleep 600", "was not ready within "),
 )

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import yaml
 
 from infra.local_control_plane import ControlPlane, ControlPlaneError
 from infra.local_control_plane.binaries import EXECUTABLES, locate
@@ -18,6 +19,7 @@ from infra.local_control_plane.cache import cache_directory
 from infra.local_control_plane.modules import module_of
 from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP
 from shared.kube import ApiError, Client, Key, Resource, connect
+from shared.kube.crds import CRD
 from tests.support import processes
 from tests.support.command_line import CLI, await_end
 from tests.support.http_server import HttpServer, Request, Response
@@ -49,9 +51,7 @@ def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
         assert admin.get(CONFIG_MAP, Key("default", "a"))["data"] == {"k": "1"}
         _expect_users(plane, admin)
         _expect_webhooks(plane, admin)
-        unserved = widgets_crd("unserved.example.org")
-        unserved["spec"]["versions"][0]["served"] = False
-        plane.install_crds(unserved)  # does not wait for what is never served
+        _expect_definitions_of_files(plane, tmp_path / "definitions", admin)
         with pytest.raises(ControlPlaneError, match="does not exist"):
             plane.install_crds(tmp_path / "nowhere")
         (tmp_path / "empty.yaml").write_text("kind: ConfigMap\n")
@@ -60,6 +60,19 @@ def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
         admin.close()
     assert not folder.exists()
     await_end(folder)
+
+
+def _expect_definitions_of_files(plane: ControlPlane, folder: Path, admin: Client) -> None:
+    """Of YAML and JSON, beside other files; one definition is not served, which is not waited for."""
+    folder.mkdir()
+    definitions = [widgets_crd(f"{name}.example.org") for name in ("yaml", "yml", "json")]
+    definitions[0]["spec"]["versions"][0]["served"] = False
+    (folder / "a.yaml").write_text(f"kind: ConfigMap\n---\n{yaml.safe_dump(definitions[0])}")
+    (folder / "b.yml").write_text(yaml.safe_dump(definitions[1]))
+    (folder / "c.json").write_text(json.dumps(definitions[2]))
+    (folder / "README.md").write_text("no: [YAML")
+    plane.install_crds(folder)
+    assert [admin.get(CRD, Key("", crd["metadata"]["name"])) for crd in definitions]
 
 
 def _expect_users(plane: ControlPlane, admin: Client) -> None:
