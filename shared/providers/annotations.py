@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from shared.applier.policy import PREFIX, PolicyError
 from shared.kube import dig
@@ -62,12 +63,19 @@ def webhooks_url(provider: Mapping[str, Any]) -> str:
 
 def _webhooks(provider: Mapping[str, Any]) -> str:
     choice = own_annotations(provider).get(WEBHOOKS, "install")
-    if choice not in ("install", "none") and not _URL.fullmatch(choice):
+    if choice not in ("install", "none") and not _is_url(choice):
         raise PolicyError(
             f"annotation {WEBHOOKS} is {choice!r}; it must be one of install, none, or a URL such as "
             "https://localhost:9443"
         )
     return choice
+
+
+def _is_url(text: str) -> bool:
+    try:
+        return _URL.fullmatch(text) is not None and bool(urlsplit(text).port)
+    except ValueError:  # a port above 65535, or no address in brackets
+        return False
 
 
 def keeps_download(provider: Mapping[str, Any]) -> bool:

@@ -145,11 +145,12 @@ def test_webhooks_leave_a_port_that_is_taken(cluster: Cluster) -> None:
     assert f"the webhooks of {NAME} move to {url()}: port {urlsplit(first).port} is taken" in cluster.said
 
 
-def test_annotation_of_webhooks_that_is_wrong_is_reported(cluster: Cluster) -> None:
-    wrong = {"metadata": {"annotations": {WEBHOOKS: "https://"}}}
+@pytest.mark.parametrize("url", ["https://", "https://localhost:99999", "https://[:]:1"])
+def test_annotation_of_webhooks_that_is_wrong_is_reported(cluster: Cluster, url: str) -> None:
+    wrong = {"metadata": {"annotations": {WEBHOOKS: url}}}
     cluster.client.patch(CORE.resource, Key(cluster.namespace, "cluster-api"), wrong)
     cluster.install(SERVING)
-    until(lambda: f"annotation {WEBHOOKS} is 'https://'" in "".join(cluster.said), "reported")
+    until(lambda: f"annotation {WEBHOOKS} is '{url}'" in "".join(cluster.said), "reported")
 
 
 def test_program_of_another_version_is_not_run(cluster: Cluster) -> None:

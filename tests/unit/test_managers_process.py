@@ -94,6 +94,15 @@ def test_manager_that_is_no_longer_healthy_is_started_again(start: Start, tmp_pa
     assert process.pid != first
 
 
+def test_manager_that_does_not_get_healthy_is_ended_and_named_with_the_end_of_its_log(start: Start) -> None:
+    process, changes = start("import time; print('waiting for a lease', flush=True); time.sleep(600)")
+    until(lambda: process.log.exists() and "lease" in process.log.read_text(), "its log")
+    process.patience = 0.01
+    expected = r"manager capi was not healthy within 0.01 s; the end of (.|\n)*waiting for a lease"
+    assert re.match(expected, error_of(process))
+    assert (process.pid, changes) == (0, [])
+
+
 def test_stopped_manager_has_ended_and_is_not_started_again(start: Start) -> None:
     process, changes = start(HEALTHY)
     until(lambda: changes == [True], "healthy", details=lambda: changes)

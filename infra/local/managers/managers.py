@@ -135,7 +135,7 @@ class Managers:
                     self._start_manager(key, deployment)
                 elif self._running[key].process.error is not None:
                     self._retry(key, self._running[key])
-            except (ManagerError, PolicyError) as error:
+            except (ManagerError, PolicyError, local_control_plane.ControlPlaneError) as error:
                 self._report_problem(key, str(error))
         for key in list(self._unwritten):
             self._write_status(key)

@@ -27,7 +27,8 @@ class ManagerProcess:
     A thread spawns it, since the kernel ends it with the thread that spawned it. A manager that ends before it is
     healthy for the first time is not started again: its configuration is wrong. Later it is started again, after
     `backoff` seconds, doubled with each end up to `longest_backoff`, and at once counted anew after it was healthy for
-    that long. One that does not answer `failures` health checks in a row is killed.
+    that long. One that does not answer `failures` health checks in a row is killed, and so is one that is not healthy
+    `patience` seconds after its start.
 
     Args:
         name: The name for messages.
@@ -41,6 +42,7 @@ class ManagerProcess:
 
     interval = 10.0
     failures = 3
+    patience = 120.0
     backoff = 1.0
     longest_backoff = 60.0
 
@@ -130,8 +132,9 @@ class ManagerProcess:
                 log=self.log,
                 environment=self._environment,
             )
+        began = time.monotonic()
         healthy_since: float | None = None
-        failed = 0
+        failed, gave_up = 0, False
         while not _ended_within(child, _FIRST_INTERVAL if healthy_since is None else self.interval):
             if self._is_healthy():
                 failed = 0
@@ -143,6 +146,9 @@ class ManagerProcess:
                 failed += 1
                 if failed == self.failures:
                     _signal(child, signal.SIGKILL)
+            elif time.monotonic() - began > self.patience:
+                gave_up = True
+                _signal(child, signal.SIGKILL)
         _signal(child, signal.SIGKILL)  # children of it may be left
         with self._lock:
             self._child = None
@@ -152,7 +158,9 @@ class ManagerProcess:
             code = child.returncode
             how = signal.Signals(-code).name if code < 0 else f"status {code}"
             end = files.tail(self.log) or "(empty)"
-            what = f"exited with {how} before it was healthy"
+            what = (
+                f"was not healthy within {self.patience:g} s" if gave_up else f"exited with {how} before it was healthy"
+            )
             self._error = ManagerError(f"manager {self.name} {what}; the end of {self.log}:\n{end}")
         return healthy_since
 
