@@ -15,7 +15,7 @@ from shared.api.names import requested_certificates
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
-from shared.kube import Object, deleting, dig, has_finalizer, owned_by, owner_reference
+from shared.kube import Object, deleting, dig, has_finalizer, key_of, owned_by, owner_reference, owners
 from shared.runtime import Decision, KubernetesEvent
 from shared.runtime.status import PAUSED
 
@@ -38,13 +38,21 @@ CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
 NOT_CREATED_MESSAGE = "Cluster cannot be created"
 CREATING = "Creating"
-OTHER_CA = "OtherCA"
+OTHER_CA, SECRET_TAKEN = "OtherCA", "SecretTaken"
+_OTHER_CA = (
+    "Secret {} has another CA than the API server, so kubeconfigs made with the Secret do not work: delete the "
+    "KINDCluster and create it again to use the CA in the Secret"
+)
+_SAME_NAME = (
+    "Secret {} has the kubeconfig of KINDCluster {}, which has the same spec.clusterName: delete one of the two, and "
+    "create it again with another spec.clusterName"
+)
 UNOWNED = "waiting until the Cluster owns the KINDCluster"
 
 # Seconds until the next reconciliation.
 STARTING_RETRY = 0.5
 FAILED_RETRY = 10.0
-OTHER_CA_RETRY = 60.0
+BLOCKED_RETRY = 60.0
 OWNER_RETRY = 10.0
 """Usually the event of the new owner reference ends the wait earlier. After this time the status reports the wait."""
 
@@ -150,7 +158,10 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     if dig(kind_cluster, "spec.controlPlaneEndpoint") != endpoint:
         effects.append(Patch(KIND_CLUSTER, kind_cluster, {"spec": {"controlPlaneEndpoint": endpoint}}))
     if observed.ca_secret and _has_other_ca(observed.ca_secret, certificate):
-        return _other_ca(kind_cluster, f"{name}-ca", effects, now)
+        return _blocked(kind_cluster, OTHER_CA, _OTHER_CA.format(f"{name}-ca"), effects, now)
+    if observed.config and (others := _other_owners(kind_cluster, observed.config)):
+        message = _SAME_NAME.format(key_of(observed.config).name, others[0])
+        return _blocked(kind_cluster, SECRET_TAKEN, message, effects, now)
     is_new = dig(kind_cluster, "status.ready") is not True
     version = other_version(kind_cluster, instance)
     entry = (CREATED, CREATED_MESSAGE, "") if is_new else None
@@ -179,21 +190,24 @@ def _has_other_ca(secret: Object, certificate: bytes) -> bool:
         return False  # the function `kubeconfig` reports it
 
 
-def _other_ca(kind_cluster: Object, secret: str, effects: list[Effect], now: datetime) -> Decision:
-    """Decides to report that clients which trust the CA in the Secret cannot connect."""
-    message = (
-        f"Secret {secret} has another CA than the API server, so kubeconfigs made with the Secret do not work: delete "
-        "the KINDCluster and create it again to use the CA in the Secret"
-    )
+def _other_owners(kind_cluster: Object, secret: Object) -> list[str]:
+    """Returns the names of the KINDClusters that own a Secret in the place of this one."""
+    if owned_by(secret, kind_cluster):
+        return []
+    return [owner["name"] for owner in owners(secret, KIND_CLUSTER.kind, KIND_CLUSTER.group)]
+
+
+def _blocked(kind_cluster: Object, reason: str, message: str, effects: list[Effect], now: datetime) -> Decision:
+    """Decides to report that the instance runs, but cannot be used until a Secret is changed."""
     before = get_condition(_current(kind_cluster), READY) or {}
     status: Object = {
         "ready": False,
         "phase": "Failed",
         "failureMessage": message,
-        "conditions": _conditions(kind_cluster, now, "False", OTHER_CA, message),
+        "conditions": _conditions(kind_cluster, now, "False", reason, message),
     }
-    events = () if before.get("reason") == OTHER_CA else (KubernetesEvent(OTHER_CA, message, "Warning"),)
-    return Decision(tuple(effects), status, events, requeue_after=OTHER_CA_RETRY, message=message)
+    events = () if before.get("reason") == reason else (KubernetesEvent(reason, message, "Warning"),)
+    return Decision(tuple(effects), status, events, requeue_after=BLOCKED_RETRY, message=message)
 
 
 def _pending(

@@ -122,6 +122,7 @@ def test_cluster_is_continued_restarted_and_deleted(
     assert instance.phase == "ready", instance.error
     assert connect.workload(instance.kubeconfig).text("/readyz") == "ok"
     assert (instance.host, instance.ca[0][:10]) == ("127.0.0.1", b"-----BEGIN")
+    assert connect.workload(instance.kubeconfig).text("/version").count(f'"{instance.version}"') == 1
     assert list(world.runtime.ended()) == []
     # Its node is stopped, and started again with the same address and CA.
     [node] = engine.nodes("one")

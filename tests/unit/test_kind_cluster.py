@@ -14,9 +14,10 @@ from functions.kind_cluster.observe import Observed, cluster_name, config_secret
 from functions.kind_cluster.runtime import Instance, RuntimeUnavailable, StillDeleting
 from functions.kind_cluster.triggers import FINALIZER
 from shared.api.names import CERTIFICATES_ANNOTATION
+from shared.api.resources import KIND_CLUSTER
 from shared.certificates import CertificateAuthority
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results, would_change
-from shared.kube import Object, dig
+from shared.kube import Object, dig, owner_reference
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAILED = Instance("failed", "no room")
@@ -242,6 +243,21 @@ def test_published_instance_is_kept_as_it_is(observed: Observed, effects: list[A
 
 def pem(*names: str) -> bytes:
     return b"".join(CERTIFICATES[name].cert_pem for name in names)
+
+
+def test_secret_of_another_kind_cluster_with_the_same_cluster_name_is_reported_once() -> None:
+    obj, first, theirs = kind_cluster(), kind_cluster(), secret("dev-config", config="b2xk")
+    first["metadata"] |= {"name": "first", "uid": "other"}
+    theirs["metadata"]["ownerReferences"] = [
+        {**owner_reference(first), "apiVersion": KIND_CLUSTER.api_version, "kind": KIND_CLUSTER.kind}
+    ]
+    decision = decide(Observed(obj, READY, CA, theirs), NOW)
+    status = obj["status"] = decision.status or {}
+    assert (status["ready"], status["phase"], state(status)[:2]) == (False, "Failed", ("False", "SecretTaken"))
+    assert status["failureMessage"].startswith("Secret dev-config has the kubeconfig of KINDCluster first, which")
+    assert [event.reason for event in decision.kubernetes_events] == ["SecretTaken"]
+    again = decide(Observed(obj, READY, CA, theirs), NOW)
+    assert (again.kubernetes_events, would_change(status, again.status)) == ((), False)
 
 
 CERTIFICATES = {name: CertificateAuthority.generate(name) for name in ("ours", "theirs")}

@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,12 @@ import pytest
 
 from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, StillDeleting, from_env
 from infra.local.kind import KindRuntime
-from infra.local.kind.config import IMAGES, image, kind_config, problem
+from infra.local.kind.config import IMAGES, image, kind_config, node_names, problem
 from infra.local.kind.engine import Engine, NodeContainer, container, owner
 from infra.local.kind.errors import classify
 from infra.local.kind.job import Job, Order, Result
+from infra.local.kind.worker import Worker
+from infra.local_control_plane.processes import Process
 from tests.support.until import until
 
 PULL = """using podman due to KIND_EXPERIMENTAL_PROVIDER
@@ -158,6 +163,11 @@ def test_volume_of_an_image_proves_nothing(type_: str, expected: str) -> None:
         ({"clusterName": "a", "kubernetesVersion": "1.28", "image": "mine"}, ""),
         ({"clusterName": "a" * 49}, ""),
         ({"clusterName": "a" * 50}, "spec.clusterName has 50 characters, the runtime kind allows 49"),
+        ({"clusterName": "a" * 40, "nodes": [{}, {}, {"role": "worker"}]}, ""),
+        (
+            {"clusterName": "a" * 41, "nodes": [{}, {}]},
+            "has 41 characters, the runtime kind allows 40 with these nodes",
+        ),
         ({"clusterName": "a", "networking": {"apiServerAddress": "0.0.0.0"}}, "which nobody can connect to"),
         ({"clusterName": "a", "networking": {"apiServerAddress": "192.0.2.1"}}, ""),
         (mounted("/data"), ""),
@@ -171,6 +181,19 @@ def test_problems_that_kind_does_not_report(fields: dict[str, Any], expected: st
     found = problem(fields)
     assert expected in found
     assert bool(found) is bool(expected)
+
+
+def test_containers_are_named_as_kind_names_them() -> None:
+    roles = ("control-plane", "worker", "control-plane", "worker", "worker")
+    assert node_names("a", {"nodes": [{"role": role} for role in roles]}) == [
+        "a-control-plane",
+        "a-control-plane2",
+        "a-worker",
+        "a-worker2",
+        "a-worker3",
+        "a-external-load-balancer",
+    ]
+    assert node_names("a", {}) == ["a-control-plane"]
 
 
 def test_images_are_pinned_by_digest() -> None:
@@ -293,18 +316,24 @@ def test_clusters_of_an_engine_that_does_not_answer_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "bin").mkdir()
-    for name, script in (("docker", "echo a-control-plane"), ("podman", "exit 1")):
+    for name, script in (("docker", "echo a-control-plane a1-control-plane"), ("podman", "exit 1")):
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho . >>{tmp_path}/{name}.calls\n{script}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     jobs = tmp_path / "kind"
-    for name, engine in (("a", "docker"), ("b", "docker"), ("c", "podman")):
+    worker = {"nodes": [{}, {"role": "worker"}]}
+    for name, engine, fields in (
+        ("a", "docker", {}),
+        ("b", "docker", {}),
+        ("a1", "docker", worker),
+        ("c", "podman", {}),
+    ):
         (jobs / name).mkdir(parents=True)
-        order = {"action": "create", "uid": name, "name": name, "engine": engine, "fields": {}}
+        order = {"action": "create", "uid": name, "name": name, "engine": engine, "fields": fields}
         (jobs / name / "order.json").write_text(json.dumps(order))
         Job(jobs / name).report(Result("create", "ready", "h", 1))
     runtime = KindRuntime(jobs)
-    assert [list(runtime.ended()), list(runtime.ended())] == [["b"], ["b"]]
+    assert [sorted(runtime.ended()), sorted(runtime.ended())] == [["a1", "b"], ["a1", "b"]]
     assert [(tmp_path / f"{name}.calls").read_text() for name in ("docker", "podman")] == [".\n.\n"] * 2
     assert [line.startswith("cannot find out whether clusters of podman have ended") for line in caplog.messages] == [
         True
@@ -328,6 +357,32 @@ def test_engine_that_is_gone_is_reported_in_every_state(runtime: KindRuntime, tm
     with pytest.raises(RuntimeUnavailable, match="no-such-engine cannot be run") as refused:
         runtime.inspect(SPEC)
     assert refused.value.reason == "RuntimeUnavailable"
+
+
+def test_cluster_that_is_created_anew_was_never_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the nodes of a creation that is interrupted then would be started, not rolled back."""
+    for name, script in (("kind", "echo no luck >&2; exit 1"), ("no-such-engine", "")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    job = placed(tmp_path)
+    job.kubeconfig.write_text("of nodes that are gone")
+    assert job.order is not None
+    Worker(job, job.order).run()
+    assert job.result is not None
+    assert "no luck" in job.result.error
+    assert not job.was_ready
+
+
+def test_worker_that_ends_while_it_is_interrupted_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = placed(tmp_path)
+    with subprocess.Popen(["sleep", "600"]) as process:  # leads no process group, as one that has ended
+        found = Process.of(process.pid)
+        assert found is not None
+        (job.folder / "worker.json").write_text(json.dumps(asdict(found)))
+        monkeypatch.setattr(Process, "alive", lambda _self: process.poll() is None)
+        threading.Timer(0.05, process.kill).start()
+        job.interrupt()
 
 
 def test_deletion_goes_on_in_the_background_and_says_why_it_failed_before(runtime: KindRuntime, tmp_path: Path) -> None:

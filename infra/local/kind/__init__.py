@@ -12,6 +12,7 @@ from pathlib import Path
 from functions.kind_cluster.runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting
 from infra.local_control_plane import files
 
+from .config import node_names
 from .engine import Engine, owner
 from .job import Job, Order, Result
 
@@ -93,7 +94,7 @@ class KindRuntime:
         return [
             order.uid
             for order in ready
-            if order.engine in running and f"{order.name}-control-plane" not in running[order.engine]
+            if order.engine in running and not running[order.engine].issuperset(node_names(order.name, order.fields))
         ]
 
     def _inspect_nodes(self, job: Job, order: Order, result: Result) -> Instance:
@@ -105,9 +106,12 @@ class KindRuntime:
             return Instance("absent", f"containers are stopped: {', '.join(stopped)}", reason="NodesStopped")
         try:
             ca = job.ca("crt").read_bytes(), job.ca("key").read_bytes()
-            return Instance("ready", host=result.host, port=result.port, ca=ca, kubeconfig=job.kubeconfig.read_bytes())
+            kubeconfig = job.kubeconfig.read_bytes()
         except OSError as error:
             raise RuntimeUnavailable(f"{job.folder} cannot be read: {error.strerror}") from error
+        return Instance(
+            "ready", host=result.host, port=result.port, ca=ca, kubeconfig=kubeconfig, version=result.version
+        )
 
     def _has_lost_nodes(self, spec: InstanceSpec) -> bool:
         """Returns whether containers of this instance are left although the folder of its job was deleted."""

@@ -27,20 +27,27 @@ IMAGES: Mapping[str, str] = {
 }
 """The node images by minor version of Kubernetes, by digest."""
 
+CONTROL_PLANE, LOAD_BALANCER = "control-plane", "external-load-balancer"
+"""Roles of containers; several control planes are behind a load balancer."""
+
 OWNER_MOUNT = "/capi-functions/owner/"
 """Each node has a mount at this path and the uid of its KINDCluster: the proof of ownership, from its creation on."""
 
 _COPIED = ("networking", "featureGates", "runtimeConfig", "kubeadmConfigPatches", "containerdConfigPatches")
-_LONGEST_NAME = 49
-"""Longer names exceed 63 characters, the limit of host names, with `-control-plane`."""
+_LONGEST_HOST_NAME = 63
 _DEFAULT_VERSION = "1.21"
 
 
 def problem(fields: Mapping[str, Any]) -> str:
     """Returns what is wrong with a spec that kind itself does not report, or not clearly; "" if nothing is."""
     name = fields.get("clusterName", "")
-    if len(name) > _LONGEST_NAME:
-        return f"spec.clusterName has {len(name)} characters, the runtime kind allows {_LONGEST_NAME}: nodes are hosts"
+    longest = max(node_names(name, fields), key=len)
+    if len(longest) > _LONGEST_HOST_NAME:
+        allowed = len(name) - (len(longest) - _LONGEST_HOST_NAME)
+        return (
+            f"spec.clusterName has {len(name)} characters, the runtime kind allows {allowed} with these nodes: "
+            f"{longest} is the name of a host, which has at most {_LONGEST_HOST_NAME}"
+        )
     address = (fields.get("networking") or {}).get("apiServerAddress")
     if address in ("0.0.0.0", "::"):  # noqa: S104
         return (
@@ -59,6 +66,17 @@ def problem(fields: Mapping[str, Any]) -> str:
     return ""
 
 
+def node_names(cluster: str, fields: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the containers of a cluster, as kind derives them from its nodes."""
+    roles = [node.get("role", CONTROL_PLANE) for node in _nodes(fields)]
+    names = []
+    for role in dict.fromkeys(roles):
+        names += [f"{cluster}-{role}{number if number > 1 else ''}" for number in range(1, roles.count(role) + 1)]
+    if roles.count(CONTROL_PLANE) > 1:
+        names.append(f"{cluster}-{LOAD_BALANCER}")
+    return names
+
+
 def image(fields: Mapping[str, Any]) -> str:
     """Returns the node image of a spec; "" if none is known for its version of Kubernetes."""
     return str(fields.get("image") or IMAGES.get(fields.get("kubernetesVersion") or _DEFAULT_VERSION, ""))
@@ -74,8 +92,8 @@ def kind_config(fields: Mapping[str, Any], uid: str, owner: str, ca: tuple[str, 
         ca: The paths of the user's own CA, certificate and key: kubeadm uses a CA that exists.
     """
     proof = {"hostPath": owner, "containerPath": OWNER_MOUNT + uid, "readOnly": True}
-    nodes = [dict(node) for node in fields.get("nodes") or [{"role": "control-plane"}]]
-    first = next((node for node in nodes if node.get("role", "control-plane") == "control-plane"), None)
+    nodes = [dict(node) for node in _nodes(fields)]
+    first = next((node for node in nodes if node.get("role", CONTROL_PLANE) == CONTROL_PLANE), None)
     for node in nodes:
         mounts = [*(node.get("extraMounts") or []), proof]
         if ca and node is first:
@@ -86,3 +104,7 @@ def kind_config(fields: Mapping[str, Any], uid: str, owner: str, ca: tuple[str, 
         node.setdefault("image", image(fields))
     copied = {name: fields[name] for name in _COPIED if fields.get(name)}
     return {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes, **copied}
+
+
+def _nodes(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list(fields.get("nodes") or [{"role": CONTROL_PLANE}])

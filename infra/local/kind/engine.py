@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from functions.kind_cluster.runtime import RuntimeUnavailable
 
-from .config import OWNER_MOUNT
+from .config import LOAD_BALANCER, OWNER_MOUNT
 from .errors import classify
 
 ENGINES = ("docker", "nerdctl", "podman")
@@ -22,7 +22,6 @@ VARIABLE = "KIND_EXPERIMENTAL_PROVIDER"
 """The environment variable with which kind's users choose the engine."""
 
 _CLUSTER, _ROLE = "io.x-k8s.kind.cluster", "io.x-k8s.kind.role"
-_LOAD_BALANCER = "external-load-balancer"
 _TIMEOUT = 20.0
 
 Owner = Literal["nobody", "us", "another"]
@@ -47,7 +46,7 @@ def owner(nodes: Sequence[NodeContainer], uid: str) -> Owner:
     """
     if not nodes:
         return "nobody"
-    proofs = [OWNER_MOUNT + uid in node.mounts for node in nodes if node.role != _LOAD_BALANCER]
+    proofs = [OWNER_MOUNT + uid in node.mounts for node in nodes if node.role != LOAD_BALANCER]
     return "us" if proofs and all(proofs) else "another"
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,8 @@ class Result:
     error: str = ""
     retry_at: float = 0.0
     """Unix time."""
+    version: str = ""
+    """The version of Kubernetes in the nodes."""
 
 
 class Job:
@@ -164,7 +167,8 @@ class Job:
         found = self._read("worker.json")
         process = Process(**found) if found else None
         if process and process.alive():
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(process.pid, signal.SIGKILL)
             while process.alive():
                 time.sleep(0.01)
 

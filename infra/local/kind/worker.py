@@ -25,7 +25,7 @@ from infra.local_control_plane import files, processes
 from infra.local_control_plane.binaries import BinaryNotFound, locate
 from shared.kube import ApiError, connect
 
-from .config import kind_config, problem
+from .config import CONTROL_PLANE, kind_config, problem
 from .engine import VARIABLE, Engine, NodeContainer, owner
 from .errors import NETWORK_CREATED, Failure, classify
 from .job import Job, Order, Result
@@ -85,6 +85,7 @@ class Worker:
             self._kind("delete", "cluster")
         config = self._config()
         files.write(self.job.log, "")
+        self.job.kubeconfig.unlink(missing_ok=True)  # it was that of a cluster that is gone
         try:
             self._create_cluster(config)
         except JobFailed as error:
@@ -141,13 +142,14 @@ class Worker:
             published = self._kind("get", "kubeconfig", "--internal").encode()
         server = yaml.safe_load(published)["clusters"][0]["cluster"]["server"]
         address = urlsplit(server)
-        first = next(node.name for node in self._nodes() if node.role == "control-plane")
+        first = next(node.name for node in self._nodes() if node.role == CONTROL_PLANE)
         files.write(self.job.ca("crt"), self._engine.read(first, "/etc/kubernetes/pki/ca.crt"))
         files.write(self.job.ca("key"), self._engine.read(first, "/etc/kubernetes/pki/ca.key"))
         self._log("waiting for the API server")
         self._wait_ready(outside)
         files.write(self.job.kubeconfig, published)
-        self.job.report(Result("create", "ready", host=address.hostname or "", port=address.port or 443))
+        version = self._engine.read(first, "/kind/version").decode().strip()
+        self.job.report(Result("create", "ready", address.hostname or "", address.port or 443, version=version))
 
     def _wait_ready(self, kubeconfig: bytes) -> None:
         client = connect.workload(kubeconfig)
