@@ -12,6 +12,7 @@ from shared.addons.context import ReconcileContext, ReleaseContext
 from shared.addons.first_values import RenderedAddons
 from shared.addons.manifest_history import SaveManifest, updated_history
 from shared.addons.stored_values import save_effects
+from shared.api.conditions import counted
 from shared.api.names import STAGE_ANNOTATION
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
@@ -35,7 +36,7 @@ def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered
     plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=rendered.stage_of)
     effects: tuple[Effect, ...] = ensure_addon_finalizer(context.addon)
     if not context.is_drift_check or plan.count("apply") or plan.prune:
-        message = f"applying {len(objects)} objects of {context.target.class_name}"
+        message = f"applying {counted(len(objects), 'object')} of {context.target.class_name}"
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
         effects += record_intent(builder, context, plan)
     effects += save_effects(context.addon, context.stored_values, rendered)
@@ -51,7 +52,7 @@ def report_applied(
     """Reports a rollout in which every object was applied or pruned; some may not be ready yet."""
     target = context.target
     builder.set_true("HelmChartApplied")
-    message = f"{context}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
+    message = f"{context}: {outcome.summary}"
     if context.is_drift_check and (outcome.written or outcome.pruned):
         # The condition and the history show that a release was applied. Only this event shows that drift was repaired.
         builder.add_event("AddonsApplied", message)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.api import cluster as cluster_api
-from shared.api.conditions import rfc3339
+from shared.api.conditions import counted, rfc3339
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.effects import Delete, Effect, Results, ensure_finalizer
 from shared.kube import Key, Object, deleting, dig, key_of
@@ -57,7 +57,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     return builder.decision(
         *effects,
         requeue_after=_requeue_after(builder, observed),
-        message=f"{len(create)} releases created, {len(delete)} deleted, {len(keep)} kept",
+        message=f"{counted(len(create), 'release')} created, {len(delete)} deleted, {len(keep)} kept",
         observedGeneration=dig(stack, "metadata.generation"),
         summary=summary,
         held=_dump_held(observed),

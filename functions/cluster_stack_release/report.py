@@ -40,7 +40,7 @@ def _applied(
 ) -> Decision:
     """Reports that all objects are applied, and the release is ready."""
     set_applied(builder)
-    message = f"{observed.name}: {len(outcome.written)} objects written, {len(outcome.pruned)} pruned"
+    message = f"{observed.name}: {outcome.summary}"
     first = dig(builder.obj, "status.ready") is not True
     return replace(
         decision,

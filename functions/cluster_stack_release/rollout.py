@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from shared.api.conditions import counted
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.connection import ClusterConnection
@@ -44,7 +45,7 @@ def roll_out(
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in claimed))
     effects: list[Effect] = list(finalizer_effects(builder))
     if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
-        message = f"applying {len(objects)} objects of {key_of(builder.obj).name}"
+        message = f"applying {counted(len(objects), 'object')} of {key_of(builder.obj).name}"
         builder.set_false(APPLIED, "ObjectsApplyingOngoing", message, "Warning")
         status = builder.status(resources=inventory.dump(inventory.intent(plan)), **fields)
         effects += write_ahead(CLUSTER_STACK_RELEASE, builder.obj, status)

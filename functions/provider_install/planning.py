@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared.api import provider as provider_api
-from shared.api.conditions import rfc3339
+from shared.api.conditions import counted, rfc3339
 from shared.applier import inventory
 from shared.applier.inventory import KEPT, Plan, entry_of
 from shared.applier.policy import Policy
@@ -62,7 +62,7 @@ def record_intent(
     reason, what = "Installing", provider_api.spec_version(provider)
     if observed.upgrades:
         reason, what = "Upgrading", f"from {provider_api.installed_version(provider)} to {what}"
-    message = f"{reason.lower()} {what}: {len(current.steps)} objects"
+    message = f"{reason.lower()} {what}: {counted(len(current.steps), 'object')}"
     builder.set_false(PROVIDER_INSTALLED, reason, message)
     resources = inventory.dump(inventory.intent(current))
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}

@@ -102,7 +102,7 @@ def _installed(
     builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: RolloutOutcome
 ) -> Decision:
     version = provider_api.spec_version(provider)
-    message = f"{version}: {len(outcome.written)} objects written, {len(outcome.pruned)} removed"
+    message = f"{version}: {outcome.summary}"
     builder.set_true(PROVIDER_INSTALLED, "ProviderInstalled", "Provider is installed", event_type="Normal")
     if observed.upgrades:
         builder.set_true(PROVIDER_UPGRADED, "ProviderUpgraded", f"Upgraded to {version}", event_type="Normal")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from shared.api.conditions import counted
+
 from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, report_failures
 from .options import (
@@ -150,7 +152,7 @@ def rollback(
             timeline.say(f"rolling out again: {back.cancel_rollback(target.client, found, addon)}")
         else:
             manifest = back.request_rollback(target.client, found, addon)
-            size = f"addons {manifest.version}, {len(manifest.objects)} objects"
+            size = f"addons {manifest.version}, {counted(len(manifest.objects), 'object')}"
             timeline.say(f"rolling back to {manifest.class_name} ({size})")
         obstacle = back.wait_obstacle(found)
         if not wait or obstacle:

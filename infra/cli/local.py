@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +16,7 @@ from infra.local_control_plane import ControlPlaneError
 from .binaries import app as binaries
 from .binaries import selected
 from .failures import Failure, report_failures, usable_folder
+from .logs import Follow, print_log
 from .options import Family, Format, From, Output
 from .output import Timeline, err, out
 
@@ -184,22 +183,11 @@ def env(name: Name = DEFAULT) -> None:
 def logs(
     name: Name = DEFAULT,
     server: Annotated[str, typer.Option(help=f"The server: {', '.join(SERVERS)}, or a controller.")] = SERVERS[0],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
+    follow: Follow = False,
 ) -> None:
     """Print the log of a server."""
     with report_failures():
-        file = _existing(name) / "logs" / f"{server}.log"
-        if not file.is_file() or file.parent.resolve() != file.resolve().parent:
-            there = ", ".join(sorted(path.stem for path in file.parent.glob("*.log"))) or "none"
-            raise Failure(f"{name} has no log of {server}; there are: {there}")
-        with file.open(errors="replace") as log:
-            while True:
-                for line in log:
-                    sys.stdout.write(line)
-                sys.stdout.flush()
-                if not follow:
-                    return
-                time.sleep(0.2)
+        print_log(_existing(name) / "logs", server, follow=follow)
 
 
 @app.command()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from shared.api.conditions import counted
+
 from .connection import open_management_cluster
 from .failures import Failure, report_failures
 from .options import Context, Kubeconfig, RunDir
@@ -48,7 +50,7 @@ def capture(
         out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
         until_signal(seconds)
         result = recording.stop()
-        out.print(f"{len(result.events)} events and {len(result.inputs)} inputs in {escape(str(folder))}")
+        out.print(f"{_content(result)} in {escape(str(folder))}")
 
 
 def replay(
@@ -76,7 +78,7 @@ def replay(
                 f"{source} contains no events: name a file of events, or the folder of a recording, which has them in "
                 "events/ (the demo's recording is events/captured/demo)"
             )
-        out.print(f"{len(recording.events)} events and {len(recording.inputs)} inputs in {escape(str(source))}")
+        out.print(f"{_content(recording)} in {escape(str(source))}")
         with ExitStack() as stack:
             if inputs or to is None:
                 target = stack.enter_context(open_management_cluster(directory, kubeconfig, context))
@@ -90,6 +92,10 @@ def replay(
             os.environ |= target.settings | own
             with helm_when_needed():
                 _call_functions(recording, target.client, double=double, shuffle=shuffle, timeout=timeout)
+
+
+def _content(recording: Recording) -> str:
+    return f"{counted(len(recording.events), 'event')} and {counted(len(recording.inputs), 'input')}"
 
 
 def _send(recording: Recording, url: str) -> None:
@@ -106,7 +112,7 @@ def _send(recording: Recording, url: str) -> None:
     out.print(", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())))
     refused = sum(count for status, count in statuses.items() if status >= 300)
     if refused:
-        raise Failure(f"{url} refused {refused} of {len(recording.events)} events")
+        raise Failure(f"{url} refused {refused} of {counted(len(recording.events), 'event')}")
 
 
 def _call_functions(recording: Recording, client: Client, *, double: bool, shuffle: int | None, timeout: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,12 +72,21 @@ def run(
         tempfile.TemporaryDirectory() as private,
     ):
         timeline.say(f"management cluster: {target}")
+        if target.run:
+            raise Failure(
+                f"this is the cluster of the run in {target.run}, whose functions work already: "
+                f"`capi-functions down -d {target.run}` ends it, --kubeconfig names another cluster"
+            )
         core = find_running_core(target.client)
         if core:
             timeline.say(f"Cluster API core runs: Deployment {core}")
         chosen = profiles_or_default(profile, beside_core=bool(core))
         timeline.say(f"profiles: {chosen}{'' if profile else '; --profile chooses others'}")
-        settings = {**_storage(store), **_release_source(releases), "KUBECONFIG": str(_write(target, Path(private)))}
+        settings = {
+            **_usable_storage(store),
+            **_release_source(releases),
+            "KUBECONFIG": str(_write(target, Path(private))),
+        }
         logs.mkdir(parents=True, exist_ok=True)
         services = Services(logs / "functions.log", profiles.parse(chosen), without=_needs_this_machine())
         _prepare(target, services, timeline, namespace=namespace, install=install_crds, yes=yes)
@@ -125,6 +135,19 @@ def _storage(store: str) -> dict[str, str]:
         example = "https://s3.example.com/capi"
         raise typer.BadParameter(f"must be an endpoint and a bucket, as in {example}", param_hint="--store")
     return {"S3_ENDPOINT_URL": f"{parts.scheme}://{parts.netloc}", "CAPI_FUNCTIONS_BUCKET": bucket}
+
+
+def _usable_storage(store: str) -> dict[str, str]:
+    """Returns the settings for the object store at `store`. Raises `BadParameter`, or `Failure` if it is no use."""
+    from shared.storage import ObjectStore, StorageError
+
+    settings = _storage(store)
+    if settings:
+        try:
+            ObjectStore.from_env({**os.environ, **settings}).exists("readyz")
+        except StorageError as error:
+            raise Failure(f"--store {store} cannot be used: {error}") from error
+    return settings
 
 
 def _release_source(releases: str) -> dict[str, str]:

@@ -71,7 +71,8 @@ def examine(client: Client) -> CheckResult:
     from shared.settings import NAMESPACE
 
     name = "event sources"
-    forwarding = forwarders(client.list(DEPLOYMENT, NAMESPACE))
+    deployments = list(client.list(DEPLOYMENT, NAMESPACE))
+    forwarding = forwarders(deployments)
     installed = _installed(client)
     if forwarding and installed:
         names = ", ".join(source["metadata"]["name"] for source in installed)
@@ -80,6 +81,9 @@ def examine(client: Client) -> CheckResult:
     if forwarding:
         problem = obstacle(forwarding)
         return CheckResult(name, "note" if problem else "ok", problem or "the forwarder")
+    if not installed and not deployments:
+        how = "docs/installation.md installs them, `capi-functions run` runs them here"
+        return CheckResult(name, "note", f"no functions run in the namespace {NAMESPACE}: {how}")
     if not installed:
         return CheckResult(name, "note", f"{_NONE}, and no forwarder: only the sweep starts functions")
     if found := differences(generator.of(_watches(client)), installed):

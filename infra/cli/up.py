@@ -1,4 +1,4 @@
-"""The commands for a local run: up, status, down."""
+"""The commands for a local run: up, status, logs, down."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from shared import profiles
 from .demo import RELEASES
 from .failures import Failure, report_failures, usable_folder
 from .last_options import recall, remember
+from .logs import Follow, print_log
 from .options import DEFAULT_DIR, Dir, Family, Format, From, Output, Profile, profiles_or_default
 from .output import Timeline, out
 from .runs import addresses, crashed, end, refuse_second, running, until_signal, warn_of_other_cluster
@@ -148,7 +149,17 @@ def down(directory: Dir = DEFAULT_DIR) -> None:
         out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
 
 
+def logs(
+    name: Annotated[str, typer.Argument(help="functions, up (with --detach), or the name of a manager.")] = "functions",
+    directory: Dir = DEFAULT_DIR,
+    follow: Follow = False,
+) -> None:
+    """Print a log of the run in a folder, which may have ended."""
+    with report_failures():
+        print_log(directory / "logs", name, follow=follow)
+
+
 def register(app: typer.Typer) -> None:
-    """Adds up, status and down to `app`."""
-    for command in (up, status, down):
+    """Adds up, status, logs and down to `app`."""
+    for command in (up, status, logs, down):
         app.command()(command)

@@ -123,6 +123,11 @@ def is_reason(text: str) -> bool:
     return len(text) <= _MAX_REASON and _REASON.fullmatch(text) is not None
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, which gets an s unless the number is 1: `1 object`, `2 objects`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def truncate(message: str) -> str:
     """Cuts a message to `MAX_MESSAGE` characters."""
     return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 1]}…"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from shared.api.conditions import counted
+
 from ..kube import ApiError, Object, Unavailable
 from .apply import ApplyRejected, FieldConflict
 from .inventory import KEPT, InventoryEntry
@@ -59,6 +61,11 @@ class RolloutOutcome:
     def failures(self) -> list[InventoryEntry]:
         """The entries of objects that could not be applied or pruned."""
         return [entry for entry in self.entries if entry.error and entry.status != KEPT]
+
+    @property
+    def summary(self) -> str:
+        """How many objects were written and pruned, for messages."""
+        return f"{counted(len(self.written), 'object')} written, {len(self.pruned)} pruned"
 
     @property
     def listed_drift(self) -> list[str]:

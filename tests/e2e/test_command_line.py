@@ -71,6 +71,11 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
         assert run("replay", tmp_path / "bad.json", "--to", state["ingress"]).returncode == 0
         until(lambda: "release_assets" in run("dead-letter", "list", "--dir", folder).stdout, "the dead letter")
         assert run("dead-letter", "drop", "--all", "--dir", folder).returncode == 0
+        second = run("run", "--kubeconfig", folder / "management.kubeconfig", "--logs", tmp_path / "logs")
+        assert second.returncode == 1
+        assert f"this is the cluster of the run in {folder}, whose functions work already" in second.stderr
+        assert "of release_assets" in run("logs", "--dir", folder).stdout
+        assert "there are: functions, up" in run("logs", "etcd", "--dir", folder).stderr
     finally:
         stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

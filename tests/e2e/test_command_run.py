@@ -18,13 +18,16 @@ from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, SECRET
 from shared.kube import Client, Key, dig
 from shared.kube.crds import CRD
+from shared.storage import ObjectStore
 from tests.support import accounts, processes
 from tests.support.command_line import CLI, run
 from tests.support.objects import manifest, secret
 from tests.support.planes import connected, running_plane
+from tests.support.ports import free_port
 from tests.support.until import HANGS, until
 
 RELEASE = "local-fleet-1-36-v1"
+KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
 
 @pytest.fixture
@@ -52,8 +55,15 @@ def running(kubeconfig: Path, folder: Path, *options: str) -> Iterator[Path]:
         process.wait()
 
 
-def test_missing_definitions_are_named_and_installed_on_request(cluster: tuple[Client, Path], tmp_path: Path) -> None:
+def test_missing_definitions_are_named_and_installed_on_request(
+    cluster: tuple[Client, Path], tmp_path: Path, object_store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With releases in a folder, kept in a bucket that exists."""
     client, kubeconfig = cluster
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    bucket = ObjectStore("run", object_store_url)
+    bucket.ensure_bucket()
     refused = run("run", "--kubeconfig", kubeconfig, "--profile", "addons", "--logs", tmp_path / "logs")
     assert refused.returncode == 1
     assert "clusteraddons.clusterstack.x-k8s.io" in refused.stderr
@@ -63,13 +73,29 @@ def test_missing_definitions_are_named_and_installed_on_request(cluster: tuple[C
     assert declined.returncode == 1
     assert "Install" in declined.stdout
     assert list(client.list(CRD)) == []
-    options = ("--profile", "addons", "--install-crds", "--yes", "--releases", str(RELEASES))
+    store = ("--store", f"{object_store_url}/run")
+    options = ("--profile", "addons", "--install-crds", "--yes", "--releases", str(RELEASES), *store)
     with running(kubeconfig, tmp_path, *options) as output:
         assert "functions: addon_apply, addon_cleanup, addon_create," in output.read_text()
         _expect_addons(client, kubeconfig)
     installed = {dig(crd, "spec.names.kind") for crd in client.list(CRD)}
     assert {"Cluster", "ClusterAddon", "ClusterStack", "ClusterStackRelease"} <= installed
     assert "CoreProvider" not in installed, "no function of the profile watches it"
+    assert [key for key in bucket.list() if RELEASE in key]
+
+
+def test_object_store_that_cannot_be_used_is_named_before_anything_starts(
+    cluster: tuple[Client, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    store = f"http://127.0.0.1:{free_port()}/run"
+    done = run("run", "--kubeconfig", cluster[1], "--logs", tmp_path / "logs", "--store", store)
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert f"--store {store} cannot be used: " in said
+    assert "S3_ENDPOINT_URL" in said
+    assert not (tmp_path / "logs" / "functions.log").exists()
 
 
 def _expect_addons(client: Client, kubeconfig: Path) -> None:

@@ -26,7 +26,7 @@ from shared.api.provider import CORE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import ApiError, Client, Key, Object, Resource, dig
+from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.kube.client import APPLY_PATCH
 from shared.kube.connect import from_kubeconfig
 from shared.kube.crds import CRD
@@ -569,7 +569,13 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
 
     for name in ("resources", "references"):
         client.delete(API_SERVER_SOURCE, Key("capi-functions", name))
+    for left in client.list(DEPLOYMENT, "capi-functions"):  # of other tests
+        client.delete(DEPLOYMENT, key_of(left))
+    assert "no functions run in the namespace capi-functions: docs/installation.md installs them" in diagnosis()
+    other = next(obj for obj in manifests() if obj["kind"] == "Deployment")
+    apply(client, other)
     assert "and no forwarder: only the sweep starts functions" in diagnosis()
+    client.delete(DEPLOYMENT, Key("capi-functions", other["metadata"]["name"]))
     assert "infra/sources installs them" in sources("--check").output
     apply(client, forwarder)
     assert "no pod of the Deployment forwarder is available" in diagnosis()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shared.api.conditions import counted
+
 from ..connection import ManagementCluster, open_management_cluster
 from ..failures import Failure, report_failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
@@ -100,7 +102,7 @@ def fleet(
 
 
 def _intentions(load: Load, target: ManagementCluster, workload: WorkloadCluster) -> list[str]:
-    content = f"{load.clusters} Clusters of class {load.class_name} and their Secrets"
+    content = f"{counted(load.clusters, 'Cluster')} of class {load.class_name} and their Secrets"
     return [
         f"management cluster: {target}",
         f"  creates namespace {load.namespace} with {content}",
@@ -178,6 +180,6 @@ def _progress(timeline: Timeline, total: int, what: str) -> Callable[[int], None
 def _summary(clusters: int, found: dict[str, float]) -> str:
     rate = clusters / found["seconds"]
     return (
-        f"{clusters} Clusters Ready in {found['seconds']:.2f} s ({rate:.1f} a second); "
+        f"{counted(clusters, 'Cluster')} Ready in {found['seconds']:.2f} s ({rate:.1f} a second); "
         f"one Cluster: p50 {found['p50']:.2f} s, p99 {found['p99']:.2f} s, slowest {found['slowest']:.2f} s"
     )

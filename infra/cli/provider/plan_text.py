@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from rich.markup import escape
 
+from shared.api.conditions import counted
+
 from ..plan_text import objects, summary
 from ..text import plain
 from .crd_changes import without_descriptions
@@ -34,5 +36,5 @@ def lines(plan: ProviderPlan) -> Iterator[str]:
     )
     if marked:
         fields = "only labels, owner references and CA certificates change"
-        yield f"  [yellow]~ marked   [/yellow] {marked} objects: {fields}"
+        yield f"  [yellow]~ marked   [/yellow] {counted(marked, 'object')}: {fields}"
     yield "  [bold]" + ", ".join(summary(plan.counts)) + "[/bold]"
