@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
+import urllib3
 import yaml
 
-from infra.node import daemons
+from infra.node import addresses, daemons
 from shared.api import resources
 from shared.api.conditions import is_true
-from shared.api.resources import CLUSTER, CLUSTER_ROLE, DEPLOYMENT, LEASE, POD, SECRET
-from shared.kube import ApiError, Client, Key, Object, dig
+from shared.api.resources import CLUSTER, CLUSTER_ROLE, DEPLOYMENT, LEASE, POD, SECRET, SERVICE
+from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from tests.support import processes
 from tests.support.audit import AuditLog, prove
 from tests.support.node_addons import Addons
@@ -19,6 +24,9 @@ from tests.support.until import until
 
 pytestmark = pytest.mark.timeout(1200)
 
+CLUSTER_ROLE_BINDING = Resource(
+    "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
 CHART = str(PROJECT / "infra/chart")
 NAME = "capi-functions"
 """Of the release, and of its Deployment."""
@@ -36,7 +44,7 @@ def released(prepared: Installation) -> Installation:
     return prepared
 
 
-def release(installed: Installation, action: str = "install", **values: str) -> None:
+def release(installed: Installation, action: str = "install", **values: Any) -> None:
     """Installs or upgrades the release, and waits until its pods are Ready."""
     chosen = {"settings": installed.settings, **values}
     installed.helm(action, NAME, CHART, f"--namespace={NAMESPACE}", values=chosen)
@@ -83,18 +91,48 @@ def test_release_gets_another_mode(released: Installation, workload: Client, aud
     addons = Addons(released, "moved", workload)
     addons.wants(kept="1", changed="1")
     chosen = {"mode": "direct", "profile": "standalone"}
-    with measured("upgrade to the mode direct, addons upgraded"):
+    with measured("upgrade to the mode direct in the middle of a rollout"):
+        hook = Key(addons.namespace, "before")
+        class_name = addons.offer(hook_pod(hook), kept="1", changed="2")
+        addons.choose(class_name)
+        until(lambda: workload.find(POD, hook), "the hook that the rollout waits for")
         release(released, "upgrade", **chosen)
-        addons.wants(kept="1", changed="2")
+        assert addons.maps() == {"kept": "1", "changed": "1"}
+        workload.patch(POD, hook, {"status": {"phase": "Succeeded"}}, subresource="status")
+        addons.until_applied(class_name, kept="1", changed="2")
     assert NAME not in deployments(released)
     Addons(released, "new", workload).wants(kept="1")
     settings = [f"--set={name}={value}" for name, value in chosen.items()]
     rendered = yaml.safe_load_all(released.helm("template", NAME, CHART, *settings))
     prove(audit, [obj for obj in rendered if obj], removed=NAME)
+    with measured("function without rights, until it has them again and its work is done"):
+        class_name = addons.offer(kept="1", changed="3")
+        with withdrawn_rights(released, "capi-functions-addon-apply"):
+            addons.choose(class_name)
+            missing = "the ServiceAccount may not delete, get, patch clusteraddons.clusterstack.x-k8s.io"
+            until(
+                lambda: missing in readiness(released, "addon-apply"),
+                details=lambda: readiness(released, "addon-apply"),
+            )
+        addons.until_applied(class_name, kept="1", changed="3")
     with measured("upgrade to the mode single, addons upgraded"):
         release(released, "upgrade")
         addons.wants(kept="2")
     assert "addon-apply" not in deployments(released)
+    addons.remove()
+
+
+def test_object_store_that_cannot_be_reached_is_named_and_waited_for(released: Installation, workload: Client) -> None:
+    addons = Addons(released, "waiting", workload)
+    addons.wants(kept="1")
+    storage = {**released.settings["storage"], "S3_ENDPOINT_URL": f"http://{addresses.MACHINE}:1"}
+    restart(released, settings={**released.settings, "storage": storage})
+    assert "the object store cannot be used" in readiness(released, NAME)
+    class_name = addons.offer(kept="2")
+    addons.choose(class_name)
+    until(lambda: "check S3_ENDPOINT_URL" in addons.condition("Ready")["message"], "told", details=addons.addon)
+    restart(released)
+    addons.until_applied(class_name, kept="2")
     addons.remove()
 
 
@@ -126,6 +164,40 @@ def test_release_is_removed_and_installed_again(released: Installation, workload
         leaving.until_gone()
     assert staying.addon()["metadata"]["uid"] == before
     staying.remove()
+
+
+def restart(installed: Installation, **values: Any) -> None:
+    """Upgrades the release, and starts all pods anew."""
+    release(installed, "upgrade", **values)
+    former = running(installed)
+    installed.kill_pods(NAME)
+    until(lambda: not former & running(installed), f"{former} are gone")
+    installed.until_available(NAMESPACE)
+
+
+def hook_pod(key: Key) -> Object:
+    """Returns a Pod that has to succeed before the rest of its release is applied."""
+    metadata = {"annotations": {"helm.sh/hook": "pre-install,pre-upgrade"}}
+    container = {"name": "c", "image": "example.com/image:1"}
+    return manifest(POD, key.name, key.namespace, metadata=metadata, spec={"containers": [container]})
+
+
+def readiness(installed: Installation, name: str) -> str:
+    """Returns what a Deployment of ours says that it lacks."""
+    service = installed.client.get(SERVICE, Key(NAMESPACE, name))
+    return urllib3.request("GET", f"http://{service['spec']['clusterIP']}/readyz", timeout=60.0).data.decode()
+
+
+@contextmanager
+def withdrawn_rights(installed: Installation, name: str) -> Iterator[None]:
+    """Deletes a ClusterRoleBinding for the block."""
+    binding = installed.client.get(CLUSTER_ROLE_BINDING, Key("", name))
+    installed.client.delete(CLUSTER_ROLE_BINDING, key_of(binding))
+    try:
+        yield
+    finally:
+        metadata = {field: binding["metadata"].get(field) for field in ("name", "labels", "annotations")}
+        installed.client.apply(CLUSTER_ROLE_BINDING, {**binding, "metadata": metadata}, manager="helm")
 
 
 def refused(installed: Installation, name: str, namespace: str) -> str:

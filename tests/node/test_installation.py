@@ -94,6 +94,9 @@ def begin_with_sources(installed: Installation, addons: Addons, profile: str) ->
         install(installed, profile.replace("forwarder", "sources"), f"{KINDS},apiserversources")
     with measured("first addons Ready, with ApiServerSources"):
         addons.wants(kept="1", between=sweep)
+    with measured("upgrade, adapters of the ApiServerSources killed"):
+        installed.delete_pods(NAMESPACE, "eventing.knative.dev/source=apiserver-source-controller")
+        addons.wants(kept="2", between=sweep)
     with measured("forwarder in place of the ApiServerSources"):
         install(installed, profile)
         installed.kube("delete", "apiserversources", "-n", NAMESPACE, "resources", "references")
@@ -103,7 +106,7 @@ def begin_with_sources(installed: Installation, addons: Addons, profile: str) ->
         )
         installed.kube(*READY, KINDS)
     with measured("upgrade, with the forwarder"):
-        addons.wants(kept="2")
+        addons.wants(kept="3")
     addons.remove()
 
 

@@ -21,7 +21,7 @@ from shared.api.resources import (
     SERVICE,
 )
 from shared.event import PING, Event
-from shared.kube import Client, Key, Resource, dig
+from shared.kube import Client, Key, Object, Resource, dig
 from tests.support.demo_cluster import DemoCluster
 from tests.support.node_installation import NAMESPACE, Installation
 from tests.support.objects import manifest
@@ -54,9 +54,9 @@ class Addons(DemoCluster):
         self.choose(class_name)
         self.until_applied(class_name, between=between, **maps)
 
-    def offer(self, **maps: str) -> str:
-        """Publishes a release with these ConfigMaps in a ClusterStack; returns the name of its class."""
-        objects = [config_map(name, value, self.namespace) for name, value in maps.items()]
+    def offer(self, *others: Object, **maps: str) -> str:
+        """Publishes a release with these objects and ConfigMaps in a ClusterStack; returns the name of its class."""
+        objects = [*others, *(config_map(name, value, self.namespace) for name, value in maps.items())]
         version = f"v{next(VERSIONS)}"
         templates = {"class.yaml": CLASS_TEMPLATE.replace("VERSION", version)}
         class_name = self.installed.publish(version, objects, class_templates=templates)
