@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,7 @@ def refused(world: World) -> Iterator[dict[str, InstanceSpec]]:
             "mount": world.spec("mount", **first(extraMounts=[{"hostPath": "/nowhere", "containerPath": "/x"}])),
             "port": world.spec("port", **first(extraPortMappings=[taken])),
             "theirs": world.spec("theirs"),
+            "image": world.spec("image", image="127.0.0.1:1/none:1"),
         }
         for spec in specs.values():
             world.runtime.create(spec, None)
@@ -132,6 +134,17 @@ def test_cluster_is_continued_restarted_and_deleted(
     assert (stopped.phase, stopped.reason) == ("absent", "NodesStopped")
     assert stopped.error == f"containers are stopped: {node.name}"
     assert world.create(spec) == instance
+    # Others in the engine's network reach it by the name of the node.
+    inside = world.create(replace(spec, fields={**spec.fields, "endpointAccess": "Network"}))
+    assert (inside.host, inside.port) == (node.name, 6443)
+    assert f"server: https://{node.name}:6443" in inside.kubeconfig.decode()
+    # Its node is deleted: another one is created.
+    subprocess.run(["podman", "rm", "--force", "--volumes", node.name], check=True, capture_output=True)
+    assert list(world.runtime.ended()) == ["one"]
+    gone = world.runtime.inspect(spec)
+    assert (gone.phase, gone.reason, gone.error) == ("absent", "InstanceGone", "its containers are gone")
+    again = world.create(spec)
+    assert (again.phase, again.host) == ("ready", "127.0.0.1")
     world.delete(spec)
     assert engine.nodes("one") == []
     assert world.runtime.inspect(spec).phase == "absent"
@@ -146,6 +159,7 @@ def test_cluster_is_continued_restarted_and_deleted(
         ("mount", "InvalidConfiguration", "/nowhere"),
         ("port", "PortTaken", "free the port"),
         ("theirs", "NameTaken", "another cluster has this name and is left alone"),
+        ("image", "ImageNotFound", "check spec.image"),
     ],
 )
 def test_error_of_the_real_program_has_a_class_and_leaves_nothing(

@@ -3,10 +3,12 @@
 Ready means that the API server answers /readyz with 200; envtest asks /healthz, and has its users and namespaces then.
 Bare is etcd and kube-apiserver with the flags of ours, without a supervisor: the time that nobody can save. Memory is
 that of all processes that belong to the planes once they are ready (PSS), and the sum of their peaks until then.
+`watched` are ours, with 20 watches of each open while they are stopped.
 """
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -17,7 +19,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from infra import local_control_plane
@@ -29,6 +32,7 @@ from .parts import median, peak_mib, rss_mib, since
 
 COUNTS = (1, 10)
 ROUNDS = 3
+_WATCHES = 20
 """Of each, in turns: other work on the machine meets all of them."""
 
 Measured = tuple[float, float, float, float]
@@ -40,7 +44,7 @@ def _memory(pids: Sequence[int], count: int) -> tuple[float, float]:
     return sum(map(rss_mib, pids)) / count, sum(map(peak_mib, pids)) / count
 
 
-def _ours(count: int, folder: Path, executables: Path) -> Measured:
+def _ours(count: int, folder: Path, executables: Path, *, watches: int = 0) -> Measured:
     directories = [folder / str(number) for number in range(count)]
     found = {name: executables / name for name in EXECUTABLES}
     with ThreadPoolExecutor(count) as pool:
@@ -48,9 +52,13 @@ def _ours(count: int, folder: Path, executables: Path) -> Measured:
         ready = list(pool.map(lambda each: local_control_plane.start(each, binaries=found, timeout=120), directories))
         until_ready = since(started)
         memory = _memory([each.pid or 0 for each in ready], count)
-        started = time.perf_counter()
-        list(pool.map(local_control_plane.stop, directories))
-        return until_ready, since(started), *memory
+        with ExitStack() as opened:
+            for directory, each in zip(directories, ready, strict=True):
+                for _ in range(watches):
+                    opened.enter_context(_get(Layout(directory), each.port, "/api/v1/namespaces?watch=1"))
+            started = time.perf_counter()
+            list(pool.map(local_control_plane.stop, directories))
+            return until_ready, since(started), *memory
 
 
 def _envtest(count: int, folder: Path, executables: Path) -> Measured:
@@ -97,15 +105,22 @@ def _run_bare(layout: Layout, port: int, commands: Sequence[Sequence[str]]) -> l
     for name, command in zip(EXECUTABLES, commands, strict=True):
         with layout.log(name).open("wb") as log:
             running.append(subprocess.Popen(command, cwd=layout.run, stdout=log, stderr=log))
-    url, context = f"https://127.0.0.1:{port}/readyz", ssl.create_default_context(cafile=layout.certificate("ca"))
-    headers = {"Authorization": f"Bearer {credentials.admin_token(layout)}"}
     while True:
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), context=context, timeout=5):
+            with _get(layout, port, "/readyz"):
                 return running
         except (urllib.error.URLError, OSError):
             assert all(process.poll() is None for process in running), layout.root
             time.sleep(0.03)
+
+
+def _get(layout: Layout, port: int, path: str) -> http.client.HTTPResponse:
+    """Returns the beginning of the answer to an administrator. Raises URLError or OSError."""
+    context = ssl.create_default_context(cafile=layout.certificate("ca"))
+    headers = {"Authorization": f"Bearer {credentials.admin_token(layout)}"}
+    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=headers)
+    response: http.client.HTTPResponse = urllib.request.urlopen(request, context=context, timeout=5)
+    return response
 
 
 def _stop_bare(running: Sequence[subprocess.Popen[bytes]]) -> None:
@@ -114,7 +129,12 @@ def _stop_bare(running: Sequence[subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-KINDS: dict[str, Callable[[int, Path, Path], Measured]] = {"ours": _ours, "envtest": _envtest, "bare": _bare}
+KINDS: dict[str, Callable[[int, Path, Path], Measured]] = {
+    "ours": _ours,
+    "watched": partial(_ours, watches=_WATCHES),
+    "envtest": _envtest,
+    "bare": _bare,
+}
 
 
 @contextmanager

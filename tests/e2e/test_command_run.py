@@ -121,6 +121,9 @@ def test_live_core_chooses_profiles_and_missing_rights_are_named(cluster: tuple[
     accounts.kubeconfig_of(client, kubeconfig, _rights_without_secrets(tmp_path), limited)
     with running(limited, tmp_path, "--releases", str(RELEASES)) as output:
         text = output.read_text()
+        client.create(CLUSTER, manifest(CLUSTER, "seen", "default", spec={"topology": {"classRef": {"name": RELEASE}}}))
+        functions_log = tmp_path / "logs" / "functions.log"
+        until(lambda: "addon_create Cluster default/seen" in functions_log.read_text(), "the kinds with rights go on")
     assert "Cluster API core runs: Deployment default/core" in text
     assert "profiles: addons,providers,kubeconfig; --profile chooses others" in text
     functions = text.partition("functions: ")[2].splitlines()[0].split(", ")

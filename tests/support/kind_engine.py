@@ -33,7 +33,7 @@ _PACKAGES = {"runc": "usr/sbin/runc", "busybox-static": "bin/busybox"}
 """Packages of Debian that are downloaded where this machine lacks them, not installed; a file of each."""
 _MODULES = Path("/lib/modules")
 """kind mounts it in its nodes; a machine that is a container may lack it."""
-_APPLETS = ("sh", "cat", "cp", "mkdir", "sleep", "echo", "kill")
+_APPLETS = ("sh", "cat", "cp", "echo", "hostname", "kill", "mkdir", "sed", "sleep")
 
 _INIT = """#!/bin/sh
 trap exit TERM
@@ -49,7 +49,7 @@ exec kube-apiserver --etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --au
 """
 
 _KUBEADM = """#!/bin/sh
-cp /baked/admin.conf /etc/kubernetes/admin.conf
+sed "s|127.0.0.1|$(hostname)|" /baked/admin.conf >/etc/kubernetes/admin.conf
 """
 
 _OCI_RUNTIME = """#!/usr/bin/python3
