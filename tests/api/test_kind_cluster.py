@@ -155,6 +155,10 @@ def test_user_provided_ca_is_used(world: World) -> None:
     [
         ({"nodes": [{"role": "worker"}]}, "spec.nodes cannot change"),
         ({"networking": {"podSubnet": "10.1.0.0/16"}}, "spec.networking cannot change"),
+        ({"image": "another"}, "spec.image cannot change"),
+        ({"featureGates": {"X": True}}, "spec.featureGates cannot change"),
+        ({"runtimeConfig": {"api/alpha": "true"}}, "spec.runtimeConfig cannot change"),
+        ({"endpointAccess": "Network"}, "spec.endpointAccess cannot change"),
         ({"kubernetesVersion": "1.36"}, ""),
         ({"controlPlaneEndpoint": {"host": "h", "port": 1}}, ""),
     ],

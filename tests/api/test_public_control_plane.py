@@ -17,7 +17,7 @@ from infra.local_control_plane import ControlPlane, ControlPlaneError
 from infra.local_control_plane.binaries import EXECUTABLES, locate
 from infra.local_control_plane.cache import cache_directory
 from infra.local_control_plane.modules import module_of
-from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP
+from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP, WEBHOOK_CONFIGURATIONS
 from shared.kube import ApiError, Client, Key, Resource, connect
 from shared.kube.crds import CRD
 from tests.support import processes
@@ -50,7 +50,7 @@ def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
         assert plane.url == url
         assert admin.get(CONFIG_MAP, Key("default", "a"))["data"] == {"k": "1"}
         _expect_users(plane, admin)
-        _expect_webhooks(plane, admin)
+        _expect_webhooks(plane, tmp_path / "webhooks", admin)
         _expect_definitions_of_files(plane, tmp_path / "definitions", admin)
         with pytest.raises(ControlPlaneError, match="does not exist"):
             plane.install_crds(tmp_path / "nowhere")
@@ -102,8 +102,11 @@ CONVERTED = "converted.example.org"
 SERVICE = {"namespace": "default", "name": "webhooks"}
 
 
-def _expect_webhooks(plane: ControlPlane, admin: Client) -> None:
-    """One denies, one converts. Without their server errors name its URL, and the control plane still starts."""
+def _expect_webhooks(plane: ControlPlane, folder: Path, admin: Client) -> None:
+    """One denies, one converts, three are about a kind that nobody creates.
+
+    Without their server errors name its URL, and the control plane still starts.
+    """
     crd = widgets_crd(CONVERTED)
     old, new = (Resource(CONVERTED, version, "Widget", "widgets") for version in ("v1", "v2"))
     crd["spec"]["versions"].append({**crd["spec"]["versions"][0], "name": "v2", "storage": False})
@@ -117,8 +120,12 @@ def _expect_webhooks(plane: ControlPlane, admin: Client) -> None:
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
-    kind = "ValidatingWebhookConfiguration"
-    configuration = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "webhooks": [webhook]}
+    folder.mkdir()
+    for resource in WEBHOOK_CONFIGURATIONS:
+        unused = {**webhook, "rules": [{**rule, "resources": ["gadgets"]}]}
+        deny = webhook if resource.kind.startswith("Validating") else unused
+        both = [{**manifest(resource, name), "webhooks": [one]} for name, one in (("deny", deny), ("other", unused))]
+        (folder / f"{resource.plural}.yaml").write_text(yaml.safe_dump_all(both))
 
     def answer(request: Request) -> Response:
         review = json.loads(request.body)
@@ -142,7 +149,12 @@ def _expect_webhooks(plane: ControlPlane, admin: Client) -> None:
 
     with HttpServer(answer, plane.webhook_certificates()) as server:
         url = f"https://localhost:{server.port}"
-        plane.install_webhooks(crd, {**configuration, "metadata": {"name": "deny"}}, url=url)
+        plane.install_webhooks(crd, folder, url=url)
+        for resource in WEBHOOK_CONFIGURATIONS:
+            called_at = {
+                obj["metadata"]["name"]: obj["webhooks"][0]["clientConfig"]["url"] for obj in admin.list(resource)
+            }
+            assert called_at == dict.fromkeys(("deny", "other"), f"{url}/deny")
         # The API server calls a new webhook after a moment.
         until(lambda: 'webhook "deny.example.org" denied the request: Always denied' in refusal("bad"), "denied")
         admin.create(old, manifest(old, "good", "default"))

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, StillDeleting, from_env
-from infra.local.kind import KindRuntime
-from infra.local.kind.config import IMAGES, image, kind_config, node_names, problem
+from infra.local.kind import KindRuntime, worker
+from infra.local.kind.config import IMAGES, OWNER_MOUNT, image, kind_config, node_names, problem
 from infra.local.kind.engine import Engine, NodeContainer, container, owner
 from infra.local.kind.errors import classify
 from infra.local.kind.job import Job, Order, Result
-from infra.local.kind.worker import Worker
+from infra.local.kind.worker import Worker, endpoint
 from infra.local_control_plane.processes import Process
+from tests.support.ports import free_port
 from tests.support.until import until
 
 PULL = """using podman due to KIND_EXPERIMENTAL_PROVIDER
@@ -372,6 +373,47 @@ def test_cluster_that_is_created_anew_was_never_ready(tmp_path: Path, monkeypatc
     assert job.result is not None
     assert "no luck" in job.result.error
     assert not job.was_ready
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        ("https://127.0.0.1:41000", ("127.0.0.1", 41000)),
+        ("https://one-control-plane:6443", ("one-control-plane", 6443)),
+        ("https://[::1]:6443", ("::1", 6443)),
+        ("https://kind.example.com", ("kind.example.com", 443)),
+        ("http://localhost:5000", ("localhost", 5000)),
+    ],
+)
+def test_endpoint_is_that_of_the_kubeconfig(server: str, expected: tuple[str, int]) -> None:
+    assert endpoint(json.dumps({"clusters": [{"name": "kind-a", "cluster": {"server": server}}]}).encode()) == expected
+
+
+def test_api_server_that_never_answers_fails_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that exists and was ready once is published again: its nodes are there, its API server is not."""
+    cluster = {"name": "kind-a", "cluster": {"server": f"https://127.0.0.1:{free_port()}"}}
+    context = {"name": "kind-a", "context": {"cluster": "kind-a", "user": "kind-a"}}
+    user = {"name": "kind-a", "user": {"token": "secret"}}
+    config = {"clusters": [cluster], "contexts": [context], "current-context": "kind-a", "users": [user]}
+    (tmp_path / "kubeconfig.json").write_text(json.dumps(config))
+    mount = {"Type": "bind", "Destination": OWNER_MOUNT + SPEC.uid}
+    labels = {"io.x-k8s.kind.role": "control-plane"}
+    node = {"Name": "a-control-plane", "State": {"Running": True}, "Config": {"Labels": labels}, "Mounts": [mount]}
+    (tmp_path / "nodes.json").write_text(json.dumps([node]))
+    engine = f"case $1 in ps) echo 1 ;; inspect) cat {tmp_path}/nodes.json ;; exec) echo PEM ;; esac"
+    for name, script in (("kind", f"cat {tmp_path}/kubeconfig.json"), ("no-such-engine", engine)):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(worker, "_READY_TIMEOUT", 0.01)
+    job = placed(tmp_path)
+    job.kubeconfig.write_text("of the time when it was ready")
+    assert job.order is not None
+    Worker(job, job.order).run()
+    assert job.result is not None
+    assert (job.result.phase, job.result.reason) == ("failed", "ControlPlaneFailed")
+    assert job.result.error.startswith("the API server does not answer: ")
+    assert job.result.error.endswith("see the logs of the nodes with kind export logs")
 
 
 def test_worker_that_ends_while_it_is_interrupted_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,8 +140,7 @@ class Worker:
         published = outside
         if self.order.fields.get("endpointAccess") == "Network":
             published = self._kind("get", "kubeconfig", "--internal").encode()
-        server = yaml.safe_load(published)["clusters"][0]["cluster"]["server"]
-        address = urlsplit(server)
+        host, port = endpoint(published)
         first = next(node.name for node in self._nodes() if node.role == CONTROL_PLANE)
         files.write(self.job.ca("crt"), self._engine.read(first, "/etc/kubernetes/pki/ca.crt"))
         files.write(self.job.ca("key"), self._engine.read(first, "/etc/kubernetes/pki/ca.key"))
@@ -149,7 +148,7 @@ class Worker:
         self._wait_ready(outside)
         files.write(self.job.kubeconfig, published)
         version = self._engine.read(first, "/kind/version").decode().strip()
-        self.job.report(Result("create", "ready", address.hostname or "", address.port or 443, version=version))
+        self.job.report(Result("create", "ready", host, port, version=version))
 
     def _wait_ready(self, kubeconfig: bytes) -> None:
         client = connect.workload(kubeconfig)
@@ -206,6 +205,12 @@ class Worker:
         """Adds a step to the log, in the form of kind's own."""
         with open(self.job.log, "a") as log:
             log.write(f" • {line}\n")
+
+
+def endpoint(kubeconfig: bytes) -> tuple[str, int]:
+    """Returns host (an IPv6 address without brackets) and port of the only cluster of a kubeconfig."""
+    address = urlsplit(yaml.safe_load(kubeconfig)["clusters"][0]["cluster"]["server"])
+    return address.hostname or "", address.port or 443
 
 
 def main(arguments: Sequence[str]) -> int:
