@@ -8,10 +8,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from infra.local.managers.managers import Managers, _Running
 from infra.local.managers.process import ManagerProcess
+from shared.kube import Client, Key
 from tests.support.ports import free_port
 from tests.support.until import until
 
@@ -115,3 +118,25 @@ def test_manager_can_be_stopped_while_it_starts(start: Start) -> None:
     process, changes = start("import time; time.sleep(600)")
     process.stop()
     assert (process.pid, changes) == (0, [])
+
+
+def test_managers_end_in_the_reverse_order_of_their_start(tmp_path: Path) -> None:
+    ended: list[str] = []
+
+    class Noted(ManagerProcess):
+        def terminate(self) -> None:
+            ended.append(self.name)
+            super().terminate()
+
+    managers = Managers(tmp_path, tmp_path, cast("Client", None))  # is not asked for anything
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    names = ("core", "kubeadm", "docker")
+    for name in names:
+        log = tmp_path / f"{name}.log"
+        process = Noted(name, Path(sys.executable), command, os.environ, log, health=("127.0.0.1", free_port()))
+        managers._running[Key("", name)] = _Running({}, ("", 1), process)
+        process.start()
+    until(lambda: all(managers.pids.values()), "all run")
+    managers.stop()
+    assert ended[: len(names)] == ["docker", "kubeadm", "core"]
+    assert managers.pids == dict.fromkeys(names, 0)
