@@ -165,6 +165,29 @@ def test_deletion_waits_for_machine_deployments(client: Client, clients: Clients
     assert client.find(INFRA, KEY) is None
 
 
+def test_cluster_with_500_machines_is_reported_and_deleted(client: Client, clients: Clients) -> None:
+    create_with_infrastructure(client)
+    for _ in range(2):
+        send(clients, "cluster", raw(client))
+    owner, labels = owner_reference(raw(client)), {"cluster.x-k8s.io/cluster-name": "demo"}
+    older = Resource(CLUSTER.group, "v1beta1", MACHINE.kind, MACHINE.plural)
+    spec = {"clusterName": "demo", "bootstrap": {}, "infrastructureRef": {}}
+    metadata = {"labels": labels, "ownerReferences": [owner]}
+    for number in range(500):
+        client.create(older, objects.manifest(older, f"m{number:03}", NAMESPACE, metadata=metadata, spec=spec))
+    requests = client.requests
+    send(clients, "cluster", client.get(older, Key(NAMESPACE, "m000")))
+    assert client.requests - requests < 20, "machines are listed, not read one by one"
+    client.delete(CLUSTER, KEY)
+    send(clients, "cluster", raw(client))
+    assert "Machines: m000, m001, m002, m003, m004, ... (495 more)" in str(raw(client)["status"])
+    for _ in range(5):
+        if client.find(CLUSTER, KEY) is not None:
+            send(clients, "cluster", raw(client))
+    assert list(client.list(older, NAMESPACE)) == []
+    assert client.find(CLUSTER, KEY) is None
+
+
 def test_conditions_of_core_stay_as_they_are(client: Client, clients: Clients, release: str) -> None:
     """Beside a live core, `kubeconfig` adds its own condition only."""
     create(client, controlPlaneEndpoint={"host": "127.0.0.1", "port": 6443})

@@ -615,6 +615,16 @@ NEW = rfc3339(NOW - timedelta(seconds=5))
         ),
         pytest.param(
             "Remediating",
+            Observed(cluster(), descendants=of_kinds(*(machine(f"m{number:03}", UNHEALTHY) for number in range(500)))),
+            (
+                "False",
+                "NotRemediating",
+                "Machines m000, m001, m002, ... (497 more) are not healthy (not to be remediated)",
+            ),
+            id="500 unhealthy",
+        ),
+        pytest.param(
+            "Remediating",
             Observed(
                 cluster(),
                 descendants=of_kinds(
