@@ -313,32 +313,35 @@ def test_job_begins_while_another_process_checks_it(tmp_path: Path) -> None:
     until(lambda: not job.is_running)
 
 
-def test_clusters_of_an_engine_that_does_not_answer_are_left_out(
+def test_cluster_has_ended_if_a_node_is_stopped_or_all_are_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Those of an engine that does not answer are left out."""
     (tmp_path / "bin").mkdir()
-    for name, script in (("docker", "echo a-control-plane a1-control-plane"), ("podman", "exit 1")):
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\necho . >>{tmp_path}/{name}.calls\n{script}\n")
+    stopped = json.dumps([{"Name": "stopped-worker", "State": {"Running": False}}])
+    docker = f"""case "$*" in
+        *--format*) echo runs-control-plane stopped-control-plane deleted-control-plane ;;
+        "ps -a "*=stopped) echo 1 ;; "inspect 1") echo '{stopped}' ;;
+        "ps -a "*=deleted) echo 2 ;; "inspect 2") echo '{stopped.replace("false", "true")}' ;;
+    esac"""
+    for name, script in (("docker", docker), ("podman", f"echo . >>{tmp_path}/podman.calls; exit 1")):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     jobs = tmp_path / "kind"
-    worker = {"nodes": [{}, {"role": "worker"}]}
-    for name, engine, fields in (
-        ("a", "docker", {}),
-        ("b", "docker", {}),
-        ("a1", "docker", worker),
-        ("c", "podman", {}),
-    ):
+    two = {"nodes": [{}, {"role": "worker"}]}
+    clusters = {"runs": {}, "gone": {}, "stopped": two, "deleted": two, "silent": {}}
+    for name, fields in clusters.items():
         (jobs / name).mkdir(parents=True)
+        engine = "podman" if name == "silent" else "docker"
         order = {"action": "create", "uid": name, "name": name, "engine": engine, "fields": fields}
         (jobs / name / "order.json").write_text(json.dumps(order))
         Job(jobs / name).report(Result("create", "ready", "h", 1))
     runtime = KindRuntime(jobs)
-    assert [sorted(runtime.ended()), sorted(runtime.ended())] == [["a1", "b"], ["a1", "b"]]
-    assert [(tmp_path / f"{name}.calls").read_text() for name in ("docker", "podman")] == [".\n.\n"] * 2
-    assert [line.startswith("cannot find out whether clusters of podman have ended") for line in caplog.messages] == [
-        True
-    ]
+    assert [sorted(runtime.ended()), sorted(runtime.ended())] == [["gone", "stopped"], ["gone", "stopped"]]
+    assert (tmp_path / "podman.calls").read_text() == ".\n.\n"
+    [warning] = caplog.messages
+    assert warning.startswith("cannot find out whether clusters of podman have ended")
 
 
 def test_failed_creation_waits_unless_the_spec_was_changed(runtime: KindRuntime, tmp_path: Path) -> None:

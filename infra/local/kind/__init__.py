@@ -82,20 +82,17 @@ class KindRuntime:
     def ended(self) -> Collection[str]:
         """Implements `Runtime.ended`. The clusters of engines that do not answer are left out."""
         ready = [order for order in map(_ready_order, map(Job, self._directory.glob("*"))) if order]
-        running: dict[str, set[str]] = {}
+        ended: list[str] = []
         for engine in {order.engine for order in ready}:
             try:
-                running[engine] = Engine(engine).running()
+                running = Engine(engine).running()
+                ended += [order.uid for order in ready if order.engine == engine and _has_ended(order, running)]
                 self._silent.discard(engine)
             except RuntimeUnavailable as error:
                 if engine not in self._silent:
                     log.warning("cannot find out whether clusters of %s have ended: %s", engine, error)
                 self._silent.add(engine)
-        return [
-            order.uid
-            for order in ready
-            if order.engine in running and not running[order.engine].issuperset(node_names(order.name, order.fields))
-        ]
+        return ended
 
     def _inspect_nodes(self, job: Job, order: Order, result: Result) -> Instance:
         """Returns the state of a cluster that was created, as its containers show it now."""
@@ -119,6 +116,17 @@ class KindRuntime:
             return owner(Engine.choose(self._env).nodes(spec.name), spec.uid) == "us"
         except RuntimeUnavailable:
             return False  # without an engine that answers, nothing more can be deleted
+
+
+def _has_ended(order: Order, running: Collection[str]) -> bool:
+    """Returns whether a node of the cluster is stopped, or all are gone: kind cannot make one of several again.
+
+    Raises `RuntimeUnavailable`.
+    """
+    if all(name in running for name in node_names(order.name, order.fields)):
+        return False
+    nodes = Engine(order.engine).nodes(order.name)
+    return not nodes or not all(node.running for node in nodes)
 
 
 def _ready_order(job: Job) -> Order | None:
