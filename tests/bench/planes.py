@@ -32,8 +32,8 @@ from .parts import median, peak_mib, rss_mib, since
 
 COUNTS = (1, 10)
 ROUNDS = 3
-_WATCHES = 20
 """Of each, in turns: other work on the machine meets all of them."""
+_WATCHES = 20
 
 Measured = tuple[float, float, float, float]
 """Seconds until all are ready, seconds until all are stopped, MiB of one, MiB of one at its peak."""
