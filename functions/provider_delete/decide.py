@@ -67,8 +67,7 @@ def _in_use(observed: Observed) -> tuple[str, str] | None:
     """Returns reason and message of why the provider may not be deleted yet; None if it may."""
     annotation = f"the annotation {FORCE[-1]}: true on the provider"
     if observed.custom_resources:
-        total = sum(observed.custom_resources.values())
-        what = f"{total} objects of the provider's kinds exist: {_counts(observed)}"
+        what = f"objects of the provider's kinds exist: {_counts(observed)}"
         return "CustomResourcesExist", f"{what}; delete them, or set {annotation} to have them deleted"
     if observed.others:
         names = ", ".join(f"{other['kind']} {key_of(other)}" for other in observed.others[:5])

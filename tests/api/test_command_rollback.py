@@ -55,7 +55,7 @@ def test_rollback_and_undo(world: World, run: Run) -> None:
     old, new = upgraded(world)
     result = run("--no-wait")
     assert result.exit_code == 0, result.output
-    assert f"rolling back to {old} (addons v1, 1 objects)" in result.output
+    assert f"rolling back to {old} (addons v1, 1 object)" in result.output
     assert requested_rollback(world) == new
     look(world)
     assert world.read("a")["data"] == {"k": "v1"}

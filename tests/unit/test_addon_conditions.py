@@ -398,7 +398,7 @@ def intents(found: ReleaseContext | RollbackContext) -> list[Object]:
 @pytest.mark.parametrize(
     ("found", "reason", "message"),
     [
-        (a_release(), "ObjectsApplyingOngoing", f"applying 1 objects of {TAG}"),
+        (a_release(), "ObjectsApplyingOngoing", f"applying 1 object of {TAG}"),
         (a_rollback(), "RollingBack", f"rolling back to {FORMER}"),
         (staged(Stage("net"), ""), "ObjectsApplyingOngoing", f"{TAG}: stage net"),
     ],

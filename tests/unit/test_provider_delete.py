@@ -74,7 +74,7 @@ OTHERS = [provider(INFRASTRUCTURE, f"infra{number}", "capi") for number in range
         (
             observed(custom_resources={"Widget": 2, "Gadget": 1}, inventory=[CRD]),
             "CustomResourcesExist",
-            "3 objects of the provider's kinds exist: 1 Gadget, 2 Widget; delete them, or set the annotation "
+            "objects of the provider's kinds exist: 1 Gadget, 2 Widget; delete them, or set the annotation "
             "capi-functions.dev/force-delete: true",
         ),
         (

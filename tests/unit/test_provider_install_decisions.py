@@ -165,7 +165,7 @@ def test_rollout_begins_with_the_intent() -> None:
     assert status["target"] == {"inputs": "d", "digest": "kept", "begun": rfc3339(NOW)}
     told = get_condition(status["conditions"], "ProviderInstalled") or {}
     assert (told["status"], told["reason"]) == ("False", "Installing")
-    assert "v1.1.0: 1 objects" in told["message"]
+    assert "v1.1.0: 1 object" in told["message"]
     assert decision.kubernetes_events == ()
     assert (second.policy.recreate, second.policy.owner.mark) == (True, "cluster-api")
 
