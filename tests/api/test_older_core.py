@@ -137,6 +137,25 @@ def test_cluster_is_provisioned_and_then_left_alone(client: Client, clients: Cli
     assert raw(client)["status"]["failureDomains"].keys() == {"b"}
 
 
+def test_reference_to_another_namespace_is_looked_for_in_that_of_the_cluster(client: Client, clients: Clients) -> None:
+    """Cluster API's webhook refuses it; without that webhook, objects of others are left alone."""
+    theirs = Key("kube-public", "demo")
+    client.create(INFRA, objects.manifest(INFRA, theirs.name, theirs.namespace, status={"ready": True}))
+    reference = {"apiVersion": INFRA.api_version, "kind": INFRA.kind, "name": "demo", "namespace": theirs.namespace}
+    create(client, infrastructureRef=reference)
+    for _ in range(2):
+        send(clients, "cluster", raw(client))
+    status = raw(client)["status"]
+    ready = objects.condition({"status": status.get("v1beta2", status)}, "InfrastructureReady")
+    assert (ready["status"], ready["reason"]) == ("False", "ObjectDoesNotExist")
+    client.delete(CLUSTER, KEY)
+    send(clients, "cluster", raw(client))
+    assert client.find(CLUSTER, KEY) is None
+    left = client.get(INFRA, theirs)
+    assert not {"ownerReferences", "labels", "deletionTimestamp"} & left["metadata"].keys()
+    client.delete(INFRA, theirs)
+
+
 def test_deletion_waits_for_machine_deployments(client: Client, clients: Clients) -> None:
     create_with_infrastructure(client)
     send(clients, "cluster", raw(client))

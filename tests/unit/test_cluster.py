@@ -513,6 +513,11 @@ def test_infrastructure_is_adopted_before_it_is_deleted() -> None:
             "its kind does not belong to a provider",
             id="a Cluster",
         ),
+        pytest.param(
+            LookupResult("present", "Cluster", cluster(), CLUSTER),
+            "its kind does not belong to a provider",
+            id="itself",
+        ),
     ],
 )
 @pytest.mark.parametrize("role", ["infrastructure", "control_plane"])
