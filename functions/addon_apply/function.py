@@ -36,6 +36,7 @@ FUNCTION = Function(
     report_failure,
     on_conflict,
     sensitive_values=_looked_up_secrets,
+    is_sole_writer=True,
 )
 
 

@@ -73,9 +73,8 @@ def connect_workload(clients: Clients, cluster: Key) -> ClusterConnection | Conn
         return opened
     workload = opened.clients.within(_DEADLINE_SECONDS)
     try:
-        if workload.discovery.is_loaded:
-            workload.client.text("/readyz")
-        served = workload.discovery.served(probe=True)  # a discovery that is read shows that the server answers
+        workload.discovery.probe(workload.client)
+        served = workload.discovery.served()
     except Unauthorized as error:
         clients.forget(opened.kubeconfig)
         return ConnectionFailed(f"the API server refuses the credentials in {opened.secret}: {error}", "Warning")

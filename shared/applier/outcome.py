@@ -11,6 +11,9 @@ from ..kube import ApiError, Object, Unavailable
 from .apply import ApplyRejected, FieldConflict
 from .inventory import KEPT, InventoryEntry
 
+NOT_TRIED = "not tried: the API server stopped answering"
+"""The error of an object after the one at which the API server stopped answering."""
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -59,8 +62,9 @@ class RolloutOutcome:
 
     @property
     def failures(self) -> list[InventoryEntry]:
-        """The entries of objects that could not be applied or pruned."""
-        return [entry for entry in self.entries if entry.error and entry.status != KEPT]
+        """The entries of objects that could not be applied or pruned, those first that tell the cause."""
+        failed = [entry for entry in self.entries if entry.error and entry.status != KEPT]
+        return sorted(failed, key=lambda entry: entry.error == NOT_TRIED)
 
     @property
     def summary(self) -> str:

@@ -21,7 +21,7 @@ from ..kube.crds import await_all_established
 from ..kube.responses import understood
 from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step
 from .live import Live, read_live
-from .outcome import RolloutIncomplete, RolloutOutcome, StepResult, format_error, is_server_failure
+from .outcome import NOT_TRIED, RolloutIncomplete, RolloutOutcome, StepResult, format_error, is_server_failure
 from .policy import Policy
 from .prune import KEPT, await_deletion, prune, prune_waves
 from .readiness import incomplete_reason, unready_reason
@@ -105,7 +105,7 @@ class _Run:
         """Carries out one step; errors about the object become part of the result."""
         entry = replace(step.entry, error="")
         if self.stopped.is_set():
-            return StepResult(replace(entry, status=NOT_SYNCED, error="not tried: the API server stopped answering"))
+            return StepResult(replace(entry, status=NOT_SYNCED, error=NOT_TRIED))
         try:
             if isinstance(live, ApiError):
                 raise live

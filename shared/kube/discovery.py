@@ -5,6 +5,7 @@ Servers that serve the same kinds share one map in memory: a process knows hundr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ _SECONDS = 30.0
 """Time limit for all requests of one discovery: a server before 1.26 needs one request for each group version."""
 _PROBE_SECONDS = 5.0
 """Time limit for the first request of a probe."""
+_ANSWERED_SECONDS = 5.0
+"""Seconds after an answer in which no probe is needed. A server that ends meanwhile fails the next request instead."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Discovery:
         self._client = client
         self._lock = Lock()
         self._loaded = False
+        self._answered_at = 0.0
         self._known = _Kinds()
         self._stale: set[str] = set()
         """Groups of aggregated API servers that did not answer: their kinds are unknown."""
@@ -110,18 +114,22 @@ class Discovery:
         group, _ = split_api_version(api_version)
         return self.resource(api_version, kind) or self.preferred(group, kind)
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the kinds are known, so that `served` needs no request."""
-        return self._loaded
+    def probe(self, client: Client) -> None:
+        """Makes sure that a server that may not run answers and accepts the credentials, unless it has just done so.
 
-    def served(self, *, probe: bool = False) -> Mapping[tuple[str, str], Resource]:
-        """Returns all known resources by (apiVersion, kind).
-
-        `probe` is for a server that may not run yet: requests have a short timeout, and are not repeated.
+        `client` has the server and the user of this discovery. Raises `ApiError`.
         """
+        if not self._loaded:
+            with self._locked():
+                self._load(probe=True)
+        elif time.monotonic() - self._answered_at > _ANSWERED_SECONDS:
+            client.text("/readyz")
+            self._answered_at = time.monotonic()
+
+    def served(self) -> Mapping[tuple[str, str], Resource]:
+        """Returns all known resources by (apiVersion, kind)."""
         with self._locked():
-            self._load(probe=probe)
+            self._load()
             return self._known.served
 
     def invalidate(self) -> None:
@@ -137,7 +145,7 @@ class Discovery:
             yield
 
     def _load(self, *, probe: bool = False) -> None:
-        """Loads all kinds, unless they are loaded; `probe` as in `served`."""
+        """Loads all kinds, unless they are loaded; with `probe` the first request is short and not repeated."""
         if self._loaded:
             return
         client = self._client.within(_SECONDS)
@@ -152,7 +160,7 @@ class Discovery:
                 self._add(self._read_aggregated(answer))
             else:  # servers before 1.26 answer with bare group names
                 self._add(self._read_groups(client, answer))
-        self._loaded = True
+        self._loaded, self._answered_at = True, time.monotonic()
 
     def _read_aggregated(self, answer: Object) -> Iterator[Resource]:
         for group in answer.get("items", []):

@@ -4,9 +4,9 @@ An object in an event is assumed to be current if it is new, or if another progr
 that a function creates for a new object is assumed not to exist. Both assumptions may be wrong, since events may be
 late, or sent again when their source restarts: then the API server rejects the first write.
 
-An object that this project wrote last is read: another write often follows before the event of the first arrives, and a
-conflict costs more than a read. Only where the event is the next step after that write, the object is assumed to be as
-this process wrote it.
+An object in an event that this project wrote last is read: another write often follows before the event of the first
+arrives, and a conflict costs more than a read. The object is assumed to be as this process wrote it where the event is
+the next step after that write, and where hardly anyone else writes it and the event does not contain it.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from ..effects import Create, Patch
 from ..event import OWN, Event
 from ..kube import Key, Object, Resource, dig, is_ours
 from ..triggers import Triggers
-from . import handover
+from . import last_written
 from .decision import Decision
 
 
 class Assumed(NamedTuple):
     """A primary object that is decided on without a read.
 
-    `primary` is None if it is assumed not to exist. It is handed over if this process wrote it, not in the event: then
-    no other event follows if it is outdated.
+    `primary` is None if it is assumed not to exist. It is remembered if this process wrote it and the event does not
+    contain it: then no other event follows if it is outdated.
     """
 
     primary: Object | None
-    handed_over: bool = False
+    remembered: bool = False
 
     def tolerates(self, decision: Decision) -> bool:
         """Returns whether the decision does no harm if the object is outdated."""
         primary = self.primary
-        if primary is not None and not self.handed_over and decision.writes_nothing(primary):
+        if primary is not None and not self.remembered and decision.writes_nothing(primary):
             return True  # another event follows
         return _is_guarded(decision, primary)
 
@@ -49,15 +49,24 @@ def primary_in(event: Event, resource: Resource, key: Key) -> Object | None:
 
 
 def assume(
-    clients: Clients, triggers: Triggers, event: Event, resource: Resource, key: Key, *, trusts_events: bool
+    clients: Clients,
+    triggers: Triggers,
+    event: Event,
+    resource: Resource,
+    key: Key,
+    *,
+    trusts_events: bool,
+    is_sole_writer: bool,
 ) -> Assumed | None:
     """Returns the primary object to decide on without a read; None if it must be read."""
-    if event.is_skippable and event.type.startswith(OWN):
-        written = handover.take(clients, resource, key)
-        return Assumed(written, handed_over=True) if written is not None else None
-    if not event.is_skippable or not trusts_events:
+    if not event.is_skippable:
         return None
     from_event = primary_in(event, resource, key)
+    if event.type.startswith(OWN) or (is_sole_writer and from_event is None):
+        written = last_written.take(clients, resource, key)
+        return Assumed(written, remembered=True) if written is not None else None
+    if not trusts_events:
+        return None
     if event.change == "update" and not _is_written_by_another(from_event or {}):
         return None
     if from_event is not None:

@@ -7,8 +7,8 @@
 
 The event is only a hint. If the object in the event is reconciled already, the function ends without a request.
 Otherwise it reads the object, or begins with a write that the API server rejects if the object has changed. So a
-duplicate, late or reordered event does no harm. The next step of an object that this process wrote last begins the same
-way (`handover`).
+duplicate, late or reordered event does no harm. With an object that this process wrote last it may begin the same way
+(`last_written`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..kube import (
 )
 from ..storage import StorageUnavailable
 from ..triggers import Triggers
-from . import handover, wait_times
+from . import last_written, wait_times
 from .answer import Answer, done
 from .assumed import Assumed, assume, primary_in
 from .decision import Decision
@@ -90,6 +90,8 @@ class Function(Generic[O]):
         manager: The field manager of the status: its own for a function that shares the status with another one.
         trusts_events: Whether an object in an event may be decided on before it is read. Not where its content leads to
             more than its own namespace: whoever reaches the function, and knows the object's version, can make it up.
+        is_sole_writer: Whether hardly anyone else writes the object. Then it is assumed to be as this process wrote it
+            last where an event does not contain it.
     """
 
     triggers: Triggers
@@ -102,6 +104,7 @@ class Function(Generic[O]):
     sensitive_values: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
     manager: str = MANAGER
     trusts_events: bool = True
+    is_sole_writer: bool = False
 
     @property
     def name(self) -> str:
@@ -117,7 +120,15 @@ class Function(Generic[O]):
         from_event = primary_in(event, ref.resource, ref.key)
         if from_event is not None and self._is_reconciled(from_event, event):
             return _RECONCILED
-        assumed = assume(clients, self.triggers, event, ref.resource, ref.key, trusts_events=self.trusts_events)
+        assumed = assume(
+            clients,
+            self.triggers,
+            event,
+            ref.resource,
+            ref.key,
+            trusts_events=self.trusts_events,
+            is_sole_writer=self.is_sole_writer,
+        )
         conflicts = rounds = 0
         end = time.monotonic() + _MAX_SECONDS
         while True:
@@ -131,6 +142,8 @@ class Function(Generic[O]):
             except (Conflict, NotFound) as error:
                 # Another client changed or deleted an object after this function had read it.
                 if assumed is not None:
+                    if assumed.remembered:
+                        last_written.forget(clients, ref.resource)
                     assumed = None
                     continue
                 conflicts += 1
@@ -158,9 +171,9 @@ class Function(Generic[O]):
         server rejects in that case, or if it writes nothing; otherwise the object is read, and decided on again.
         """
         primary = assumed.primary if assumed else clients.management.find(resource, key)
-        is_known = assumed is None or not assumed.handed_over
-        if primary is not None and is_known and self._is_reconciled(primary, event):
-            return _RECONCILED
+        if primary is not None and self._is_reconciled(primary, event):
+            is_certain = assumed is None or not assumed.remembered
+            return _RECONCILED if is_certain else self._reconcile(clients, resource, key, event, None)
         try:
             observed = self.observe(clients, Request(event, key, primary))
         except ApiError as error:
@@ -231,8 +244,8 @@ class Function(Generic[O]):
         if decision.changes_status(primary):
             patch = Patch(resource, primary, {"status": decision.status}, "status", self.manager)
             written = patch.execute(clients)
-            if _is_about(decision.reply, written):
-                handover.keep(clients, resource, written)
+            if self.is_sole_writer or _is_about(decision.reply, written):
+                last_written.keep(clients, resource, written)
         for event in decision.kubernetes_events:
             record_event(clients, primary, event)
         return self._answer(decision)

@@ -18,7 +18,7 @@ from events.delivery import InProcessDelivery
 from functions import catalog
 from shared.api.resources import CLUSTER, CONFIG_MAP, EVENT, SECRET
 from shared.clients import Clients
-from shared.kube import Client, Object
+from shared.kube import Client, Object, discovery
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.api_proxy import (
@@ -275,8 +275,9 @@ def test_first_roll_out_needs_two_requests_beside_its_objects(
 
 @pytest.mark.parametrize(("when", "path"), [("first", "/apis"), ("later", "/readyz")])
 def test_api_server_that_is_not_ready_is_waited_for(
-    addons: SweptAddons, proxy: Proxy, tmp_path: Path, when: str, path: str
+    addons: SweptAddons, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str, path: str
 ) -> None:
+    monkeypatch.setattr(discovery, "_ANSWERED_SECONDS", 0.0)
     value = "1"
     if when == "later":
         addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
@@ -293,3 +294,21 @@ def test_api_server_that_is_not_ready_is_waited_for(
     proxy.heal()
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons, value)
+
+
+@pytest.mark.parametrize("status", [500, 401])
+def test_api_server_that_has_just_answered_is_not_asked_whether_it_is_ready(
+    addons: SweptAddons, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(discovery, "_ANSWERED_SECONDS", 3600.0)
+    addons.apply_class(write_release(tmp_path, "v1", chart(addons.namespace)))
+    addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
+    name = write_release(tmp_path, "v2", chart(addons.namespace, "2"))
+    proxy.fail(answering(status, STATUS))
+    addons.apply_class(name)
+    waiting(addons, addons.deliver_change(CLUSTER, addons.cluster_key))
+    assert addons.condition("HelmChartApplied")["reason"] == "FailedToApplyObjects"
+    proxy.heal()
+    addons.until(lambda: addons.ready(name), "Ready")
+    complete(addons, "2")
+    assert "/readyz" not in [request.path for request in proxy.seen]

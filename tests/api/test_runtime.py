@@ -398,6 +398,76 @@ def test_object_in_another_version_is_read(clients: Clients, primary: Object) ->
     assert cost(clients, LABELS, change_event(other, "add", source="/test")) == (2, "labelled")
 
 
+# -- an object that this process wrote last -----------------------------------------------------------------------
+
+
+def wish(primary: Object, message: str) -> Event:
+    """Returns the event of a Secret that asks for this message in the status of the primary object."""
+    name, namespace = key_of(primary).name, key_of(primary).namespace
+    secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+    return change_event({**secret, "data": {"message": message}}, "update", source="/test")
+
+
+def has_message(obj: Object, event: Event, _now: datetime | None = None) -> bool:
+    return bool(dig(obj, "status.failureMessage") == dig(event.object, "data.message"))
+
+
+def decide_message(found: tuple[Object | None, Event], _now: datetime) -> Decision:
+    obj, event = found
+    return Decision() if obj is None else Decision(status={"failureMessage": dig(event.object, "data.message")})
+
+
+MESSAGES = Function(
+    Triggers("test", (Watch(KIND_CLUSTER), Watch(SECRET, key=key_of)), is_reconciled=has_message),
+    lambda _clients, request: (request.primary, request.event),
+    decide_message,
+    is_sole_writer=True,
+)
+
+
+def message_of(management: Client, primary: Object) -> Any:
+    return dig(management.get(KIND_CLUSTER, key_of(primary)), "status.failureMessage")
+
+
+def test_object_that_was_written_last_needs_no_read(clients: Clients, management: Client, primary: Object) -> None:
+    costs = [cost(clients, MESSAGES, wish(primary, message))[0] for message in ("a", "b", "c")]
+    assert (costs, message_of(management, primary)) == ([2, 1, 1], "c")
+    unasked = replace(MESSAGES, is_sole_writer=False)
+    assert [cost(clients, unasked, wish(primary, message))[0] for message in ("d", "e")] == [2, 2]
+
+
+def test_object_that_others_write_too_is_read(
+    clients: Clients, management: Client, namespace: str, primary: Object
+) -> None:
+    other = management.create(KIND_CLUSTER, {**primary, "metadata": {"name": "q", "namespace": namespace}})
+    for one in (primary, other):
+        cost(clients, MESSAGES, wish(one, "a"))
+    relabel(management, primary, "1")
+    assert cost(clients, MESSAGES, wish(primary, "b"))[0] == 3  # the write is refused
+    assert labelled(management.get(KIND_CLUSTER, key_of(primary)))
+    # Whoever wrote the one may have written the other: no second write is refused.
+    assert [cost(clients, MESSAGES, wish(other, message))[0] for message in ("b", "c")] == [2, 1]
+
+
+def test_object_that_was_written_last_and_reset_by_others_is_read_before_nothing_is_done(
+    clients: Clients, management: Client, primary: Object
+) -> None:
+    cost(clients, MESSAGES, wish(primary, "a"))
+    reset: Object = {"status": {"failureMessage": "reset"}}
+    management.patch(KIND_CLUSTER, key_of(primary), reset, subresource="status")
+    assert cost(clients, MESSAGES, wish(primary, "a"))[0] == 2
+    assert message_of(management, primary) == "a"
+    assert cost(clients, MESSAGES, wish(primary, "a")) == (1, "already reconciled")
+
+
+def test_object_that_was_written_last_and_deleted_is_not_written(
+    clients: Clients, management: Client, primary: Object
+) -> None:
+    cost(clients, MESSAGES, wish(primary, "a"))
+    management.delete(KIND_CLUSTER, key_of(primary))
+    assert cost(clients, MESSAGES, wish(primary, "b")) == (2, "")
+
+
 # -- failures ----------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import pytest
 from shared.applier.apply import ApplyRejected, FieldConflict
 from shared.applier.inventory import KEPT, InventoryEntry
 from shared.applier.outcome import (
+    NOT_TRIED,
     Drift,
     RolloutIncomplete,
     RolloutOutcome,
@@ -149,3 +150,9 @@ def test_error_about_a_secret_does_not_quote_the_server(kind: str, error: Except
 )
 def test_server_fails_as_a_whole(error: Exception, expected: bool) -> None:
     assert is_server_failure(error) is expected
+
+
+def test_objects_that_were_not_tried_come_after_the_cause() -> None:
+    entries = [*(entry(name, error=NOT_TRIED) for name in "abc"), entry("d", error="refused"), entry("e")]
+    cause = "ConfigMap ns/d: refused; ConfigMap ns/a: not tried"
+    assert str(RolloutIncomplete(RolloutOutcome(tuple(entries)))).startswith(f"4 of 5 objects failed: {cause}")

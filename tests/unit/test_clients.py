@@ -11,7 +11,7 @@ import pytest
 
 from shared import clients
 from shared.clients import Clients
-from shared.kube import Object
+from shared.kube import Object, discovery
 from tests.support.hostile import kubeconfig
 from tests.support.http_server import HttpServer, Request, Response
 
@@ -42,6 +42,19 @@ def test_clusters_that_serve_the_same_kinds_share_one_map() -> None:
         assert discoveries[0].served() is discoveries[1].served()
         assert {kind for _, kind in discoveries[0].served()} == {"Pod", "Secret"}
         assert {kind for _, kind in discoveries[2].served()} == {"Pod", "Secret", "Widget"}
+
+
+@pytest.mark.parametrize(("seconds", "probes"), [(0.0, 2), (3600.0, 0)])
+def test_server_that_has_just_answered_is_not_probed(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, probes: int
+) -> None:
+    monkeypatch.setattr(discovery, "_ANSWERED_SECONDS", seconds)
+    with serving({"/api": {"versions": ["v1"]}, "/api/v1": kinds("Pod")}) as server:
+        workload = Clients().workload(kubeconfig(server.url))
+        for _ in range(3):
+            workload.discovery.probe(workload.client)
+        paths = [request.path for request in server.requests]
+        assert (paths.count("/api"), paths.count("/readyz")) == (1, probes)
 
 
 def test_connection_is_closed_once_enough_other_clusters_were_used(few: Clients) -> None:
