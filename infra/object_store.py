@@ -1,4 +1,5 @@
-"""The object store of a local run: moto's S3 server as a child process, in memory. In a cluster it serves for trying.
+"""The object store of a local run: moto's S3 server as a child process, in memory. In a cluster it serves for trying,
+and keeps its objects in a directory.
 
 The socket listens before moto is imported (0.6 s), so that early clients wait instead of being refused. The parent can
 pass the socket, so that no port is guessed.
@@ -18,6 +19,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 HOST = "127.0.0.1"
 
@@ -82,10 +84,12 @@ def wait_ready(url: str, timeout: float = 60.0, *, may_answer: Callable[[], bool
     raise TimeoutError(f"the object store at {url} does not answer within {timeout:g} s")
 
 
-def serve(listener: socket.socket) -> None:
-    """Serves S3 on a listening socket until the process ends."""
+def serve(listener: socket.socket, directory: Path | None = None) -> None:
+    """Serves S3 on a listening socket until the process ends; keeps the objects in `directory`, if there is one."""
     from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
+
+    from .object_files import ObjectFiles
 
     class Handler(MotoRequestHandler):  # type: ignore[misc]
         disable_nagle_algorithm = True  # headers and body are two writes
@@ -95,16 +99,19 @@ def serve(listener: socket.socket) -> None:
 
     host, port = listener.getsockname()[:2]
     app = create_backend_app("s3")
+    if directory is not None:
+        app = ObjectFiles(app, directory)
     make_server(host, port, app, threaded=True, request_handler=Handler, fd=listener.fileno()).serve_forever()
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs `python -m infra.object_store --port 5000`, or `--fd` for an inherited listening socket."""
-    parser = argparse.ArgumentParser(description="S3 object store for local runs, in memory")
+    parser = argparse.ArgumentParser(description="S3 object store for local runs, and for trying")
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--port", type=int, help="port to listen at; 0 for a free one")
     where.add_argument("--fd", type=int, help="number of an inherited, listening socket")
     parser.add_argument("--host", default=HOST, help="address to listen at")
+    parser.add_argument("--directory", type=Path, help="where objects are kept; by default in memory only")
     parser.add_argument("--until-eof", action="store_true", help="end when standard input is closed")
     options = parser.parse_args(argv)
 
@@ -114,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.fd is None:  # a parent that passes the socket knows the address
         print(f"S3 at http://{options.host}:{listener.getsockname()[1]}", file=sys.stderr, flush=True)
     with contextlib.suppress(KeyboardInterrupt):
-        serve(listener)
+        serve(listener, options.directory)
 
 
 def _exit_at_eof() -> None:
