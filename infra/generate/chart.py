@@ -92,6 +92,8 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         "disruptionBudget": workloads.BUDGET,
         "store": _in_release(obj for obj in _objects(store.documents()) if obj["kind"] != CONFIG_MAP.kind),
         "storeSettings": store.settings()["data"],
+        "storeVolume": store.claimed(),
+        "storeClaim": _in_release([store.claim()]),
         "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),
         "hooks": _in_release(_objects(hooks.documents())),
     }

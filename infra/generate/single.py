@@ -30,7 +30,7 @@ _RIGHTS = "One account for all: it may do what any of the functions may."
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
-    """Returns the content of the generated files, by file name."""
+    """Returns the content of the generated files, by path below `infra/single`."""
     pods = deployment(declared)
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", namespace())],
@@ -44,7 +44,10 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
         "store.yaml": store.documents(),
     }
     documents["kustomization.yaml"] = [("", kustomization(["../crds", *documents]))]
-    return {name: yaml_text(content) for name, content in documents.items()}
+    documents["volume/claim.yaml"] = [("", store.claim())]
+    return {name: yaml_text(content) for name, content in documents.items()} | {
+        "volume/kustomization.yaml": store.component()
+    }
 
 
 def _access(declared: Mapping[str, Triggers]) -> Iterable[Document]:

@@ -12,7 +12,7 @@ from typing import Any
 from shared import tracing
 from shared.settings import GROUPS, Group
 
-from . import network, profiles, serving
+from . import network, profiles, serving, store
 
 TEXT = {"type": "string"}
 SCALAR = {"type": ["string", "number", "boolean"]}
@@ -66,9 +66,18 @@ def values() -> Iterator[Value]:
         "store",
         True,
         FLAG,
-        "Run an object store in memory, for trying, unless `S3_ENDPOINT_URL` or `CAPI_FUNCTIONS_BUCKET` of "
+        "Run an object store in a pod, for trying, unless `S3_ENDPOINT_URL` or `CAPI_FUNCTIONS_BUCKET` of "
         "`settings.storage`, or `webIdentity.roleARN`, is for another one.",
     )
+    size = {"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?[KMGT]i?)?$"}
+    yield Value(
+        "storeVolume.size",
+        "",
+        size,
+        f"The size of a PersistentVolume for this store, such as `{store.SIZE}`. Default: none, its objects last as "
+        "long as the pod.",
+    )
+    yield Value("storeVolume.storageClassName", "", TEXT, "Its StorageClass. Default: that of the cluster.")
     yield Value(
         "serving.enabled",
         False,

@@ -431,6 +431,21 @@ def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kube
         assert without_values(chart[key]) == without_values(obj), key
 
 
+def test_chart_has_the_volume_of_the_component(kubectl: Path, helm: Path, tmp_path: Path) -> None:
+    folder = Path(os.path.relpath(PROJECT / "infra/single", tmp_path.resolve()))
+    kustomization = {"resources": [str(folder)], "components": [str(folder / "volume")]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in kustomized(kubectl, str(tmp_path))}
+    chart = rendered_chart(helm, "storeVolume.size=1Gi", "crds.install=false")
+    for kind in ("PersistentVolumeClaim", "Deployment"):
+        key = kind, "capi-functions-store"
+        for obj in (chart[key], found[key]):
+            dig(obj, "spec.template.spec.volumes", []).sort(key=lambda volume: volume["name"])
+        assert without_values(chart[key]) == without_values(found[key])
+    volumes = {one["name"]: one for one in dig(found[key], "spec.template.spec.volumes")}
+    assert volumes["objects"] == {"name": "objects", "persistentVolumeClaim": {"claimName": "capi-functions-store"}}
+
+
 def test_server_accepts_the_objects_of_the_chart_in_each_mode(
     client: Client, knative: list[Object], helm: Path
 ) -> None:
@@ -438,8 +453,9 @@ def test_server_accepts_the_objects_of_the_chart_in_each_mode(
     apply(client, next(obj for obj in manifests() if obj["kind"] == "Namespace"))
     accepted: list[Object] = []
     for mode in ("single", "direct", "forwarder", "sources"):
-        settings = (f"mode={mode}", "eventPolicy=true", "replicas=2", "webIdentity.roleARN=arn:aws:iam::1:role/it")
-        for obj in rendered_chart(helm, *settings).values():
+        settings = (f"mode={mode}", "eventPolicy=true", "replicas=2")
+        role, volume = "webIdentity.roleARN=arn:aws:iam::1:role/it", "storeVolume.size=1Gi"
+        for obj in (*rendered_chart(helm, *settings, role).values(), *rendered_chart(helm, *settings, volume).values()):
             if obj in accepted:
                 continue
             accepted.append(obj)

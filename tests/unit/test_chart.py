@@ -225,9 +225,20 @@ def test_store_for_trying_runs_unless_the_values_name_another_one(settings: list
             assert objects["ConfigMap", "capi-functions-storage"]["data"][key] == value
 
 
+def test_store_for_trying_gets_a_volume_of_the_wanted_size(helm: Path) -> None:
+    claim = ("PersistentVolumeClaim", "capi-functions-store")
+    wanted = ("storeVolume.size=5Gi", "storeVolume.storageClassName=fast")
+    assert claim not in rendered(helm)
+    assert claim not in rendered(helm, *wanted, "settings.storage.S3_ENDPOINT_URL=https://s3.example.com")
+    spec = rendered(helm, *wanted)[claim]["spec"]
+    assert (spec["storageClassName"], dig(spec, "resources.requests.storage")) == ("fast", "5Gi")
+    done = run(helm, "template", "release", str(CHART), "--set", "storeVolume.size=much")
+    assert "/storeVolume/size" in done.stderr
+
+
 def test_settings_that_no_store_would_read_are_refused(helm: Path) -> None:
     done = run(helm, "template", "release", str(CHART), "--set", "settings.storage.AWS_REGION=eu-west-1")
-    assert "settings.storage has AWS_REGION, which the object store in memory does not use" in done.stderr
+    assert "settings.storage has AWS_REGION, which the object store for trying does not use" in done.stderr
 
 
 def test_definitions_are_kept_when_the_release_is_deleted(helm: Path) -> None:
