@@ -81,21 +81,24 @@ class Module:
         """
         wanted = f"{module}@{self.pinned(module)}"
         progress(f"looking for the source of {wanted}")
+        done = self._go(wanted, "mod", "download", "-json", wanted)
+        answer = json.loads(done.stdout or "{}")
+        if "Dir" in answer:
+            return Path(answer["Dir"])
+        # A proxy may have the files of a version without its date, which only the command above asks for.
+        listed = self._go(wanted, "list", "-find", "-f", "{{.Module.Dir}}", f"{module}/...")
+        if listed.returncode or not listed.stdout:
+            raise SourceNotFound(f"{wanted} cannot be downloaded: {answer.get('Error') or done.stderr.strip()}")
+        return Path(listed.stdout.splitlines()[0])
+
+    def _go(self, wanted: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["go", *arguments]
         try:
-            done = subprocess.run(
-                ["go", "mod", "download", "-json", wanted],
-                cwd=self.path,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
+            return subprocess.run(
+                command, cwd=self.path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
             )
         except OSError as error:
             raise SourceNotFound(f"{wanted} needs Go to be downloaded: {error}") from error
-        answer = json.loads(done.stdout or "{}")
-        if "Dir" not in answer:
-            raise SourceNotFound(f"{wanted} cannot be downloaded: {answer.get('Error') or done.stderr.strip()}")
-        return Path(answer["Dir"])
 
 
 _CLUSTER_API = "sigs.k8s.io/cluster-api"
@@ -142,6 +145,17 @@ MODULES = (
         on_demand=True,
     ),
     Module("knative-serving", _SERVING, {"serving-webhook": f"{_SERVING}/cmd/webhook"}),
+    Module(
+        "knative-serving-controllers",
+        _SERVING,
+        {
+            "activator": f"{_SERVING}/cmd/activator",
+            "autoscaler": f"{_SERVING}/cmd/autoscaler",
+            "serving-controller": f"{_SERVING}/cmd/controller",
+            "queue": f"{_SERVING}/cmd/queue",
+        },
+        on_demand=True,
+    ),
     Module("envtest", "sigs.k8s.io/controller-runtime", {"envtest-planes": "./planes"}, on_demand=True),
     Module("kind", "sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}),
     Module(

@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m infra.node", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say what is missing")
     parser.add_argument("--prepare", action="store_true", help="only get what tests on a node need, with progress")
-    parser.add_argument("--knative", action="store_true", help="with --prepare: also Knative Eventing's programs")
+    parser.add_argument("--knative", action="store_true", help="with --prepare: also Knative's programs")
     parser.add_argument("--image", action="append", default=[], type=Path, metavar="FILE", help="OCI archive to import")
     options = parser.parse_args()
     problems = missing()
@@ -64,7 +64,7 @@ def _prepare(problems: Sequence[str], *, with_knative: bool) -> None:
 
     programs.prepare(progress)
     if with_knative:
-        locate([*knative.PROGRAMS.values()], progress=progress)
+        locate([*knative.EVENTING.programs.values(), *knative.SERVING.programs.values()], progress=progress)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from tests.support import processes
 from tests.support.audit import AuditLog, prove
 from tests.support.node_addons import Addons
-from tests.support.node_installation import KEYS, NAMESPACE, PROJECT, Installation, measured
+from tests.support.node_installation import CHART, KEYS, NAMESPACE, RELEASE, Installation, measured
 from tests.support.objects import manifest, secret
 from tests.support.until import until
 
@@ -28,8 +28,7 @@ CLUSTER_ROLE_BINDING = Resource(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
 PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-CHART = str(PROJECT / "infra/chart")
-NAME = "capi-functions"
+NAME = RELEASE
 """Of the release, and of its Deployment."""
 
 
@@ -41,15 +40,8 @@ def released(prepared: Installation) -> Installation:
     prepared.apply([manifest(resources.NAMESPACE, NAMESPACE, metadata=restricted)])
     prepared.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
     with measured("release installed, pods Ready"):
-        release(prepared)
+        prepared.release()
     return prepared
-
-
-def release(installed: Installation, action: str = "install", **values: Any) -> None:
-    """Installs or upgrades the release, and waits until its pods are Ready."""
-    chosen = {"settings": installed.settings, **values}
-    installed.helm(action, NAME, CHART, f"--namespace={NAMESPACE}", values=chosen)
-    installed.until_available(NAMESPACE)
 
 
 def test_pods_stop_move_and_come_back(released: Installation, workload: Client) -> None:
@@ -97,7 +89,7 @@ def test_release_gets_another_mode(released: Installation, workload: Client, aud
         class_name = addons.offer(hook_pod(hook), kept="1", changed="2")
         addons.choose(class_name)
         until(lambda: workload.find(POD, hook), "the hook that the rollout waits for")
-        release(released, "upgrade", **chosen)
+        released.release("upgrade", **chosen)
         assert addons.maps() == {"kept": "1", "changed": "1"}
         workload.patch(POD, hook, {"status": {"phase": "Succeeded"}}, subresource="status")
         addons.until_applied(class_name, kept="1", changed="2")
@@ -117,7 +109,7 @@ def test_release_gets_another_mode(released: Installation, workload: Client, aud
             )
         addons.until_applied(class_name, kept="1", changed="3")
     with measured("upgrade to the mode single, addons upgraded"):
-        release(released, "upgrade")
+        released.release("upgrade")
         addons.wants(kept="2")
     assert "addon-apply" not in deployments(released)
     addons.remove()
@@ -150,7 +142,7 @@ def test_store_for_trying_keeps_its_objects_in_a_volume(released: Installation) 
     }
     released.apply([manifest(PERSISTENT_VOLUME, "objects", spec=volume)])
     chosen = {"size": "1Gi", "storageClassName": "by-hand"}
-    release(released, "upgrade", settings={"releases": released.settings["releases"]}, storeVolume=chosen)
+    released.release("upgrade", settings={"releases": released.settings["releases"]}, storeVolume=chosen)
 
     assert in_store(released, "PUT", "/kept") == in_store(released, "PUT", "/kept/a", "content") == ""
     former = released.client.list(POD, NAMESPACE, selector=f"app.kubernetes.io/name={NAME}-store")
@@ -158,7 +150,7 @@ def test_store_for_trying_keeps_its_objects_in_a_volume(released: Installation) 
     until(lambda: not any(released.client.find(POD, key_of(pod)) for pod in former), "its pod is gone")
     released.until_available(NAMESPACE)
     assert in_store(released, "GET", "/kept/a") == "content"
-    release(released, "upgrade")
+    released.release("upgrade")
     assert f"{NAME}-store" not in deployments(released)
 
 
@@ -194,7 +186,7 @@ def test_release_is_removed_and_installed_again(released: Installation, workload
     staying.choose(chosen)
 
     with measured("release installed again, what waited is done"):
-        release(released)
+        released.release()
         staying.until_applied(chosen, kept="1", changed="2")
         leaving.until_gone()
     assert staying.addon()["metadata"]["uid"] == before
@@ -203,7 +195,7 @@ def test_release_is_removed_and_installed_again(released: Installation, workload
 
 def restart(installed: Installation, **values: Any) -> None:
     """Upgrades the release, and starts all pods anew."""
-    release(installed, "upgrade", **values)
+    installed.release("upgrade", **values)
     former = running(installed)
     installed.kill_pods(NAME)
     until(lambda: not former & running(installed), f"{former} are gone")

@@ -72,12 +72,7 @@ def test_single_installation_is_removed_and_comes_back(installed: Installation, 
 
 
 def test_addons_live_with_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
-    with measured("Knative's images imported"):
-        for archive in knative.archives(print):
-            installed.node.import_image(archive)
-    with measured("Knative Available"):
-        installed.apply(knative.manifests(print))
-        installed.until_available(knative.NAMESPACE)
+    installed.install_knative(knative.EVENTING)
     profile = "profiles/addons/forwarder"
     begin_with_sources(installed, Addons(installed, "sourced", workload), profile)
     live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
@@ -115,7 +110,7 @@ def outlive_broker(addons: Addons) -> None:
     addons.wants(kept="1")
     with measured("upgrade, Knative's ingress, filter and dispatcher killed"):
         for label in BROKER_PODS:
-            addons.installed.delete_pods(knative.NAMESPACE, label)
+            addons.installed.delete_pods(knative.EVENTING.namespace, label)
         addons.wants(kept="2", between=lambda: send_timer(addons.installed, "sweep/"))
     addons.remove()
 

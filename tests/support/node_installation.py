@@ -17,7 +17,7 @@ import boto3
 import yaml
 
 from infra import local_control_plane
-from infra.node import addresses, daemons
+from infra.node import addresses, daemons, knative
 from infra.node.node import Node
 from infra.object_store import wait_ready
 from shared.api import resources
@@ -29,7 +29,8 @@ from tests.support.releases import write_release
 from tests.support.until import HANGS, until
 
 PROJECT = Path(__file__).parents[2]
-NAMESPACE = "capi-functions"
+NAMESPACE = RELEASE = "capi-functions"
+CHART = str(PROJECT / "infra/chart")
 
 _BUCKET, _RELEASES = "capi-functions", "releases"
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
@@ -79,6 +80,21 @@ class Installation:
         for name in _CLUSTER_CRDS:
             self.kube("apply", "--server-side", "-f", str(PROJECT / "infra/crds" / name))
         self.kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
+
+    def release(self, action: str = "install", **values: Any) -> None:
+        """Installs or upgrades the release of the chart, and waits until its pods are Ready."""
+        chosen = {"settings": self.settings, **values}
+        self.helm(action, RELEASE, CHART, f"--namespace={NAMESPACE}", values=chosen)
+        self.until_available(NAMESPACE)
+
+    def install_knative(self, part: knative.Part) -> None:
+        """Installs a part of Knative, and waits until its Deployments are available."""
+        with measured(f"images of {part.namespace} imported"):
+            for archive in part.archives(print):
+                self.node.import_image(archive)
+        with measured(f"{part.namespace} Available"):
+            self.apply(part.manifests(print))
+            self.until_available(part.namespace)
 
     def remove(self) -> None:
         """Removes what `install` has installed, by the commands of docs/installation.md; the CRDs stay."""
