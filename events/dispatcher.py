@@ -26,7 +26,9 @@ OnDelivery = Callable[[str, Event, Answer, float], None]
 OnDeadLetter = Callable[[str, Event, Answer], None]
 """Called with function, event and answer for each event that is never to be delivered again."""
 
-_RETRYABLE = (404, 408, 409, 429)  # the statuses that a Knative broker retries, besides 5xx
+_REFUSED = (401, 403)
+"""The receiver, or a mesh before it, refuses the sender, not the event: a token is not mounted yet, or has expired."""
+_RETRYABLE = (404, 408, 409, 429, *_REFUSED)  # besides 5xx; those of a Knative broker, and the refusals
 _MAX_LATENCIES = 100_000
 
 
@@ -208,6 +210,15 @@ class Dispatcher:
                 )
                 if self._on_dead_letter is not None:
                     self._on_dead_letter(item.function, event, answer)
+            elif answer.status in _REFUSED and not item.failures:
+                log.warning(
+                    "%s refuses this sender with %d; %s %s is delivered again: %s",
+                    item.function,
+                    answer.status,
+                    event.kind or event.type,
+                    event.key,
+                    answer.message,
+                )
         except Exception:
             log.exception("a hook of the dispatcher failed")
 

@@ -82,12 +82,22 @@ class Calls:
         (Answer(202), DONE),
         (Answer(202, retry_after=3), DeliveryResult("requeue", 3)),
         (Answer(503, retry_after=2), DeliveryResult("failed", 2)),
-        *[(Answer(status), DeliveryResult("failed")) for status in (301, 404, 408, 409, 429, 500, 502, 503)],
-        *[(Answer(status), DONE) for status in (400, 401, 403, 405, 422)],
+        *[(Answer(status), DeliveryResult("failed")) for status in (301, 401, 403, 404, 408, 409, 429, 500, 502, 503)],
+        *[(Answer(status), DONE) for status in (400, 405, 413, 422)],
     ],
 )
 def test_answer_status_determines_the_delivery_result(answer: Answer, expected: DeliveryResult) -> None:
     assert delivery_result(answer) == expected
+
+
+def test_refused_sender_is_told_once_and_delivers_again(caplog: pytest.LogCaptureFixture) -> None:
+    calls = Calls(*[Answer(401, "no token")] * 2, Answer(403), Answer(204))
+    with dispatching(calls) as dispatcher:
+        dispatcher.submit(changed("theirs"))
+        assert dispatcher.drain(LONG)
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["all refuses this sender with 401; ConfigMap default/theirs is delivered again: no token"]
+    assert len(calls.calls) == 4
 
 
 def test_event_goes_to_functions_that_declare_it_even_if_another_mapping_fails() -> None:
