@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 from ..clients import Clients
 from ..kube import Key, Object, Resource, key_of
 
-_MOST = 512
-"""Objects that are never taken, or by another process, are forgotten when so many others followed."""
+_MOST = 4 * 1024 * 1024
+"""Bytes: objects that are never taken, or by another process, are forgotten when so much followed."""
 
 _lock = Lock()
 _kept: WeakKeyDictionary[Clients, dict[tuple[Resource, Key], bytes]] = WeakKeyDictionary()
@@ -30,7 +30,7 @@ def keep(clients: Clients, resource: Resource, obj: Object) -> None:
         kept = _kept.setdefault(clients, {})
         kept.pop((resource, key_of(obj)), None)
         kept[resource, key_of(obj)] = compressed
-        if len(kept) > _MOST:
+        while sum(map(len, kept.values())) > _MOST:
             del kept[next(iter(kept))]
 
 
