@@ -63,7 +63,8 @@ def assume(
         return None
     from_event = primary_in(event, resource, key)
     if event.type.startswith(OWN) or (is_sole_writer and from_event is None):
-        written = last_written.take(clients, resource, key)
+        remembered = last_written.find if is_sole_writer else last_written.take
+        written = remembered(clients, resource, key)
         return Assumed(written, remembered=True) if written is not None else None
     if not trusts_events:
         return None

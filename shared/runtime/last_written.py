@@ -37,9 +37,13 @@ def keep(clients: Clients, resource: Resource, obj: Object) -> None:
 def take(clients: Clients, resource: Resource, key: Key) -> Object | None:
     """Returns the object that was kept, once; None if there is none."""
     with _lock:
-        compressed = _kept.get(clients, {}).pop((resource, key), None)
-    found: Object | None = json.loads(zlib.decompress(compressed)) if compressed is not None else None
-    return found
+        return _decompressed(_kept.get(clients, {}).pop((resource, key), None))
+
+
+def find(clients: Clients, resource: Resource, key: Key) -> Object | None:
+    """Returns the object that was kept, again and again; None if there is none."""
+    with _lock:
+        return _decompressed(_kept.get(clients, {}).get((resource, key)))
 
 
 def forget(clients: Clients, resource: Resource) -> None:
@@ -48,3 +52,8 @@ def forget(clients: Clients, resource: Resource) -> None:
         kept = _kept.get(clients, {})
         for known in [one for one in kept if one[0] == resource]:
             del kept[known]
+
+
+def _decompressed(kept: bytes | None) -> Object | None:
+    found: Object | None = json.loads(zlib.decompress(kept)) if kept is not None else None
+    return found

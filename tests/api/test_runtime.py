@@ -458,6 +458,7 @@ def test_object_that_was_written_last_and_reset_by_others_is_read_before_nothing
     assert cost(clients, MESSAGES, wish(primary, "a"))[0] == 2
     assert message_of(management, primary) == "a"
     assert cost(clients, MESSAGES, wish(primary, "a")) == (1, "already reconciled")
+    assert cost(clients, MESSAGES, wish(primary, "b"))[0] == 1, "it is remembered still"
 
 
 def test_object_that_was_written_last_and_deleted_is_not_written(

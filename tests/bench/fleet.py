@@ -202,15 +202,20 @@ def _life(table: Table) -> None:
     with fleet(table, CLUSTERS) as all_:
         title = "first roll-out to all Ready"
         all_.measure(title, all_.create, _of_100(FIRST_ROLL_OUT), reached=partial(all_.wait_ready, all_.first))
+        upgrade = partial(all_.ask_for, all_.second)
+        title = "upgrade: 14 changed, 1 pruned each"
+        all_.measure(title, upgrade, _of_100(UPGRADE), reached=partial(all_.wait_ready, all_.second))
+        print(f"  objects in the workload clusters: {all_.present()}; expected {14 * CLUSTERS} of v2 only")
         all_.measure("sweep", all_.sweep)
         all_.measure("sweep of everything", partial(all_.sweep, everything=True))
         all_.measure("all Clusters annotated", all_.annotate_clusters, NOTHING)
         all_.measure("all ClusterAddons annotated", all_.annotate_addons, NOTHING)
         all_.measure("restart with all settled (kill -9)", all_.processes.restart, _of_100(RESTART))
-        upgrade = partial(all_.ask_for, all_.second)
-        title = "upgrade: 14 changed, 1 pruned each"
-        all_.measure(title, upgrade, _of_100(UPGRADE), reached=partial(all_.wait_ready, all_.second))
-        print(f"  objects in the workload clusters: {all_.present()}; expected {14 * CLUSTERS} of v2 only")
+        downgrade = partial(all_.ask_for, all_.first)
+        all_.measure("v2 to v1, the first after a restart", downgrade, reached=partial(all_.wait_ready, all_.first))
+        upgrade()
+        all_.wait_ready(all_.second)
+        all_.processes.wait_quiet()
         _interrupted(all_, "v2 to v1, all killed at half", partial(all_.ask_for, all_.first))
 
 

@@ -31,7 +31,9 @@ def test_object_is_taken_once_and_as_it_was_written_last() -> None:
         last_written.keep(here, KIND, written("a", version))
     assert last_written.take(elsewhere, KIND, Key("space", "a")) is None
     assert last_written.take(here, KIND, Key("space", "b")) is None
+    assert last_written.find(here, KIND, Key("space", "a")) == written("a", "2")
     assert last_written.take(here, KIND, Key("space", "a")) == written("a", "2")
+    assert last_written.find(here, KIND, Key("space", "a")) is None
     assert last_written.take(here, KIND, Key("space", "a")) is None
 
 
