@@ -142,7 +142,7 @@ class Function(Generic[O]):
             except (Conflict, NotFound) as error:
                 # Another client changed or deleted an object after this function had read it.
                 if assumed is not None:
-                    if assumed.remembered:
+                    if assumed.remembered and isinstance(error, Conflict):
                         last_written.forget(clients, ref.resource)
                     assumed = None
                     continue
