@@ -96,7 +96,8 @@ def test_addresses_of_nodes_are_for_tests_only() -> None:
 def test_kubelet_has_the_version_of_the_api_server() -> None:
     assert module_of("kubelet").version == module_of("kube-apiserver").version
     assert module_of("eventing-controller").version == module_of("ingress").version
-    of_nodes = {"kubelet", "node", "knative-controllers"}
+    assert module_of("serving-controller").version == module_of("serving-webhook").version
+    of_nodes = {"kubelet", "node", "knative-controllers", "knative-serving-controllers"}
     assert {module.directory for module in MODULES if module.on_demand} == {*of_nodes, "envtest"}
 
 
