@@ -37,13 +37,15 @@ def keep(clients: Clients, resource: Resource, obj: Object) -> None:
 def take(clients: Clients, resource: Resource, key: Key) -> Object | None:
     """Returns the object that was kept, once; None if there is none."""
     with _lock:
-        return _decompressed(_kept.get(clients, {}).pop((resource, key), None))
+        compressed = _kept.get(clients, {}).pop((resource, key), None)
+    return _decompressed(compressed)
 
 
 def find(clients: Clients, resource: Resource, key: Key) -> Object | None:
     """Returns the object that was kept, again and again; None if there is none."""
     with _lock:
-        return _decompressed(_kept.get(clients, {}).get((resource, key)))
+        compressed = _kept.get(clients, {}).get((resource, key))
+    return _decompressed(compressed)
 
 
 def forget(clients: Clients, resource: Resource) -> None:
@@ -54,6 +56,6 @@ def forget(clients: Clients, resource: Resource) -> None:
             del kept[known]
 
 
-def _decompressed(kept: bytes | None) -> Object | None:
-    found: Object | None = json.loads(zlib.decompress(kept)) if kept is not None else None
+def _decompressed(compressed: bytes | None) -> Object | None:
+    found: Object | None = json.loads(zlib.decompress(compressed)) if compressed is not None else None
     return found

@@ -1,4 +1,4 @@
-"""An object that this process wrote is taken once, for the cluster that it is in."""
+"""An object that this process wrote is taken once, or found until then, for the cluster that it is in."""
 
 from __future__ import annotations
 
