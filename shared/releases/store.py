@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
 
@@ -84,12 +85,15 @@ class ReleaseStore:
             if received.name == METADATA:
                 metadata = received.data
         release = assemble(name, files, metadata)
-        changed = self._pin(release)
-        if not changed:
-            return self._publish(release)
-        if first := self.load(name.tag):  # a concurrent fetch was faster
-            return first
-        raise Retagged(name.tag, changed, self._pin_key(name))
+        pinned = self._pinned(name)
+        if pinned is not None and (changed := _differing(pinned, release.applied_files)):
+            if first := self.load(name.tag):  # a concurrent fetch was faster
+                return first
+            raise Retagged(name.tag, changed, self._pin_key(name))
+        published = self._publish(release)
+        if pinned is None:  # after the manifest: a pin without one would refuse the files of a concurrent fetch
+            self._pin(published)
+        return published
 
     def load(self, tag: str, *, complete: bool = True) -> Release | None:
         """Returns the stored release; None if it is absent or incomplete, which `save` repairs.
@@ -174,17 +178,15 @@ class ReleaseStore:
         # An existing blob is written again: to repair a damaged one, and to keep an old one from garbage collection.
         self._objects.put(blob_key(received.digest), received.data, if_absent=False)
 
-    def _pin(self, release: Release) -> set[str]:
-        """Records the files of the first fetch. Returns the files that differ from that record."""
-        key, files = self._pin_key(release.name), dict(release.applied_files)
-        data = manifest.encode(release.name.tag, files)
-        if self._objects.put(key, data, if_absent=True):
-            return set()
-        pinned = manifest.decode(self._objects.get(key) or b"", release.name.tag)
-        if pinned is None:  # damaged, or deleted meanwhile
-            self._objects.put(key, data, if_absent=False)
-            return set()
-        return {file for file in {*pinned, *files} if pinned.get(file) != files.get(file)}
+    def _pinned(self, name: ReleaseName) -> dict[str, Blob] | None:
+        """Returns the files of the first fetch; None without a valid pin."""
+        data = self._objects.get(self._pin_key(name))
+        return manifest.decode(data, name.tag) if data is not None else None
+
+    def _pin(self, release: Release) -> None:
+        """Records the files of a release as those of the first fetch."""
+        data = manifest.encode(release.name.tag, release.applied_files)
+        self._objects.put(self._pin_key(release.name), data, if_absent=False)
 
     def _publish(self, release: Release) -> Release:
         """Writes the manifest. Returns the release that was published first, if there is one."""
@@ -209,6 +211,11 @@ class ReleaseStore:
             raise CorruptedFile(name.tag, file)
         self._cache.add(blob.digest, data)
         return data
+
+
+def _differing(pinned: Mapping[str, Blob], files: Mapping[str, Blob]) -> set[str]:
+    """Returns the names of the files that are not the same in both."""
+    return {name for name in {*pinned, *files} if pinned.get(name) != files.get(name)}
 
 
 def blob_key(digest: str) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -18,7 +19,7 @@ from shared.download.ingest import IngestLimits
 from shared.releases import manifest
 from shared.releases.blob_cache import BlobCache
 from shared.releases.naming import InvalidName
-from shared.releases.release import Blob, InvalidRelease, Retagged
+from shared.releases.release import Blob, InvalidRelease, Release, Retagged
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import CorruptedFile, ReleaseStore
 from shared.storage import ObjectStore, StorageError, StorageUnavailable
@@ -156,6 +157,41 @@ def test_concurrent_saves_agree_on_one_release(object_store: ObjectStore) -> Non
         assert saved == [stores[0].load(TAG)] * 4
         assert _is_whole(ReleaseStore(object_store))
         stores[0].delete(TAG)
+
+
+@dataclass
+class Interrupted:
+    """An object store that lets somebody else act before its write number `at`."""
+
+    objects: ObjectStore
+    at: int
+    act: Callable[[], object]
+    writes: int = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.objects, name)
+
+    def put(self, key: str, data: bytes, *, if_absent: bool) -> bool:
+        self.writes += 1
+        if self.writes - 1 == self.at:
+            self.act()
+        return self.objects.put(key, data, if_absent=if_absent)
+
+
+@pytest.mark.parametrize("write", range(len(FILES) + 2))
+def test_concurrent_saves_of_other_files_agree_on_one_release(object_store: ObjectStore, write: int) -> None:
+    """One of them is between two of its writes while the other one saves all of it."""
+    others: list[Release] = []
+    other = Files(FILES | {ADDON: b"moved tag"})
+    objects = Interrupted(object_store, write, lambda: others.append(ReleaseStore(object_store).save(TAG, other)))
+    saved = ReleaseStore(cast(ObjectStore, objects)).save(TAG, Files())
+    assert [saved] == others == [ReleaseStore(object_store).load(TAG)]
+    _lose(object_store, "releases/")
+    first, second = (other, Files()) if write <= len(FILES) else (Files(), other)
+    assert ReleaseStore(object_store).save(TAG, first) == saved
+    _lose(object_store, "releases/")
+    with pytest.raises(Retagged):
+        ReleaseStore(object_store).save(TAG, second)
 
 
 def test_saving_again_keeps_the_first_complete_release(store: ReleaseStore) -> None:
