@@ -118,19 +118,28 @@ class Dispatcher:
                 concerned += 1
         return concerned
 
-    def drain(self, timeout: float, ignore_waits_above: float = math.inf, *, quiet: float = 0.0) -> bool:
+    def drain(
+        self,
+        timeout: float,
+        ignore_waits_above: float = math.inf,
+        *,
+        quiet: float = 0.0,
+        dropped: Callable[[Event], bool] = lambda _event: False,
+    ) -> bool:
         """Waits until the queue is idle for `quiet` seconds in a row.
 
         Args:
             timeout: Seconds to wait at most.
             ignore_waits_above: Items that are due in more than this many seconds are left out; `pending` counts them.
             quiet: Seconds without a new or finished item.
+            dropped: Whether an event is dropped, and not delivered again, once it waits or its delivery has failed.
 
         Returns:
             Whether the queue was idle within the timeout.
         """
         deadline = time.monotonic() + timeout
         while True:
+            self._queue.drop_waiting(dropped)
             idle = self._queue.is_idle(ignore_waits_above)
             if idle and time.monotonic() - self._queue.last_activity >= quiet:
                 return True

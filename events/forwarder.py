@@ -201,14 +201,17 @@ class Forwarder:
         return self.dispatcher.drain(timeout, ignore_waits_above, quiet=quiet)
 
     def stop(self, drain: float = 0.0) -> None:
-        """Stops to watch and to receive, and delivers what is queued for at most `drain` seconds."""
+        """Stops to watch and to receive, and delivers what is queued for at most `drain` seconds.
+
+        What fails meanwhile, or waits, is left to the next forwarder if its lists show it: that may wait for the Lease.
+        """
         self.watcher.stop()
         self._drift.stop()
         if self._timer is not None:
             self._timer.stop()
         if self.ingress is not None:
             self.ingress.stop()
-        if drain and not self.dispatcher.drain(drain, ignore_waits_above=0.0):
+        if drain and not self.dispatcher.drain(drain, ignore_waits_above=drain, dropped=_is_listed):
             log.warning("stopped with undelivered events: %s", self.dispatcher.pending())
         self.dispatcher.stop()
         if self._letters is not None:
@@ -220,7 +223,7 @@ class Forwarder:
         return SettledRound(self._view, self._submit, self._drift.add, specs)
 
     def _changed(self, event: Event, functions: Collection[str]) -> None:
-        if not self._active and (event.change == "delete" or event.object is None):
+        if not self._active and not _is_listed(event):
             with self._lock:
                 if not self._active:
                     self._unlisted.append((time.monotonic(), event, functions))
@@ -238,3 +241,8 @@ class Forwarder:
             self.dispatcher.submit(event, functions)
         elif any(self._triggers[name].key(event) is not None for name in functions):
             self.dispatcher.submit(event)
+
+
+def _is_listed(event: Event) -> bool:
+    """Returns whether the lists of another forwarder show what the event is about."""
+    return event.change in ("add", "update") and event.object is not None

@@ -55,7 +55,8 @@ class QueueItem:
         function: The name of the function.
         key: The primary object, as the triggers of the function map it.
         event: The event to deliver.
-        state: `ready`: to be delivered now. `waiting`: to be delivered later. `in_flight`: being delivered.
+        state: `ready`: to be delivered now. `waiting`: to be delivered later. `in_flight`: being delivered. `dropped`:
+            never to be delivered from this queue.
         failures: Failed deliveries in a row.
         wait: Seconds of the present wait.
     """
@@ -65,7 +66,7 @@ class QueueItem:
     event: Event
     due_at: float
     """The time at which the event became due: when it arrived, or when its wait ended."""
-    state: Literal["ready", "waiting", "in_flight"] = "ready"
+    state: Literal["ready", "waiting", "in_flight", "dropped"] = "ready"
     failures: int = 0
     wait: float = 0.0
     newer: tuple[Event, float] | None = None
@@ -272,6 +273,14 @@ class WorkQueue:
         """Returns whether there are no items, except those that wait for longer than `ignore_waits_above` seconds."""
         with self._changed:
             return all(item.state == "waiting" and item.wait > ignore_waits_above for item in self._items.values())
+
+    def drop_waiting(self, dropped: Callable[[Event], bool]) -> None:
+        """Drops the waiting items, also those that wait after a failure, whose event is to be `dropped`."""
+        with self._changed:
+            for place, item in [*self._items.items()]:
+                if item.state == "waiting" and dropped(item.event):
+                    item.state = "dropped"
+                    del self._items[place]
 
     def close(self) -> None:
         """Makes every `take` return None, now and later."""

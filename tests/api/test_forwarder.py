@@ -22,6 +22,7 @@ import pytest
 from events.capture import Capture
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
+from events.queue import Pending
 from events.replay import apply_inputs, replay
 from events.specs import informer_specs
 from events.watcher import Watcher
@@ -515,6 +516,28 @@ def test_delivery_recovers_after_refused_connections(management: Client, namespa
             until(lambda: [event.name for _, event, _ in receiver.received if event.name == "one"])
             assert forwarder.drain(60)
     deliver.close()
+
+
+def test_stop_leaves_what_fails_to_the_next_forwarder_except_what_no_list_shows(
+    management: Client, namespace: str
+) -> None:
+    for name in ("fails", "deleted"):
+        management.create(CONFIG_MAP, config_map(namespace, name, {"a": "1"}))
+    failures = dict.fromkeys(("fails", "deleted"), 0)
+
+    def deliver(_function: str, event: Event) -> Answer:
+        if event.name not in failures or (event.name, event.change) == ("deleted", "add"):
+            return Answer(204)
+        failures[event.name] += 1
+        return Answer(204 if event.name == "deleted" and stopped.is_set() else 503)
+
+    stopped = threading.Event()
+    with forwarding(management, deliver, namespace=namespace) as forwarder:
+        management.delete(CONFIG_MAP, Key(namespace, "deleted"))
+        until(lambda: all(count > 1 for count in failures.values()))
+        stopped.set()
+        forwarder.stop(drain=HANGS)
+        assert forwarder.dispatcher.pending() == Pending()
 
 
 def check_watch_that_fell_behind(client: Client, caplog: pytest.LogCaptureFixture) -> None:

@@ -20,6 +20,7 @@ from shared.event import Event, EventError, change_event, own_event
 from shared.kube import Key, key_of
 from shared.runtime.answer import Answer
 from shared.triggers import Subscription, Triggers, Watch
+from tests.support.until import until
 
 WANTED = "dev.capi-functions.wanted"
 LONG = 60.0
@@ -195,6 +196,24 @@ def test_drain_ignores_waits_above_its_limit() -> None:
         assert dispatcher.drain(LONG, ignore_waits_above=1800)
         assert dispatcher.pending() == Pending(waiting=1)
         assert not dispatcher.drain(0.05)
+
+
+def test_drain_delivers_again_what_is_not_dropped() -> None:
+    """An event that fails for ever would keep a stopping forwarder until its time is over."""
+    answers = {"theirs": [503] * 1000, "ours-1": [503, 503, 204]}
+    calls: list[str] = []
+
+    def deliver(function: str, event: Event) -> Answer:
+        calls.append(event.name)
+        return Answer(answers[event.name].pop(0)) if function == "all" else Answer(204)
+
+    with dispatching(deliver) as dispatcher:
+        for name in answers:
+            dispatcher.submit(changed(name), ["all"])
+        until(lambda: len(answers["theirs"]) < 998)
+        assert dispatcher.drain(LONG, dropped=lambda event: event.name == "theirs")
+        assert dispatcher.pending() == Pending()
+        assert calls.count("ours-1") == 3
 
 
 def test_exceptions_in_hooks_and_deliveries_lose_no_event() -> None:

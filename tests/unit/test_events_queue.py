@@ -277,6 +277,19 @@ def test_is_idle_ignores_waits_above_its_limit(queue: WorkQueue, clock: Clock, b
     assert queue.is_idle(below) == idle
 
 
+def test_dropped_item_is_not_delivered_and_may_be_added_again(queue: WorkQueue, clock: Clock) -> None:
+    for name in ("failing", "waiting", "kept", "ready"):
+        queue.add("f", Key("default", name), event(name=name))
+    for result in (FAILED, DeliveryResult("requeue", 5.0), FAILED):
+        queue.finish(take(queue), result)
+    queue.drop_waiting(lambda event: event.name != "kept")
+    assert queue.pending() == Pending(ready=1, waiting=1, failing=1)
+    queue.add("f", Key("default", "failing"), event(name="failing"))
+    clock.now += 60
+    assert [take(queue).event.name for _ in range(3)] == ["ready", "failing", "kept"]
+    assert queue.take(0) is None
+
+
 def test_token_bucket_limits_rate_and_burst(clock: Clock) -> None:
     bucket = TokenBucket(rate=10, burst=2)
     assert [bucket.wait(clock.now) for _ in range(3)] == [0, 0, pytest.approx(0.1)]
