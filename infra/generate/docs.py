@@ -72,7 +72,7 @@ _POD_VARIABLES = (
         "`K_SINK`",
         "The URL for emitted events: of the Broker, set by a SinkBinding, or without Knative of the forwarder.",
     ),
-    ("`K_CA_CERTS`", "The CA of the Broker, set by a SinkBinding if Knative encrypts."),
+    ("`K_CA_CERTS`", "The CA of the Broker, set by a SinkBinding if Knative encrypts. Its trust bundles count, too."),
 )
 _CHART_HEAD = f"""<!-- {NOTICE} -->
 

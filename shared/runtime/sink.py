@@ -8,12 +8,26 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ..event import Event
 
 TOKEN = Path("/oidc/token")
 """The token of this sender, which Knative renews; absent if it does not check senders."""
+AUTHORITIES = Path("/knative-custom-certs")
+"""The folder with the CAs that the cluster's administrators trust (trust bundles), if there are any."""
+
+
+class _SinkTls(ssl.SSLContext):
+    """Trusts the CAs of the system, and those of trust bundles as they are when a connection opens."""
+
+    def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
+        for bundle in AUTHORITIES.glob("[!.]*"):
+            with suppress(OSError):  # not a file with certificates: the others may suffice
+                self.load_verify_locations(bundle)
+        return super().wrap_socket(*arguments, **options)
 
 
 def headers(url: str, event: Event, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -40,10 +54,12 @@ def _partition(event: Event) -> dict[str, str]:
 
 
 def tls(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
-    """Returns the TLS settings for a sink whose CA is in K_CA_CERTS; None for the CAs of the system."""
+    """Returns the TLS settings for a sink by K_CA_CERTS and trust bundles; None for the CAs of the system alone."""
     authorities = environment.get("K_CA_CERTS")
-    if not authorities:
+    if not authorities and not AUTHORITIES.is_dir():
         return None
-    context = ssl.create_default_context()
-    context.load_verify_locations(cadata=authorities)
+    context = _SinkTls(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_default_certs()
+    if authorities:
+        context.load_verify_locations(cadata=authorities)
     return context

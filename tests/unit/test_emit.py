@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,16 +49,24 @@ def test_emit_without_a_sink_answers_503_so_that_the_event_is_redelivered(monkey
 EVENT = change_event(OBJECT, "update", source="/f", reference=True)
 
 
+@contextmanager
+def encrypted(folder: Path) -> Iterator[tuple[HttpServer, str]]:
+    """Yields a sink at https, and its CA."""
+    ca = CertificateAuthority.generate("broker")
+    pair = ca.issue("broker", ips=["127.0.0.1"], server=True)
+    folder.mkdir()
+    (folder / "tls.crt").write_bytes(pair.cert_pem)
+    (folder / "tls.key").write_bytes(pair.key_pem)
+    with HttpServer(lambda _: Response(204), tls=folder) as server:
+        yield server, ca.cert_pem.decode()
+
+
 @pytest.fixture
 def secured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
     """A sink whose CA and URL are in the environment; the file with the token is still absent."""
-    ca = CertificateAuthority.generate("broker")
-    pair = ca.issue("broker", ips=["127.0.0.1"], server=True)
-    (tmp_path / "tls.crt").write_bytes(pair.cert_pem)
-    (tmp_path / "tls.key").write_bytes(pair.key_pem)
-    monkeypatch.setattr(sink, "TOKEN", tmp_path / "token")
-    monkeypatch.setenv("K_CA_CERTS", ca.cert_pem.decode())
-    with HttpServer(lambda _: Response(204), tls=tmp_path) as server:
+    with encrypted(tmp_path / "broker") as (server, ca):
+        monkeypatch.setattr(sink, "TOKEN", tmp_path / "token")
+        monkeypatch.setenv("K_CA_CERTS", ca)
         monkeypatch.setenv("K_SINK", server.url)
         yield server
 
@@ -84,6 +93,29 @@ def test_sink_is_trusted_by_its_ca_and_told_the_senders_present_token(
     monkeypatch.delenv("K_CA_CERTS")
     assert send(secured.url, EVENT) == 503
     assert len(secured.requests) == 3, "nothing is sent to a server that is not trusted"
+
+
+def test_sink_is_trusted_by_the_trust_bundles_as_they_are_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Knative mounts them where an administrator has any, and changes the files without a restart of the pods."""
+    bundles = tmp_path / "bundles"
+    monkeypatch.setattr(sink, "AUTHORITIES", bundles)
+    with encrypted(tmp_path / "one") as (one, first), encrypted(tmp_path / "two") as (two, second):
+        assert deliver(one.url, EVENT) == 503
+        bundles.mkdir()
+        (bundles / "..data").mkdir()
+        (bundles / "notes.txt").write_text("not a certificate")
+        delivery = HttpDelivery(one.url, single=True)
+        assert delivery("sink", EVENT).status == 503
+        (bundles / "bundle.pem").write_text(first)
+        assert delivery("sink", EVENT).status == 204
+        delivery.close()
+        delivery = HttpDelivery(two.url, single=True)
+        assert delivery("sink", EVENT).status == 503
+        (bundles / "bundle.pem").write_text(first + second)
+        assert delivery("sink", EVENT).status == 204
+        delivery.close()
+        monkeypatch.setenv("K_SINK", two.url)
+        assert emit(TRIGGERS, [EVENT], "sent").status == 204
 
 
 def test_events_about_one_object_have_the_same_partition_at_a_sink() -> None:
