@@ -185,12 +185,17 @@ class Forwarder:
             self._active = True
             unlisted = [*self._unlisted]
             self._unlisted.clear()
-            if self._started:
-                self.watcher.restart()
+        self.repeat()
         since = time.monotonic() - _REMEMBERED
         for at, event, functions in unlisted:
             if at >= since:
                 self._changed(event, functions)
+
+    def repeat(self) -> None:
+        """Lists everything again, and delivers what is not reconciled: the receiver may have lost it."""
+        with self._lock:
+            if self._started:
+                self.watcher.restart()
 
     def wait_synced(self, timeout: float) -> bool:
         """Returns whether every served kind was listed, and its objects queued, within `timeout` seconds."""

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from events import lease
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
+from events.late_triggers import LateTriggers
 from events.shard import ALL, Shard
 from functions import catalog
 from shared import profiles, tracing
@@ -100,12 +101,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lost.set()
         stopped.set()
 
-    holder = None
+    def take_over() -> None:
+        if triggers is not None:
+            triggers.start()
+        forwarder.activate()
+
+    triggers = holder = None
     if options.lease is not None:
+        if to_sink:
+            triggers = LateTriggers(management, options.lease.namespace, forwarder.repeat)
         holder = lease.LeaseHolder(
             management,
             Key(options.lease.namespace, options.shard.lease(options.lease.name)),
-            on_taken=forwarder.activate,
+            on_taken=take_over,
             on_lost=give_up,
             duration=options.lease_seconds,
         )
@@ -117,6 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         continue
     log.info("all kinds are listed")
     stopped.wait()
+    if triggers is not None:
+        triggers.stop()
     forwarder.stop(drain=0.0 if lost.is_set() else 20.0)
     if holder is not None:
         holder.release()

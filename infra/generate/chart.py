@@ -127,7 +127,8 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
             ["access", "server", "subscriptions"],
             [
                 *events,
-                *(account, *leases, policy, forwarder.deployment()),
+                *(account, *_objects(forwarder.lease_access(network.FORWARDER, forwarder.READ_TRIGGERS))),
+                *(policy, forwarder.deployment()),
                 eventing.sink_binding(network.FORWARDER, NAMESPACE),
             ],
         ),

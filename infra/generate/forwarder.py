@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from events.late_triggers import TRIGGER
 from shared.api.resources import LEASE
 from shared.kube.crds import CRD
 from shared.kube.resources import Object
@@ -25,6 +26,9 @@ _REPLICAS = 2
 _MEMORY = "256Mi"
 
 _READ = "The forwarder watches the kinds that start functions, and CustomResourceDefinitions to learn of new kinds."
+READ_TRIGGERS = Rule(TRIGGER.group, (TRIGGER.plural,), ("list",))
+"""With a Broker: the forwarder sends again what Triggers missed before they were Ready."""
+
 _LEASE = "The holder of the Lease delivers. The rule has no names of Leases, since each shard has a Lease of its own."
 _REPLICATED = """
 One replica delivers; the other one watches, and takes over if the first fails. If one replica cannot deliver all
@@ -47,23 +51,23 @@ def rules(declared: Mapping[str, Triggers]) -> list[Object]:
     return rbac.policy_rules([*watched, Rule(CRD.group, (CRD.plural,), rbac.READ)])
 
 
-def access(declared: Mapping[str, Triggers], account: str = NAME) -> Iterable[Document]:
-    """Yields the rights of the forwarder, bound to a ServiceAccount."""
+def access(declared: Mapping[str, Triggers], account: str = NAME, *more: Rule) -> Iterable[Document]:
+    """Yields the rights of the forwarder, and `more` in its namespace, bound to a ServiceAccount."""
     yield _READ, rbac.cluster_role(ROLE, rules(declared))
-    yield from lease_access(account)
+    yield from lease_access(account, *more)
 
 
-def lease_access(account: str = NAME) -> Iterable[Document]:
+def lease_access(account: str = NAME, *more: Rule) -> Iterable[Document]:
     """Yields the rights of the forwarder that do not depend on the functions, bound to a ServiceAccount."""
     use_leases = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
     yield "", rbac.cluster_role_binding(ROLE, account, NAMESPACE)
-    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.policy_rules([use_leases]))
+    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.policy_rules([use_leases, *more]))
     yield "", rbac.role_binding(NAME, account, NAMESPACE)
 
 
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
     yield "", rbac.service_account(NAME, NAMESPACE)
-    yield from access(declared)
+    yield from access(declared, NAME, READ_TRIGGERS)
     pods = deployment()
     yield _REPLICATED, pods
     yield "", workloads.disruption_budget(pods)

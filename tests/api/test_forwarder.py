@@ -658,7 +658,7 @@ def test_forwarder_process_posts_to_the_sink_and_drains_on_sigterm(
         with (tmp_path / "log").open("wb") as log:
             process = processes.start(command, env=environment, stderr=log)
         try:
-            until(lambda: b"receiving events at" in (tmp_path / "log").read_bytes())
+            until(lambda: b"all kinds are listed" in (tmp_path / "log").read_bytes())
             cluster = {"apiVersion": CLUSTER.api_version, "kind": CLUSTER.kind}
             management.create(CLUSTER, cluster | {"metadata": {"namespace": namespace, "name": "one"}, "spec": {}})
             until(lambda: [event for _, event, _ in receiver.received if event.kind == CLUSTER.kind])

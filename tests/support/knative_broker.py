@@ -63,6 +63,13 @@ def install(client: Client) -> None:
         client.create(CONFIG_MAP, manifest(CONFIG_MAP, name, SYSTEM, data={}))
 
 
+def report_ready(client: Client, resource: Resource, made: Object, **status: Any) -> Object:
+    """Writes the status that a controller writes to an object that is Ready."""
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    full = {"conditions": [condition], "observedGeneration": made["metadata"]["generation"], **status}
+    return client.patch(resource, key_of(made), {"status": full}, subresource="status")
+
+
 class KnativeBroker:
     """The three programs, each of which can be killed and started again at its address; `close` ends them."""
 
@@ -131,16 +138,11 @@ class KnativeBroker:
         ]
         self.kill(DISPATCHER)
         changed = self._client.patch(CHANNEL, key_of(channel), {"spec": {"subscribers": subscribers}})
-        self._report(CHANNEL, changed)
+        report_ready(self._client, CHANNEL, changed)
         self.start(DISPATCHER)
 
     def _ready(self, resource: Resource, obj: Object, **status: Any) -> Object:
-        return self._report(resource, self._client.create(resource, obj), **status)
-
-    def _report(self, resource: Resource, made: Object, **status: Any) -> Object:
-        condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        full = {"conditions": [condition], "observedGeneration": made["metadata"]["generation"], **status}
-        return self._client.patch(resource, key_of(made), {"status": full}, subresource="status")
+        return report_ready(self._client, resource, self._client.create(resource, obj), **status)
 
     def start(self, *names: str) -> None:
         """Starts these programs, by default all, and returns once they answer."""

@@ -1,0 +1,80 @@
+"""Tells when the Triggers of a Broker deliver.
+
+A Broker takes events before its Triggers are Ready, and such a Trigger never delivers them: in a new installation, or
+for a function that is added to one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from shared.api.conditions import is_true
+from shared.kube import ApiError, Client, NotServed, Object, Resource, Unavailable, dig
+
+log = logging.getLogger("capi-functions.events")
+
+TRIGGER = Resource("eventing.knative.dev", "v1", "Trigger", "triggers")
+_PAUSE, _LONGEST_PAUSE, _GROWTH = 1.0, 30.0, 1.1
+"""Seconds between two looks, and the factor by which they grow."""
+
+
+class LateTriggers:
+    """Looks at the Triggers of a namespace until all are Ready.
+
+    Args:
+        client: The cluster with the Triggers.
+        namespace: Their namespace.
+        on_ready: Called when Triggers have become Ready, and no others follow at once.
+    """
+
+    def __init__(self, client: Client, namespace: str, on_ready: Callable[[], object]) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._on_ready = on_ready
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="late-triggers", daemon=True)
+
+    def start(self) -> None:
+        """Starts to look, in a thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the looks, and waits for their thread."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        late, pause, is_news = self._late(), _PAUSE, False
+        if late:
+            log.info("these Triggers are not Ready yet: %s", ", ".join(sorted(late)))
+        while late and not self._stop.wait(pause):
+            before, late, pause = late, self._late(), min(_LONGEST_PAUSE, pause * _GROWTH)
+            is_news |= not before <= late
+            if is_news and (not late or late == before):
+                log.info("Triggers have become Ready: what is not reconciled is sent again")
+                self._on_ready()
+                is_news = False
+
+    def _late(self) -> frozenset[str]:
+        """Returns the names of the Triggers that are not Ready. Tries until the API server answers, or the end."""
+        while True:
+            try:
+                found = self._client.list(TRIGGER, self._namespace)
+                return frozenset(obj["metadata"]["name"] for obj in found if not _is_ready(obj))
+            except NotServed:  # the sink is no Broker
+                return frozenset()
+            except Unavailable as error:
+                log.warning("the Triggers in %s cannot be listed: %s; trying again", self._namespace, error)
+            except ApiError as error:
+                log.warning("the Triggers in %s cannot be listed: %s", self._namespace, error)
+                return frozenset()
+            if self._stop.wait(_LONGEST_PAUSE):
+                return frozenset()
+
+
+def _is_ready(trigger: Object) -> bool:
+    seen = dig(trigger, "status.observedGeneration") == trigger["metadata"]["generation"]
+    return seen and is_true(dig(trigger, "status.conditions", []), "Ready")
