@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -49,14 +50,16 @@ def handler(name: str) -> Handler:
 
 
 def handlers() -> dict[str, Handler]:
-    """Returns the handlers of all functions by name; that of a function that does not load raises at each event."""
-    found: dict[str, Handler] = {}
-    for name in names():
-        try:
-            found[name] = handler(name)
-        except Exception:
-            # The others are served. The event that needs this function loads it again, and its failure is logged then.
-            found[name] = partial(_load_and_handle, name)
+    """Returns the handlers of all functions by name. Those of this installation are loaded, others at an event.
+
+    The handler of a function that does not load raises at each event.
+    """
+    found: dict[str, Handler] = {name: partial(_load_and_handle, name) for name in names()}
+    for name in found:
+        # The others are served. The event that needs this function loads it again, and its failure is logged then.
+        with suppress(Exception):
+            if belongs(_declaration(name).profiles, _profiles()):
+                found[name] = handler(name)
     return found
 
 
@@ -93,10 +96,13 @@ def targets() -> Callable[[flask.Request], flask.Response]:
 
 def _installed() -> list[Triggers]:
     """Returns the declarations of the functions of this installation, without those for local runs only."""
+    return [declared for declared in triggers(profiles=_profiles()).values() if not declared.local]
+
+
+def _profiles() -> tuple[str, ...]:
     from shared.settings import SETTINGS
 
-    wanted = parse(SETTINGS.get("CAPI_FUNCTIONS_PROFILES", ""))
-    return [declared for declared in triggers(profiles=wanted).values() if not declared.local]
+    return parse(SETTINGS.get("CAPI_FUNCTIONS_PROFILES", ""))
 
 
 def _declaration(name: str) -> Triggers:

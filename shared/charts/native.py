@@ -13,12 +13,15 @@ from helm_python import Chart, HelmError
 
 from shared import manifests
 from shared.manifests import Manifest, ManifestError
+from shared.sandbox.mapped_files import unmap_unchanged
 
 from . import varying
 from .archive import inspect
 from .errors import OutputError, RenderError, ValuesError
 from .traits import traits_of
 from .values import OUTPUT, as_chart, explain_error, parse_values
+
+unmap_unchanged()  # loading the library reads 40 MiB of its file, rendering ten
 
 
 def traits(chart: bytes, name: str) -> tuple[Any, ...]:

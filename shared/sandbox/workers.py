@@ -1,6 +1,6 @@
 """The pool of worker processes: started on demand, kept warm, killed when they exceed a limit.
 
-A start takes as long as the rendering of thirty small charts, and a worker needs 35 MiB. So a call waits for the worker
+A start takes as long as the rendering of thirty small charts, and a worker needs 40 MiB. So a call waits for the worker
 that is in use, and starts a second one only if that does not become free soon.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 
@@ -17,6 +18,18 @@ def refuse(message: str) -> None:
 
 def pid() -> int:
     return os.getpid()
+
+
+def unchanged_kib(file: str) -> int:
+    """Returns the KiB of a mapped file that are in memory as they are in the file."""
+    found, counts = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        name, value = line.split()[:2]
+        if "-" in name:
+            counts = file in line
+        elif counts and name in ("Rss:", "Anonymous:"):
+            found += int(value) if name == "Rss:" else -int(value)
+    return found
 
 
 def environment() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -105,6 +106,14 @@ def test_collections_after_the_fork_leave_what_was_loaded_before_it(module: str)
     code = f"import gc, {module}; print(gc.get_freeze_count() > 10 * len(gc.get_objects()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]
+
+
+@pytest.mark.parametrize(("profile", "loaded"), [("addons", "False"), ("providers", "True"), ("", "True")])
+def test_only_the_functions_of_the_installation_are_loaded(profile: str, loaded: str) -> None:
+    code = "import sys, functions.main; print('functions.provider_install.function' in sys.modules)"
+    environment = os.environ | {"CAPI_FUNCTIONS_PROFILES": profile}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [loaded]
 
 
 def test_function_that_does_not_load_leaves_the_others_served(elsewhere: Path) -> None:
