@@ -41,10 +41,8 @@ class LateTriggers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the looks, and waits for their thread."""
+        """Ends the looks. One in progress is not waited for, and changes nothing any more."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
 
     def _run(self) -> None:
         late, pause, is_news = self._late(), _PAUSE, False
@@ -53,7 +51,7 @@ class LateTriggers:
         while late and not self._stop.wait(pause):
             before, late, pause = late, self._late(), min(_LONGEST_PAUSE, pause * _GROWTH)
             is_news |= not before <= late
-            if is_news and (not late or late == before):
+            if is_news and (not late or late == before) and not self._stop.is_set():
                 log.info("Triggers have become Ready: what is not reconciled is sent again")
                 self._on_ready()
                 is_news = False

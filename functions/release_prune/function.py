@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from shared.api.conditions import counted
 from shared.clients import Clients
 from shared.event import Event
 from shared.kube import ApiError, Object
@@ -40,7 +41,7 @@ def _prune(clients: Clients) -> Answer:
         collected = collect_garbage(ObjectStore.from_env(), references(_objects(clients)), before)
     except (ApiError, StorageError) as error:
         return Answer(503, str(error), retry_after=60.0)
-    return done(f"{collected.releases} releases and {collected.blobs} blobs deleted")
+    return done(f"{counted(collected.releases, 'release')} and {counted(collected.blobs, 'blob')} deleted")
 
 
 def _objects(clients: Clients) -> Iterator[Object]:

@@ -424,7 +424,7 @@ def test_referenced_releases_stay_and_others_are_pruned(
     threading.Event().wait(1.1)  # of whole seconds is the age of what is stored
     try:
         answer = prune(clients, _timer())
-        assert (answer.status, answer.message.partition(" and ")[0]) == (204, "1 releases")
+        assert (answer.status, answer.message.partition(" and ")[0]) == (204, "1 release")
         there = [number for number in range(901, 906) if store.load(f"{STACK}-v{number}")]
         assert there == [901, 902, 903, 904]
         assert store.in_scope(scope_of(own)).load(V1) is not None

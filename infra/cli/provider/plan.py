@@ -143,7 +143,7 @@ def _with_changes(
     existing = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if existing and not inventory_of(provider):
         removed = "fields that only the former installer has set are removed"
-        plan = _with_notes(plan, f"{existing} objects exist already and are adopted; {removed}")
+        plan = _with_notes(plan, f"existing objects are adopted: {existing}; {removed}")
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
     return replace(
         plan,
