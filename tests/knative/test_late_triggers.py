@@ -45,7 +45,7 @@ def test_what_triggers_missed_before_they_were_ready_is_sent_again(tmp_path: Pat
             process = processes.start(command, env=os.environ | {"KUBECONFIG": str(account)}, stderr=output)
         try:
             until(lambda: sent() == 1, details=logged(log))
-            until(lambda: "these Triggers are not Ready yet: " in log.read_text(), details=logged(log))
+            until(lambda: "these Triggers do not deliver yet: " in log.read_text(), details=logged(log))
             for trigger in others[stuck:]:
                 report_ready(client, TRIGGER, trigger)
             until(lambda: sent() > 1, details=logged(log))
@@ -57,5 +57,5 @@ def test_what_triggers_missed_before_they_were_ready_is_sent_again(tmp_path: Pat
             process.terminate()
             assert process.wait(HANGS) == 0
     names = ", ".join(sorted(trigger["metadata"]["name"] for trigger in others))
-    assert f"these Triggers are not Ready yet: {names}" in log.read_text()
-    assert log.read_text().count("Triggers have become Ready") > stuck
+    assert f"these Triggers do not deliver yet: {names}" in log.read_text()
+    assert log.read_text().count("Triggers deliver now") > stuck
