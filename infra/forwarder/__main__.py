@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from events import lease
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
-from events.late_triggers import LateTriggers
+from events.new_triggers import NewTriggers
 from events.shard import ALL, Shard
 from functions import catalog
 from shared import profiles, tracing
@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     triggers = holder = None
     if options.lease is not None:
         if to_sink:
-            triggers = LateTriggers(management, options.lease.namespace, forwarder.repeat)
+            triggers = NewTriggers(management, options.lease.namespace, forwarder.repeat)
         holder = lease.LeaseHolder(
             management,
             Key(options.lease.namespace, options.shard.lease(options.lease.name)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from events.late_triggers import TRIGGER
+from events.new_triggers import TRIGGER
 from shared.api.resources import LEASE
 from shared.kube.crds import CRD
 from shared.kube.resources import Object
@@ -27,7 +27,7 @@ _MEMORY = "256Mi"
 
 _READ = "The forwarder watches the kinds that start functions, and CustomResourceDefinitions to learn of new kinds."
 READ_TRIGGERS = Rule(TRIGGER.group, (TRIGGER.plural,), ("list",))
-"""With a Broker: the forwarder sends again what Triggers missed before they were Ready."""
+"""With a Broker: the forwarder sends again what new Triggers may have missed."""
 
 _LEASE = "The holder of the Lease delivers. The rule has no names of Leases, since each shard has a Lease of its own."
 _REPLICATED = """
