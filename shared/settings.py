@@ -47,6 +47,12 @@ STORAGE = Group(
     (
         ("S3_ENDPOINT_URL", "URL of the S3 endpoint. Default: AWS."),
         ("CAPI_FUNCTIONS_BUCKET", "The bucket, created if it is absent. Default: `capi-functions`."),
+        (
+            "CAPI_FUNCTIONS_STORE_KEY",
+            "A random text of at least 32 characters, such as that of `openssl rand -hex 32`. Records in a bucket are "
+            "signed with it, so that nobody else who writes to the bucket can exchange a release. With another key, "
+            "functions fetch releases and components again.",
+        ),
         ("AWS_DEFAULT_REGION", "The region; `AWS_REGION` means the same. Default: `us-east-1`."),
         ("AWS_REGION", "See `AWS_DEFAULT_REGION`."),
         (
@@ -61,7 +67,7 @@ STORAGE = Group(
             "Hours that `release_prune` keeps unused releases. Default: 24.",
         ),
     ),
-    frozenset({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}),
+    frozenset({"CAPI_FUNCTIONS_STORE_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}),
 )
 RELEASE_SOURCES = Group(
     "capi-functions-releases",

@@ -105,6 +105,8 @@ class ObjectStore:
         access: Access keys, region and CA; by default those in the settings at the time of each request.
     """
 
+    is_folder = False
+
     def __init__(self, bucket: str, endpoint: str | None = None, access: StorageAccess | None = None) -> None:
         self.bucket = bucket
         self.endpoint = _without_userinfo(endpoint) if endpoint else None

@@ -41,7 +41,8 @@ example:
 
     kubectl -n {NAMESPACE} create configmap {STORAGE.name} --from-literal=S3_ENDPOINT_URL=https://s3.example.com
     kubectl -n {NAMESPACE} create secret generic {STORAGE.name} \\
-      --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=...
+      --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=... \\
+      --from-literal=CAPI_FUNCTIONS_STORE_KEY=$(openssl rand -hex 32)
 
 They are mounted as files, which the kubelet updates in running pods: a change reaches the functions within about a
 minute, without a restart. Keys that are not listed here are ignored.

@@ -7,6 +7,7 @@ threads of this process.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -56,6 +57,7 @@ class Services:
         self._store = object_store.start()
         return {
             "S3_ENDPOINT_URL": self._store.url,
+            "CAPI_FUNCTIONS_STORE_KEY": secrets.token_hex(32),
             "AWS_ACCESS_KEY_ID": "local",
             "AWS_SECRET_ACCESS_KEY": "local",
             "AWS_DEFAULT_REGION": "us-east-1",

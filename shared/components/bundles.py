@@ -1,7 +1,7 @@
 """Stores downloaded components in object storage: written once, found by source and version, checked on every read.
 
     components/<digest>.json              metadata.yaml and components of one version, by their SHA-256
-    component-sources/<source>/<version>  the digest of the bundle that a source has for a version
+    component-sources/<source>/<version>  the digest of the bundle of this version (a record, see `shared.records`)
 
 If the content of a version changes, the new content is another bundle. A bundle of a private source is found only for
 the namespace whose credentials open the source.
@@ -14,6 +14,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from shared.records import Records
 from shared.storage import ObjectStore
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -47,6 +48,7 @@ class BundleStore:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
+        self._sources = Records(objects)
 
     def load(self, digest: str) -> Bundle | None:
         """Returns a bundle by its digest; None if it is absent or damaged: then it has to be fetched again."""
@@ -61,7 +63,7 @@ class BundleStore:
         """Returns the bundle of a version from a source; None if it is not stored."""
         if not _VERSION.fullmatch(version):
             return None
-        digest = self._objects.get(_source_key(source_id, version))
+        digest = self._sources.get(_source_key(source_id, version))
         return self.load(digest.decode("ascii", "replace")) if digest else None
 
     def save(self, source_id: str, bundle: Bundle) -> Bundle:
@@ -71,7 +73,7 @@ class BundleStore:
         self._objects.ensure_bucket()
         # The content comes first: a digest must never point to a bundle that is not stored.
         self._objects.put(_content_key(bundle.digest), bundle.encode(), if_absent=False)
-        self._objects.put(_source_key(source_id, bundle.version), bundle.digest.encode(), if_absent=False)
+        self._sources.put(_source_key(source_id, bundle.version), bundle.digest.encode(), if_absent=False)
         return bundle
 
 

@@ -6,6 +6,8 @@
     failures/<tag>.json     why the last fetch failed
     scopes/<scope>/...      releases, pins and failures of the sources of ClusterStacks
 
+All but blobs are records (`shared.records`), which only functions can write.
+
 An interrupted fetch leaves only blobs without references. Of two concurrent fetches of one tag the first manifest
 counts for both. A damaged or deleted file makes the release absent, and the next fetch repairs it.
 """
@@ -20,6 +22,7 @@ from copy import copy
 from datetime import UTC, datetime, timedelta
 
 from shared.download.ingest import MIB, IngestedFile, IngestLimits, ingest
+from shared.records import Records
 from shared.releases import manifest
 from shared.releases.blob_cache import BlobCache
 from shared.releases.naming import ReleaseName
@@ -52,6 +55,7 @@ class ReleaseStore:
         self, objects: ObjectStore, limits: IngestLimits | None = None, cache_bytes: int = CACHE_BYTES
     ) -> None:
         self._objects = objects
+        self._records = Records(objects)
         self._limits = limits or IngestLimits()
         self._cache = BlobCache(cache_bytes)
         self._root = ""
@@ -101,7 +105,7 @@ class ReleaseStore:
         Without `complete` the presence of the files is not checked: `read` checks those that are needed.
         """
         name = ReleaseName.parse(tag)
-        data = self._objects.get(self._manifest_key(name))
+        data = self._records.get(self._manifest_key(name))
         files = manifest.decode(data, name.tag) if data is not None else None
         if files is None or METADATA not in files:
             return None
@@ -130,7 +134,7 @@ class ReleaseStore:
             note = {"message": message[:_LONGEST], "at": now.isoformat()}
             if retry_after is not None:
                 note["until"] = (now + timedelta(seconds=retry_after)).isoformat()
-            self._objects.put(key, json.dumps(note).encode(), if_absent=False)
+            self._records.put(key, json.dumps(note).encode(), if_absent=False)
         elif self._objects.exists(key):
             self._objects.delete(key)
 
@@ -164,7 +168,7 @@ class ReleaseStore:
 
     def _failure(self, tag: str) -> tuple[str, datetime, datetime | None] | None:
         """Returns message, time and end of the pause of the last failure; None without a valid record."""
-        data = self._objects.get(self._failure_key(ReleaseName.parse(tag)))
+        data = self._records.get(self._failure_key(ReleaseName.parse(tag)))
         if data is None:
             return None
         try:
@@ -180,21 +184,21 @@ class ReleaseStore:
 
     def _pinned(self, name: ReleaseName) -> dict[str, Blob] | None:
         """Returns the files of the first fetch; None without a valid pin."""
-        data = self._objects.get(self._pin_key(name))
+        data = self._records.get(self._pin_key(name))
         return manifest.decode(data, name.tag) if data is not None else None
 
     def _pin(self, release: Release) -> None:
         """Records the files of a release as those of the first fetch."""
         data = manifest.encode(release.name.tag, release.applied_files)
-        self._objects.put(self._pin_key(release.name), data, if_absent=False)
+        self._records.put(self._pin_key(release.name), data, if_absent=False)
 
     def _publish(self, release: Release) -> Release:
         """Writes the manifest. Returns the release that was published first, if there is one."""
         key, data = self._manifest_key(release.name), manifest.encode(release.name.tag, release.files)
-        if not self._objects.put(key, data, if_absent=True):
+        if not self._records.put(key, data, if_absent=True):
             if first := self.load(release.name.tag):
                 return first
-            self._objects.put(key, data, if_absent=False)
+            self._records.put(key, data, if_absent=False)
         return release
 
     def _has(self, blob: Blob) -> bool:

@@ -100,9 +100,10 @@ def _grants(granted: Mapping[str, Any], rule: Rule, resource: str, verb: str) ->
 
 
 def _storage() -> Iterator[str]:
+    from ..records import Records
     from ..storage import ObjectStore, StorageError
 
     try:
-        ObjectStore.from_env().exists("readyz")
+        Records(ObjectStore.from_env()).get("readyz")
     except StorageError as error:
         yield f"the object store cannot be used: {error}"

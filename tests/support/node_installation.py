@@ -33,7 +33,7 @@ NAMESPACE = RELEASE = "capi-functions"
 CHART = str(PROJECT / "infra/chart")
 
 _BUCKET, _RELEASES = "capi-functions", "releases"
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+KEYS = {"CAPI_FUNCTIONS_STORE_KEY": "k" * 32, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 _CLUSTER_CRDS = ("cluster.x-k8s.io_clusters.yaml", "cluster.x-k8s.io_clusterclasses.yaml")
 
 

@@ -32,6 +32,7 @@ def object_store(object_store_url: str, monkeypatch: pytest.MonkeyPatch) -> Obje
     for name, value in {
         "S3_ENDPOINT_URL": object_store_url,
         "CAPI_FUNCTIONS_BUCKET": bucket,
+        "CAPI_FUNCTIONS_STORE_KEY": "k" * 32,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_EC2_METADATA_DISABLED": "true",
