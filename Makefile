@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all test-node check lint types layers collected generated binaries bench mutants generate image requirements clean
+.PHONY: help demo test test-fast test-all test-node check lint types layers collected generated binaries bench mutants fuzz generate image requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,7 @@ test-fast: $(INSTALLED) check ## all checks, the unit tests, one journey on a re
 
 test-all: $(INSTALLED) check binaries ## all checks and all tests, functions killed at each of their writes, more chaos: about an hour
 	$(PYTEST) --exhaustive
+	$(BIN)/python -m tests.abuse.fuzz --seconds 20
 
 test-node: $(INSTALLED) binaries ## the image and the manifests in pods of a real node; needs root on Debian, skipped with a reason elsewhere
 	$(BIN)/python -m infra.node --prepare --knative
@@ -65,6 +66,9 @@ bench: $(INSTALLED) ## print the figures of tests/bench
 
 mutants: $(INSTALLED) ## change rules at random, print which changes no unit test notices; SEED= N= MODULES=
 	$(BIN)/python -m tests.support.mutants $(if $(SEED),--seed=$(SEED)) $(if $(N),--number=$(N)) $(MODULES)
+
+fuzz: $(INSTALLED) ## run the parsers of outside input under a coverage-guided fuzzer; SECONDS_EACH= PARSERS=
+	$(BIN)/python -m tests.abuse.fuzz $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(PARSERS)
 
 generate: $(INSTALLED) ## write CRDs, Knative manifests, docs tables and demo releases anew
 	$(BIN)/python -m infra.generate
