@@ -88,6 +88,17 @@ RELEASE_SOURCES = Group(
     ),
     frozenset({"GIT_ACCESS_TOKEN", "OCI_ACCESS_TOKEN", "OCI_USERNAME", "OCI_PASSWORD"}),
 )
+CLASSES = Group(
+    "capi-functions-classes",
+    "What class charts may contain.",
+    (
+        (
+            "CLASS_CHART_KINDS",
+            "Further kinds, as `Kind.group` (core kinds as `Kind`), separated by spaces; see "
+            "[cluster stacks](cluster-stacks.md#rights).",
+        ),
+    ),
+)
 PROVIDER_SOURCES = Group(
     "capi-functions-providers",
     "Where Cluster API's providers come from, unless a provider has its own source.",
@@ -145,7 +156,7 @@ INSTALLATION = Group(
         ),
     ),
 )
-GROUPS = (INSTALLATION, STORAGE, RELEASE_SOURCES, PROVIDER_SOURCES, HOOKS, KUBECONFIGS, NETWORK)
+GROUPS = (INSTALLATION, STORAGE, RELEASE_SOURCES, CLASSES, PROVIDER_SOURCES, HOOKS, KUBECONFIGS, NETWORK)
 
 _KEYS = frozenset(key for group in GROUPS for key, _ in group.keys)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.clients import Clients, LookupResult
 from shared.kube import MANAGER, ApiError, Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference
+from shared.releases.naming import is_provider_release
 
 TEMPLATE = "Template"
 RELEASE = "ClusterStackRelease"
@@ -49,7 +50,7 @@ def read_template(template: LookupResult, stack: Object) -> ProviderTemplate | s
     if template.object is None:
         return template.error or "spec.providerRef is needed unless spec.noProvider is true"
     kind = template.kind.removesuffix(TEMPLATE)
-    if not template.kind.endswith(RELEASE + TEMPLATE) or kind == RELEASE:
+    if kind == template.kind or not is_provider_release(kind):
         return f"spec.providerRef: {template.kind} is not a <Provider>{RELEASE}{TEMPLATE}"
     content = dig(template.object, "spec.template")
     if not isinstance(content, dict):
@@ -83,7 +84,7 @@ class CloneTemplate:
         live = clients.management.find(resource, self.release)
         if live is not None and deleting(live):
             return live
-        if live is not None and dig(live, "metadata.ownerReferences") and not owned_by(live, release):
+        if live is not None and not owned_by(live, release) and not _is_orphan(live):
             raise ApiError(
                 f"{resource.kind} {self.release} already exists with another owner: delete or rename it", status=409
             )
@@ -99,3 +100,9 @@ class CloneTemplate:
         if not served.namespaced:
             raise ApiError(f"{kind} ({api_version}) is cluster-scoped: the provider's object must be namespaced")
         return served
+
+
+def _is_orphan(live: Object) -> bool:
+    """Returns whether an object without owners was created by this project, and lost its owner in a restored backup."""
+    written = (entry.get("manager") for entry in dig(live, "metadata.managedFields", []))
+    return not dig(live, "metadata.ownerReferences") and MANAGER in written

@@ -17,6 +17,7 @@ from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 from .conditions import FAILURE_RETRY, PROVIDER, PROVIDER_RETRY, decide_failure, finalizer_effects
 from .deletion import reconcile_deletion
 from .observe import Assets, Observed
+from .ownership import policy
 from .rollout import roll_out
 
 ASSETS_RETRY = 10.0
@@ -43,7 +44,9 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if observed.management is None or observed.rendered is None:
         return _not_provided(builder, observed, observed.assets)
     builder.set_true(PROVIDER)
-    return roll_out(builder, observed.rendered, observed.management, observed.assets.kubernetes, observed.claimed)
+    owned = policy(release, observed.name, observed.recorded)
+    kubernetes = observed.assets.kubernetes
+    return roll_out(builder, observed.rendered, observed.management, kubernetes, observed.claimed, owned)
 
 
 def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> Decision:

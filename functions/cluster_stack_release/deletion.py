@@ -14,7 +14,7 @@ from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import DELETED, PROVIDER, PROVIDER_RETRY
 from .observe import Observed
-from .rollout import POLICY, release_inventory
+from .ownership import policy, release_inventory
 
 IN_USE_RETRY = 60.0
 """Seconds until the next reconciliation."""
@@ -37,8 +37,9 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
         return builder.decision(requeue_after=IN_USE_RETRY, message=message)
     effects: list[Effect] = []
     prune = tuple(entry for entry in release_inventory(release) if entry.identity not in observed.claimed)
-    if prune:
-        effects.append(Rollout(observed.management.cluster, inventory.Plan((), prune), {}, POLICY))
+    if prune and observed.name is not None:
+        owned = policy(release, observed.name, observed.recorded)
+        effects.append(Rollout(observed.management.cluster, inventory.Plan((), prune), {}, owned))
     provider = observed.provider
     # The functions ignore a reference that is not allowed, so it needs no clean-up.
     if provider.state in ("unreferenced", "absent") or provider.reason == NOT_ALLOWED:

@@ -8,17 +8,18 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.connection import ClusterConnection, connect_management
-from shared.clients import Clients, LookupResult
+from shared.clients import NOT_ALLOWED, Clients, LookupResult
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
 from shared.manifests import Identity
 from shared.releases.missing_assets import MissingAssets, read_release
-from shared.releases.naming import ReleaseName
+from shared.releases.naming import ReleaseName, is_provider_release
 from shared.releases.release import Release
 from shared.releases.source_resolution import resolve_source
 from shared.releases.usage import Users, users_by_release
 from shared.runtime import Request
 
+from .ownership import Recorded, recorded
 from .rendering import RenderedClass, render
 
 _UNREFERENCED = LookupResult("unreferenced")
@@ -48,6 +49,8 @@ class Observed:
     """The objects of the class chart; only with all prerequisites."""
     claimed: frozenset[Identity] = frozenset()
     """Objects that other releases contain as well: they are not pruned with this one."""
+    recorded: Recorded = frozenset()
+    """Objects that releases of this cluster stack have applied, by the inventories."""
     users: tuple[Key, ...] = ()
     """The Clusters whose class comes from this release; only read while it is being deleted."""
     failure: str = ""
@@ -67,14 +70,16 @@ def observe(clients: Clients, request: Request) -> Observed:
     assets = _assets(clients, name, key.namespace)
     if isinstance(assets, MissingAssets):
         return Observed(release, name, assets)
-    provider = clients.get_reference(dig(release, "spec.providerRef"), key.namespace)
+    provider = _provider(clients, release)
     if not provider_is_ready(provider):
         return Observed(release, name, assets, provider)
     version = clients.management.version()
     clients.discovery.invalidate()  # charts leave out objects of unserved kinds, and the cache may be outdated
     management = connect_management(clients)
     rendered = render(assets.chart, assets.file, name, management, version, key.namespace)
-    return Observed(release, name, assets, provider, management, rendered, _claimed(clients, key))
+    others = _others(clients, key)
+    applied = recorded(release, others, name)
+    return Observed(release, name, assets, provider, management, rendered, _claimed(others), applied)
 
 
 def provider_is_ready(provider: LookupResult) -> bool:
@@ -82,15 +87,32 @@ def provider_is_ready(provider: LookupResult) -> bool:
     return provider.state == "unreferenced" or dig(provider.object, "status.ready") is True
 
 
+def _provider(clients: Clients, release: Object, *, undefined_is_absent: bool = False) -> LookupResult:
+    """Returns the provider's object for the release; objects of other kinds are neither read nor deleted."""
+    reference = dig(release, "spec.providerRef") or {}
+    kind = str(reference.get("kind") or "")
+    if kind and not is_provider_release(kind):
+        error = f"spec.providerRef: {kind} is not a <Provider>{CLUSTER_STACK_RELEASE.kind}"
+        return LookupResult("failed", kind, error=error, reason=NOT_ALLOWED)
+    return clients.get_reference(reference, key_of(release).namespace, undefined_is_absent=undefined_is_absent)
+
+
 def _observe_deletion(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:
-    provider = clients.get_reference(dig(release, "spec.providerRef"), key.namespace, undefined_is_absent=True)
+    provider = _provider(clients, release, undefined_is_absent=True)
     try:
         using = users_by_release(list_defined(clients.management, CLUSTER))
     except NotServed as error:
         return Observed(release, name, failure=str(error))
-    claimed = _claimed(clients, key, using)
-    management, users = connect_management(clients), using.get(key, ())
-    return Observed(release, name, provider=provider, management=management, claimed=claimed, users=users)
+    others = _others(clients, key)
+    return Observed(
+        release,
+        name,
+        provider=provider,
+        management=connect_management(clients),
+        claimed=_claimed(others, using),
+        recorded=recorded(release, others, name) if name else frozenset(),
+        users=using.get(key, ()),
+    )
 
 
 def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | MissingAssets:
@@ -102,14 +124,17 @@ def _assets(clients: Clients, name: ReleaseName, namespace: str) -> Assets | Mis
     return read_release(store, name.tag, of_stored, complete=True)
 
 
-def _claimed(clients: Clients, key: Key, using: Users | None = None) -> frozenset[Identity]:
+def _others(clients: Clients, key: Key) -> list[Object]:
+    """Returns the other releases in the namespace."""
+    return [r for r in clients.management.list(CLUSTER_STACK_RELEASE, key.namespace) if key_of(r) != key]
+
+
+def _claimed(others: list[Object], using: Users | None = None) -> frozenset[Identity]:
     """Returns the objects in the inventories of the other releases in the namespace.
 
     Args:
-        clients: The clients of the function.
-        key: The release that is left out.
+        others: The other releases.
         using: The Clusters that use each release. If given, unused releases that are being deleted are left out, too.
     """
-    others = [r for r in clients.management.list(CLUSTER_STACK_RELEASE, key.namespace) if key_of(r) != key]
     staying = [r for r in others if using is None or not deleting(r) or key_of(r) in using]
     return frozenset(entry.identity for r in staying for entry in inventory.load(dig(r, "status.resources")))

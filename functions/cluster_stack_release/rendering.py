@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared import charts
+from shared.api.contract import contract_version
 from shared.applier.connection import ClusterConnection
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired
 from shared.kube import Object, dig
+from shared.kube.crds import find_definition
 from shared.manifests import identity
 from shared.releases.naming import ReleaseName
+
+from .kinds import refuse
+from .ownership import marked
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ def _objects(
         api_versions=sorted({text for version, kind in served for text in (version, f"{version}/{kind}")}),
     )
     parsed = charts.parse(manifests, default_namespace=namespace)
+    if refusal := refuse(parsed, name.stack, lambda version, kind: _follows_contract(connection, version, kind)):
+        raise charts.ChartError(f"{file_name}: {refusal}")
     objects = desired(parsed, served, default_namespace=namespace, where=MANAGEMENT)
     if not objects:
         raise charts.ChartError(f"{file_name}: the chart renders no objects, but needs a ClusterClass")
@@ -58,4 +65,13 @@ def _objects(
                 f"{file_name}: {identity(obj)} {fault}, but only objects in {namespace} are allowed; "
                 "remove it from the class chart, and apply it by other means"
             )
-    return tuple(objects)
+    return tuple(marked(obj, name) for obj in objects)
+
+
+def _follows_contract(connection: ClusterConnection, api_version: str, kind: str) -> bool:
+    """Returns whether the CRD of a kind has the label of a contract; True if the kind is not served yet."""
+    resource = connection.served.get((api_version, kind))
+    if resource is None:
+        return True
+    definition = find_definition(connection.cluster.client, resource)
+    return contract_version(dig(definition, "metadata.labels", {})) is not None

@@ -10,20 +10,17 @@ from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.connection import ClusterConnection
 from shared.applier.desired import kinds_defined_by
-from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.effects import Effect, write_ahead
-from shared.kube import Object, dig, key_of
+from shared.kube import Object, key_of
 from shared.manifests import Identity
 from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import APPLIED, FAILURE_RETRY, PARTIAL_RETRY, decide_failure, finalizer_effects
+from .ownership import release_inventory
 from .rendering import RenderedClass
-
-POLICY = Policy(wait=False)
-"""The rollout does not wait for readiness: only later Clusters use the objects of a class."""
 
 
 def roll_out(
@@ -32,6 +29,7 @@ def roll_out(
     management: ClusterConnection,
     kubernetes: str,
     claimed: Collection[Identity],
+    policy: Policy,
 ) -> Decision:
     """Decides to apply the chart's objects and to prune those that it no longer contains, except the `claimed` ones."""
     fields: Object = {"kubernetesVersion": kubernetes}
@@ -49,12 +47,5 @@ def roll_out(
         builder.set_false(APPLIED, "ObjectsApplyingOngoing", message, "Warning")
         status = builder.status(resources=inventory.dump(inventory.intent(plan)), **fields)
         effects += write_ahead(CLUSTER_STACK_RELEASE, builder.obj, status)
-    effects.append(Rollout(management.cluster, plan, {**management.served, **kinds_defined_by(objects)}, POLICY))
+    effects.append(Rollout(management.cluster, plan, {**management.served, **kinds_defined_by(objects)}, policy))
     return Decision(tuple(effects))
-
-
-def release_inventory(release: Object) -> list[InventoryEntry]:
-    """Returns the release's inventory without entries of other namespaces, which only a user could have added."""
-    namespace = key_of(release).namespace
-    entries = inventory.load(dig(release, "status.resources"))
-    return [entry for entry in entries if entry.namespace == namespace]

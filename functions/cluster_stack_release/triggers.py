@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from shared import profiles
 from shared.api.cluster import PAUSED_ANNOTATION
-from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.api.resources import CLUSTER, CLUSTER_CLASS, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.applier.owner import ADOPT
 from shared.event import Event
 from shared.kube import Key
 from shared.releases.events import FETCHED
 from shared.releases.usage import release_of
-from shared.settings import STORAGE
+from shared.settings import CLASSES, STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch, annotation
 
+from .kinds import GROUPS
 from .reconciled import is_reconciled
 
 
@@ -30,7 +32,11 @@ TRIGGERS = Triggers(
     name="cluster_stack_release",
     profiles=profiles.ADDONS,
     watches=(
-        Watch(CLUSTER_STACK_RELEASE, fields=(*SPEC, annotation(PAUSED_ANNOTATION)), changes=("add", "update")),
+        Watch(
+            CLUSTER_STACK_RELEASE,
+            fields=(*SPEC, annotation(PAUSED_ANNOTATION), annotation(ADOPT)),
+            changes=("add", "update"),
+        ),
         Watch(CLUSTER, key=release_of, changes=("delete",), needs_primary=True),
     ),
     subscriptions=(Subscription(FETCHED, requester),),
@@ -38,16 +44,15 @@ TRIGGERS = Triggers(
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # they name the sources of releases
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "patch")),
-        Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
-        # The objects of class charts. Objects of other groups in a chart need a further rule.
-        Rule(CLUSTER.group, ("clusterclasses",), _WRITE),
-        Rule("infrastructure.cluster.x-k8s.io", ("*",), _WRITE),
-        Rule("controlplane.cluster.x-k8s.io", ("*",), _WRITE),
-        Rule("bootstrap.cluster.x-k8s.io", ("*",), _WRITE),
+        Rule(CLUSTER.group, (CLUSTER.plural,), ("list",)),
+        # The objects of class charts. RBAC cannot express "resources whose names end with templates": `kinds` refuses
+        # the others. ConfigMaps, Secrets and further kinds need a Role or ClusterRole of their own.
+        Rule(CLUSTER.group, (CLUSTER_CLASS.plural,), _WRITE),
+        *(Rule(group, ("*",), _WRITE) for group in GROUPS),
         # The providers' objects for a release, of any kind.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "delete")),
         READ_CRDS,
     ),
-    settings=(STORAGE,),
+    settings=(STORAGE, CLASSES),
     memory=MEMORY_TO_RENDER,
 )

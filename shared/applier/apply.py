@@ -92,8 +92,13 @@ def apply(
 
 
 def reject_other_owners(cluster: ClusterClients, live: Object, policy: Policy) -> None:
-    """Raises `ApplyRejected` if another owner has marked the live object and still needs it."""
+    """Raises `ApplyRejected` if another owner has marked the live object and still needs it.
+
+    Also raises it if the owner is exclusive, and the object is not its own.
+    """
     owner = policy.owner
+    if refusal := owner.refusal(live):
+        raise ApplyRejected(refusal, status=409)
     mark = owner.mark_of(live)
     if mark in ("", owner.mark):
         return

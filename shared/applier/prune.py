@@ -77,7 +77,7 @@ def prune(
 def _prune(
     cluster: ClusterClients, entry: InventoryEntry, policy: Policy, inventoried: Collection[Identity]
 ) -> InventoryEntry | None:
-    if _delete_unchanged(cluster, entry):
+    if not policy.owner.exclusive and _delete_unchanged(cluster, entry):
         return None
     found = find_live(cluster, entry)
     if found is None:

@@ -77,7 +77,9 @@ class StepExecutor:
     def _apply(self, step: Step, obj: Object, before: Object | None = None) -> StepResult:
         if before is not None:
             reject_other_owners(self.cluster, before, self.policy)
-        applied = apply(self.cluster, self._resource(obj), obj, self.policy, new=step.new)
+        # To an exclusive owner an inventory does not prove that an object is its own.
+        new = step.new or (before is None and self.policy.owner.exclusive)
+        applied = apply(self.cluster, self._resource(obj), obj, self.policy, new=new)
         live = applied.live
         return StepResult(
             replace(self._synced(step, live), revision=self._revision(step.entry, live)),

@@ -22,6 +22,14 @@ _IS_WORD = re.compile(_WORD)
 _IS_MINOR = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 
 
+_RELEASE_KIND = "ClusterStackRelease"
+
+
+def is_provider_release(kind: str) -> bool:
+    """Returns whether a kind is named as that of a provider's objects for releases: `<Provider>ClusterStackRelease`."""
+    return kind.endswith(_RELEASE_KIND) and kind != _RELEASE_KIND
+
+
 class InvalidName(ValueError):
     """A text is not the name of a release, or not a version."""
 

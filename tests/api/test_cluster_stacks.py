@@ -51,7 +51,10 @@ def test_offered_release_becomes_a_cluster_class(stacks: Stacks) -> None:
     ]
     assert stacks.names(CLASS) == [f"{STACK}-v1"]
     assert stacks.names(TEMPLATE) == [f"{STACK}-v1-worker"]
-    assert stacks.get(CLASS, f"{STACK}-v1")["metadata"]["labels"] == {"clusterstack.x-k8s.io/instance": "owned"}
+    assert stacks.get(CLASS, f"{STACK}-v1")["metadata"]["labels"] == {
+        "clusterstack.x-k8s.io/instance": "owned",
+        "clusterstack.x-k8s.io/cluster-stack": STACK,
+    }
     assert release["status"]["ready"] is True
     assert release["status"]["kubernetesVersion"] == "v1.36.3"
     assert {r["kind"]: r["status"] for r in release["status"]["resources"]} == {
@@ -266,7 +269,9 @@ def test_ready_release_survives_a_wiped_store(stacks: Stacks) -> None:
         ("apiVersion: nowhere.example.com/v1\nkind: Nothing\nmetadata: {name: a}", "the management cluster does not"),
     ],
 )
-def test_broken_chart_is_a_condition(stacks: Stacks, extra: str, words: str) -> None:
+def test_broken_chart_is_a_condition(stacks: Stacks, monkeypatch: pytest.MonkeyPatch, extra: str, words: str) -> None:
+    kinds = (CONFIG_MAP, NAMESPACE, CLUSTER_ROLE, CRD, Resource("nowhere.example.com", "v1", "Nothing", "nothings"))
+    monkeypatch.setenv("CLASS_CHART_KINDS", " ".join(f"{kind.kind}.{kind.group}".rstrip(".") for kind in kinds))
     stacks.publish("v1", class_templates=classes("v1", extra=extra))
     stacks.stack()
     stacks.look_at_stack()
@@ -747,7 +752,10 @@ def test_generated_roles_grant_the_required_rights(stacks: Stacks, kubeconfig: P
     assert [stacks.names(kind) for kind in (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLASS, TOY)] == [[], [], [], []]
 
 
-def test_object_without_rbac_rule_is_named_in_the_condition(stacks: Stacks, kubeconfig: Path) -> None:
+def test_object_without_rbac_rule_is_named_in_the_condition(
+    stacks: Stacks, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLASS_CHART_KINDS", "Secret")
     secret = 'apiVersion: v1\nkind: Secret\nmetadata: {name: planted}\nstringData: {a: "hunter2"}'
     stacks.publish("v1", class_templates=classes("v1", extra=secret))
     stacks.stack()

@@ -7,6 +7,7 @@ import pytest
 from shared.applier.inventory import OWNED, OWNED_LABEL, InventoryEntry
 from shared.applier.owner import Owner
 from shared.kube import MANAGER, Object
+from shared.manifests import Identity
 
 LABEL = "cluster.x-k8s.io/provider"
 ALONE, ONE_OF_SEVERAL = Owner(), Owner("CoreProvider", LABEL, "mine")
@@ -49,3 +50,57 @@ def test_owner_has_an_object_by_label_uid_and_field_manager(
 def test_entry_without_a_uid_is_owned_by_label(labels: dict[str, str], *, alone: bool, one_of_several: bool) -> None:
     live = there(labels, "1", THEIRS)
     assert (ALONE.has(live), ONE_OF_SEVERAL.has(live)) == (alone, one_of_several)
+
+
+# -- exclusive owners --------------------------------------------------------------------------------------------
+
+WHO = Identity("", "ConfigMap", "ns", "a")
+ENTRY = InventoryEntry("", "v1", "ConfigMap", "ns", "a", uid="1")
+
+
+def exclusive(*recorded: str, adopts: bool = False) -> Owner:
+    """Returns the owner; `recorded` are the uids of the object in inventories."""
+    applied = frozenset((WHO, uid) for uid in recorded)
+    return Owner("ClusterStackRelease", LABEL, "mine", exclusive=True, recorded=applied, adopts=adopts)
+
+
+@pytest.mark.parametrize(
+    ("labels", "uid", "manager", "recorded", "has"),
+    [
+        pytest.param(MINE, "1", APPLIED, (), True, id="marked and applied"),
+        pytest.param(MINE, "2", APPLIED, (), True, id="marked and applied, recreated"),
+        pytest.param(MINE, "1", THEIRS, (), False, id="copied with its labels"),
+        pytest.param(MINE, "1", THEIRS, ("1",), True, id="restored without field managers"),
+        pytest.param(COMMON, "1", APPLIED, ("1",), True, id="of an earlier version"),
+        pytest.param(COMMON, "1", APPLIED, (), False, id="applied for another owner"),
+        pytest.param(COMMON, "1", APPLIED, ("2",), False, id="of an earlier version, recreated since"),
+        pytest.param(COMMON, "1", THEIRS, ("",), True, id="of cluster-stack-operator, which records no uid"),
+        pytest.param(ANOTHERS, "1", APPLIED, ("1", ""), False, id="of another owner"),
+        pytest.param({}, "1", APPLIED, ("1", ""), False, id="without the common label"),
+    ],
+)
+def test_exclusive_owner_has_what_it_has_marked_and_applied_or_recorded(
+    labels: dict[str, str], uid: str, manager: Object, recorded: tuple[str, ...], has: bool
+) -> None:
+    owner = exclusive(*recorded)
+    live = {"apiVersion": "v1", "kind": "ConfigMap", **there(labels, uid, manager)}
+    live["metadata"]["namespace"] = "ns"
+    assert (owner.has(live), owner.refusal(live) == "") == (has, has)
+    assert owner.has(live, ENTRY) is (has and (uid == "1" or labels == MINE))
+
+
+@pytest.mark.parametrize(
+    ("labels", "adopts", "words"),
+    [
+        (COMMON, False, "it exists, written by kubectl, and was not applied for mine"),
+        (COMMON, True, ""),
+        ({}, True, ""),
+        (ANOTHERS, True, f'its label {LABEL} names "another\'s"'),
+    ],
+)
+def test_exclusive_owner_refuses_objects_of_others(labels: dict[str, str], adopts: bool, words: str) -> None:
+    live = {"apiVersion": "v1", "kind": "ConfigMap", **there(labels, "1", THEIRS)}
+    refusal = exclusive(adopts=adopts).refusal(live)
+    assert words in refusal
+    assert bool(words) is bool(refusal)
+    assert Owner("CoreProvider", LABEL, "mine").refusal(live) == ""

@@ -9,7 +9,9 @@ from typing import Any, cast
 import pytest
 
 from functions.cluster_stack_release.decide import decide
+from functions.cluster_stack_release.kinds import refuse
 from functions.cluster_stack_release.observe import Assets, Observed, provider_is_ready
+from functions.cluster_stack_release.ownership import STACK_LABEL, mark_of, recorded
 from functions.cluster_stack_release.reconciled import is_reconciled
 from functions.cluster_stack_release.rendering import RenderedClass, render
 from functions.cluster_stack_release.report import report, report_failure
@@ -137,7 +139,10 @@ def test_inventory_is_written_before_the_rollout(provider: LookupResult) -> None
     ]
     assert condition(status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
     assert isinstance(third, Rollout)
-    assert third.plan.steps[0].obj["metadata"]["labels"] == {"clusterstack.x-k8s.io/instance": "owned"}
+    labels = third.plan.steps[0].obj["metadata"]["labels"]
+    assert labels == {"clusterstack.x-k8s.io/instance": "owned", STACK_LABEL: "docker-ferrol-1-27"}
+    owner = third.policy.owner
+    assert (owner.label, owner.mark, owner.exclusive, owner.adopts) == (STACK_LABEL, NAME.stack, True, False)
 
 
 def applied() -> Object:
@@ -183,7 +188,11 @@ def test_repeated_rollout_writes_no_status() -> None:
         ("{{ nope }}", "nope"),
         ("", "renders no objects"),
         (TEMPLATE.replace("{name:", "{namespace: other, name:"), "only objects in ns are allowed"),
-        (TEMPLATE.replace("ClusterClass", "Nothing"), "the management cluster does not serve Nothing"),
+        (
+            TEMPLATE.replace("ClusterClass", "Nothing"),
+            "Nothing.cluster.x-k8s.io docker-ferrol-1-27-v1: no class",
+        ),
+        (TEMPLATE.replace("v1beta1", "v1alpha4"), "the management cluster does not serve ClusterClass"),
     ],
 )
 def test_unusable_chart_is_a_condition_and_ready_stays(template: str, words: str) -> None:
@@ -221,6 +230,100 @@ def test_invalid_name_is_a_condition_without_retry() -> None:
     decision = decide(Observed(release()), NOW)
     assert condition(decision.status, "ClusterStackReleaseDownloaded")[:2] == ("False", "IssueWithReleaseAssets")
     assert decision.requeue_after is None
+
+
+# -- what a class chart may contain ------------------------------------------------------------------------------
+
+
+def rendered_object(kind: str, api_version: str = "v1", name: str = "a", **content: Any) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **content}
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "setting", "allowed"),
+    [
+        ("ClusterClass", "cluster.x-k8s.io/v1beta2", "", True),
+        ("ClusterClass", "example.com/v1", "", False),
+        ("Cluster", "cluster.x-k8s.io/v1beta2", "", False),
+        ("ToyMachineTemplate", "infrastructure.cluster.x-k8s.io/v1", "", True),
+        ("ToyMachine", "infrastructure.cluster.x-k8s.io/v1", "", False),
+        ("KubeadmControlPlaneTemplate", "controlplane.cluster.x-k8s.io/v1beta2", "", True),
+        ("KubeadmControlPlane", "controlplane.cluster.x-k8s.io/v1beta2", "", False),
+        ("KubeadmConfigTemplate", "bootstrap.cluster.x-k8s.io/v1beta2", "", True),
+        ("ToyTemplate", "contract.example.com/v1", "", True),
+        ("ToyTemplate", "other.example.com/v1", "", False),
+        ("PodTemplate", "v1", "", False),
+        ("Pod", "v1", "", False),
+        ("Pod", "v1", "Job.batch Pod", True),
+        ("Pod", "v1", "Job.batch,Pod", True),
+        ("Pod", "v1", "Pod.batch", False),
+        ("Job", "batch/v1", "Job", False),
+        ("ConfigMap", "v1", "", False),
+        ("ConfigMap", "v1", "ConfigMap", True),
+    ],
+)
+def test_kinds_of_a_class_chart(
+    monkeypatch: pytest.MonkeyPatch, kind: str, api_version: str, setting: str, allowed: bool
+) -> None:
+    monkeypatch.setenv("CLASS_CHART_KINDS", setting)
+    problem = refuse(
+        [rendered_object(kind, api_version)], NAME.stack, lambda version, _: version == "contract.example.com/v1"
+    )
+    assert (problem == "") is allowed
+    assert allowed or f"{kind}{'.' if '/' in api_version else ''}{api_version.rpartition('/')[0]} a: " in problem
+
+
+def test_few_of_many_refused_objects_are_named() -> None:
+    problem = refuse([rendered_object("Pod", name=f"p{n}") for n in range(500)], NAME.stack, lambda *_: False)
+    assert "Pod p4: " in problem
+    assert "; and 495 more. Nothing of the chart is applied" in problem
+    assert "CLASS_CHART_KINDS=Pod (in a cluster: ConfigMap or Secret capi-functions-classes" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "refers"),
+    [
+        ({"name": f"{NAME.stack}-cloud"}, True),
+        (f"contentFrom:\n  secret: {{name: {NAME.stack}-cloud}}", True),
+        ({"name": f"{NAME.stack}-cloud-2"}, False),
+        ({"name": f"x{NAME.stack}-cloud"}, False),
+        ({"name": "cloud"}, False),
+    ],
+)
+def test_secret_is_allowed_if_a_template_refers_to_it_by_name(text: object, refers: bool) -> None:
+    template = rendered_object("ToyTemplate", "infrastructure.cluster.x-k8s.io/v1", spec={"a": [text]})
+    secret = rendered_object("Secret", name=f"{NAME.stack}-cloud")
+    assert (refuse([template, secret], NAME.stack, lambda *_: False) == "") is refers
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        pytest.param({}, {("c", "1"), ("cso", "")}, id="alone"),
+        pytest.param({"docker-ferrol-1-27-v2": ["d"]}, {("c", "1"), ("cso", ""), ("d", "1")}, id="of the same stack"),
+        pytest.param({"docker-ferrol-1-28-v1": ["c", "d"]}, {("cso", "")}, id="of another stack"),
+        pytest.param({"whatever": ["c"]}, {("cso", "")}, id="of no stack"),
+    ],
+)
+def test_objects_of_an_inventory_are_those_that_the_stack_has_applied(
+    others: dict[str, list[str]], expected: set[tuple[str, str]]
+) -> None:
+    def entry(name: str, **fields: str) -> Object:
+        return InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", name, **fields).dump()
+
+    entries = [entry("c", uid="1"), entry("cso", status="synced"), entry("intent", error="it exists")]
+    pod = InventoryEntry("", "v1", "Pod", "ns", "p", uid="1").dump()
+    away = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "other", "c", uid="1").dump()
+    ours = release(resources=[*entries, pod, away])
+    siblings = [release(name=name, resources=[entry(one, uid="1") for one in held]) for name, held in others.items()]
+    assert {(who.name, uid) for who, uid in recorded(ours, siblings, NAME)} == expected
+
+
+def test_mark_of_a_stack_with_a_long_name_is_a_valid_label() -> None:
+    long, other = (mark_of(replace(NAME, name=letter * 63)) for letter in "ab")
+    assert len(long) == len(other) == 63
+    assert long != other
+    assert mark_of(NAME) == "docker-ferrol-1-27"
 
 
 # -- deletion ----------------------------------------------------------------------------------------------------
