@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from shared.api.conditions import get_condition
+from shared.api.conditions import abridged, get_condition
 from shared.kube import Object, dig
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
 from .observe import Observed, usable
 from .provider import ProviderTemplate
-from .selection import auto_subscribes, listed_versions
+from .selection import MAX_RELEASES, auto_subscribes, listed_versions
 
 CLIENT, SYNCED = "AssetsClientAPIAvailable", "ReleasesSynced"
 PROVIDER, RELEASES = "ProviderClusterStackReleasesSynced", "ClusterStackReleasesSynced"
@@ -16,16 +16,27 @@ AVAILABLE = "ClusterStackReleaseAvailable"
 
 
 def set_conditions(
-    builder: V1Beta1StatusBuilder, observed: Observed, template: ProviderTemplate | str, releases: list[Object]
+    builder: V1Beta1StatusBuilder,
+    observed: Observed,
+    template: ProviderTemplate | str,
+    releases: list[Object],
+    left_out: int = 0,
 ) -> None:
-    """Sets all conditions of a ClusterStack; a str for `template` says why it cannot be used.
+    """Sets all conditions of a ClusterStack.
+
+    Args:
+        builder: Builds the status.
+        observed: The inputs of the decision.
+        template: The provider's template; a str says why it cannot be used.
+        releases: The releases that exist and are kept.
+        left_out: The number of releases above the limit.
 
     Whether a stack is reconciled is whether this would change its status if everything is well.
     """
     builder.remove(PAUSED)
     _set_source_conditions(builder, observed)
     _set_provider_condition(builder, observed, template)
-    _set_releases_condition(builder, observed)
+    _set_releases_condition(builder, observed, left_out)
     _set_available_condition(builder, releases)
 
 
@@ -53,7 +64,7 @@ def _set_provider_condition(
     if dig(builder.obj, "spec.noProvider") is True:
         builder.remove(PROVIDER)
     elif rejected:
-        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", "; ".join(rejected), "Warning", event_type="Warning")
+        builder.set_false(PROVIDER, "FailedToCreateOrUpdate", abridged(rejected), "Warning", event_type="Warning")
     elif isinstance(template, ProviderTemplate):
         builder.set_true(PROVIDER)
     elif observed.template.state == "failed":
@@ -62,14 +73,21 @@ def _set_provider_condition(
         builder.set_false(PROVIDER, "ProviderTemplateNotFound", template, "Error", event_type="Warning")
 
 
-def _set_releases_condition(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
+def _set_releases_condition(builder: V1Beta1StatusBuilder, observed: Observed, left_out: int) -> None:
     """Sets the condition about the ClusterStackReleases that are created and deleted."""
     problems = [f"spec.versions: {problem}" for problem in listed_versions(dig(builder.obj, "spec", {}))[1]]
     problems += _rejected(observed, RELEASES)
     if observed.failure:
         problems.append(f"obsolete releases are not deleted: {observed.failure}")
+    excess = (
+        f"a ClusterStack has at most {MAX_RELEASES} ClusterStackReleases, and {left_out} more are selected: those in "
+        "use, those of spec.versions and the newest are kept. Set spec.autoSubscribe to false and list the wanted "
+        "releases in spec.versions, or offer fewer channels in the source"
+    )
+    problems += [excess] if left_out else []
     if problems:
-        builder.set_false(RELEASES, "FailedToCreateOrUpdate", "; ".join(problems), "Warning", event_type="Warning")
+        reason = "TooManyReleases" if problems == [excess] else "FailedToCreateOrUpdate"
+        builder.set_false(RELEASES, reason, abridged(problems), "Warning", event_type="Warning")
     else:
         builder.set_true(RELEASES)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.api import cluster as cluster_api
-from shared.api.conditions import counted, rfc3339
+from shared.api.conditions import abridged, counted, rfc3339
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.effects import Delete, Effect, Results, ensure_finalizer
 from shared.kube import Key, Object, deleting, dig, key_of
@@ -19,8 +19,8 @@ from .conditions import has_external_failure, set_conditions
 from .deletion import FINALIZER, reconcile_deletion
 from .observe import Observed, Rejection
 from .provider import ProviderTemplate, read_template
-from .selection import sort_tags
-from .summary import summary_line, usable_releases_status
+from .selection import MAX_RELEASES, by_priority, sort_tags
+from .summary import summary, usable_releases_status
 from .writes import Attempt, create_releases, update_provider_objects
 
 RETRY = 60.0
@@ -40,9 +40,11 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return reconcile_deletion(builder, observed)
     template = read_template(observed.template, stack)
     create, keep, delete = _partition_releases(observed)
+    wanted, create = len(create), create[: max(0, MAX_RELEASES - len(keep))]
+    left_out = observed.selection.left_out + wanted - len(create)
     if not isinstance(template, ProviderTemplate) and dig(stack, "spec.noProvider") is not True:
         create = []
-    set_conditions(builder, observed, template, keep)
+    set_conditions(builder, observed, template, keep, left_out)
     effects: list[Effect] = [*ensure_finalizer(CLUSTER_STACK, stack, FINALIZER)]
     effects += [Delete(CLUSTER_STACK_RELEASE, release) for release in delete]
     effects += create_releases(stack, create, template)
@@ -53,27 +55,30 @@ def decide(observed: Observed, now: datetime) -> Decision:
         message = f"ClusterStackRelease {tag} is deleted: it is obsolete and not used"
         builder.add_event("ClusterStackReleaseDeleted", message)
     present = {_tag(release): release for release in keep}
-    summary = [summary_line(tag, present.get(tag)) for tag in sort_tags([*create, *present])]
     return builder.decision(
         *effects,
         requeue_after=_requeue_after(builder, observed),
         message=f"{counted(len(create), 'release')} created, {len(delete)} deleted, {len(keep)} kept",
         observedGeneration=dig(stack, "metadata.generation"),
-        summary=summary,
+        summary=summary(sort_tags([*create, *present]), present),
         held=_dump_held(observed),
         **usable_releases_status(keep),
     )
 
 
 def _partition_releases(observed: Observed) -> tuple[list[str], list[Object], list[Object]]:
-    """Returns the tags to create, the releases to keep, and those to delete."""
+    """Returns the tags to create, by priority, the releases to keep, and those to delete.
+
+    Many are deleted in turns: each deletion is an event, which starts the function again.
+    """
     present = _by_tag(observed)
     namespace = key_of(observed.stack or {}).namespace
     obsolete = observed.selection.obsolete if not observed.failure else ()
     unused = {tag for tag in obsolete if Key(namespace, tag) not in observed.users}
     delete = [present[tag] for tag in observed.selection.obsolete if tag in unused and not deleting(present[tag])]
     keep = [release for tag, release in present.items() if tag not in unused or deleting(release)]
-    return [tag for tag in observed.selection.desired if tag not in present], keep, delete
+    missing = [tag for tag in observed.selection.desired if tag not in present]
+    return by_priority(dig(observed.stack, "spec", {}), missing), keep, delete[:MAX_RELEASES]
 
 
 def _by_tag(observed: Observed) -> dict[str, Object]:
@@ -112,5 +117,5 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     informed = decide(replace(observed, rejections=rejections), now)
     kubernetes_events = tuple(event for event in informed.kubernetes_events if event.type == "Warning")
     return replace(
-        informed, kubernetes_events=kubernetes_events, message="; ".join(rejection.message for rejection in rejections)
+        informed, kubernetes_events=kubernetes_events, message=abridged([rejection.message for rejection in rejections])
     )

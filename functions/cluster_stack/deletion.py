@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.api.conditions import get_condition
+from shared.api.conditions import abridged, get_condition
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer, key_of
@@ -11,6 +11,7 @@ from shared.runtime.status import V1Beta1StatusBuilder
 
 from .conditions import RELEASES
 from .observe import Observed
+from .selection import MAX_RELEASES
 
 FINALIZER = "clusterstack.clusterstack.x-k8s.io"
 """Keeps the ClusterStack until its releases are gone, which may wait for the Clusters that use them."""
@@ -27,8 +28,8 @@ def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Dec
     if not observed.releases:
         return Decision(effects=(RemoveFinalizer(CLUSTER_STACK, stack, FINALIZER),), message="finalized")
     lines = [f"{key_of(release).name}{_blocked_reason(release)}" for release in observed.releases]
-    builder.set_false(RELEASES, "Deleting", f"waiting for releases to be deleted: {'; '.join(lines)}")
-    effects = [Delete(CLUSTER_STACK_RELEASE, r) for r in observed.releases if not deleting(r)]
+    builder.set_false(RELEASES, "Deleting", f"waiting for releases to be deleted: {abridged(lines)}")
+    effects = [Delete(CLUSTER_STACK_RELEASE, r) for r in observed.releases if not deleting(r)][:MAX_RELEASES]
     return builder.decision(*effects, requeue_after=DELETION_RETRY, message="waiting for releases to be deleted")
 
 

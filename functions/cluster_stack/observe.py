@@ -19,8 +19,10 @@ from shared.releases.usage import Users, users_by_release
 from shared.runtime import Request
 from shared.settings import SETTINGS
 
-from .selection import Selection, auto_subscribes, select
+from .selection import Selection, auto_subscribes, select, stack_prefix
 
+MAX_OFFERED = 10_000
+"""The most releases of a ClusterStack that are looked at in a source."""
 POLL = 300.0
 """The default of `RELEASE_POLL_SECONDS`: seconds between two lists of the source."""
 _UNREFERENCED = LookupResult("unreferenced")
@@ -119,7 +121,11 @@ def _list_source(clients: Clients, stack: Object) -> SourceListing:
         return held
     try:
         names = source_of_stack(clients, stack).source.list()
-        return SourceListing(names, failure=names.problem if isinstance(names, Listing) else "")
+        problem = names.problem if isinstance(names, Listing) else ""
+        names = [name for name in names if name.startswith(stack_prefix(dig(stack, "spec", {})))]
+        if len(names) > MAX_OFFERED:
+            problem = f"the source offers {len(names)} releases, and only the first {MAX_OFFERED} are looked at"
+        return SourceListing(Listing(names[:MAX_OFFERED], problem), failure=problem)
     except SourceError as error:
         if not error.transient:
             return SourceListing(config_error=str(error))

@@ -10,13 +10,20 @@ from shared.kube import dig
 from shared.releases.naming import STABLE, InvalidName, ReleaseName, StackVersion
 from shared.releases.sources import Listing
 
+MAX_RELEASES = 50
+"""The most ClusterStackReleases of a ClusterStack, besides those that Clusters use. A source may offer any number."""
+
 
 @dataclass(frozen=True)
 class Selection:
-    """Tags of releases: `desired` must exist, `obsolete` exist and are deleted unless a Cluster uses them."""
+    """Tags of releases: `desired` must exist, `obsolete` exist and are deleted unless a Cluster uses them.
+
+    `left_out` is the number of releases above `MAX_RELEASES`, which are neither.
+    """
 
     desired: tuple[str, ...] = ()
     obsolete: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 def select(spec: Mapping[str, Any], owned: Mapping[str, bool], offered: Sequence[str] | None) -> Selection:
@@ -24,15 +31,25 @@ def select(spec: Mapping[str, Any], owned: Mapping[str, bool], offered: Sequence
 
     If `offered` is None or a `Listing` with a problem, the names are not all known. Nothing is obsolete then: otherwise
     the failure of a source would delete a release that is just being prepared.
+
+    At most `MAX_RELEASES` are selected, by priority.
     """
-    desired = {name.tag for name in listed_versions(spec)[0]}
+    wanted = {name.tag for name in listed_versions(spec)[0]}
     if auto_subscribes(spec):
-        desired |= {name.tag for name in newest_per_channel(filter_channel(spec, offered or ()))}
-        if offered is None or (isinstance(offered, Listing) and offered.problem):
-            return Selection(sort_tags(desired))
-    usable = filter_channel(spec, (tag for tag, ready in owned.items() if ready))
-    keep = desired | {name.tag for name in newest_per_channel(usable)}
-    return Selection(sort_tags(desired), sort_tags(tag for tag in owned if tag not in keep))
+        wanted |= {name.tag for name in newest_per_channel(filter_channel(spec, offered or ()))}
+    usable = {name.tag for name in newest_per_channel(filter_channel(spec, (tag for tag in owned if owned[tag])))}
+    ranked = by_priority(spec, wanted | usable)
+    kept, left_out = set(ranked[:MAX_RELEASES]), len(ranked[MAX_RELEASES:])
+    desired = sort_tags(wanted & kept)
+    if auto_subscribes(spec) and (offered is None or (isinstance(offered, Listing) and offered.problem)):
+        return Selection(desired, left_out=left_out)
+    return Selection(desired, sort_tags(owned.keys() - kept), left_out)
+
+
+def by_priority(spec: Mapping[str, Any], tags: Iterable[str]) -> list[str]:
+    """Sorts tags: those of `spec.versions` first, then by the number of the version, the highest first."""
+    listed = {name.tag for name in listed_versions(spec)[0]}
+    return sorted(tags, key=lambda tag: (tag not in listed, -ReleaseName.parse(tag).version.number, tag))
 
 
 def auto_subscribes(spec: Mapping[str, Any]) -> bool:
@@ -50,6 +67,11 @@ def listed_versions(spec: Mapping[str, Any]) -> tuple[list[ReleaseName], list[st
         except InvalidName as error:
             problems.append(str(error))
     return names, problems
+
+
+def stack_prefix(spec: Mapping[str, Any]) -> str:
+    """Returns the beginning of the names of all releases of the stack."""
+    return "-".join((spec["provider"], spec["name"], spec["kubernetesVersion"].replace(".", "-"), "v"))
 
 
 def filter_channel(spec: Mapping[str, Any], names: Iterable[str]) -> list[ReleaseName]:

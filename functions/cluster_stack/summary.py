@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from shared.api.conditions import get_condition, is_true
+from collections.abc import Mapping, Sequence
+
+from shared.api.conditions import abridged, get_condition, is_true
 from shared.kube import Object, deleting, dig, key_of
 from shared.releases.missing_assets import DOWNLOADED
 from shared.releases.naming import ReleaseName
 
 from .observe import usable
 from .selection import newest_per_channel, sort_tags
+
+_MAX_LINES = 50
+_MAX_VERSIONS = 20
+_MAX_MESSAGE = 500
+"""Characters of a release's message: the sources of a tenant can have it quote any text."""
 
 
 def usable_releases_status(releases: list[Object]) -> Object:
@@ -17,8 +24,19 @@ def usable_releases_status(releases: list[Object]) -> Object:
         key_of(release).name: dig(release, "status.kubernetesVersion", "-") for release in releases if usable(release)
     }
     names = [ReleaseName.parse(tag) for tag in sort_tags(kubernetes)]
-    latest = ", ".join(f"{name.class_name} | {kubernetes[name.tag]}" for name in newest_per_channel(names))
-    return {"latestRelease": latest, "usableVersions": ", ".join(name.version.dotted for name in names)}
+    latest = [f"{name.class_name} | {kubernetes[name.tag]}" for name in newest_per_channel(names)]
+    versions = [name.version.dotted for name in names]
+    return {
+        "latestRelease": abridged(latest, _MAX_VERSIONS, ", "),
+        "usableVersions": abridged(versions, _MAX_VERSIONS, ", "),
+    }
+
+
+def summary(tags: Sequence[str], releases: Mapping[str, Object]) -> list[Object]:
+    """Returns `status.summary`: a line for each of the first releases, and how many more there are."""
+    lines = [summary_line(tag, releases.get(tag)) for tag in tags[:_MAX_LINES]]
+    left = len(tags) - len(lines)
+    return [*lines, {"name": f"and {left} more", "ready": False, "phase": ""}] if left else lines
 
 
 def summary_line(tag: str, release: Object | None) -> Object:
@@ -30,7 +48,7 @@ def summary_line(tag: str, release: Object | None) -> Object:
     message = summary.get("message") if summary.get("status") == "False" else ""
     if release is not None and deleting(release):
         message = f"being deleted: {message}" if message else "being deleted"
-    return {**line, "message": message} if message else line
+    return {**line, "message": message[:_MAX_MESSAGE]} if message else line
 
 
 def _phase(ready: bool, conditions: list[Object]) -> str:

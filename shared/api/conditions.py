@@ -7,7 +7,7 @@ v1beta1 Condition, which has a `severity` if the status is False. Entries of oth
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,6 +25,12 @@ _MAX_REASON = 256
 """The longest reason of a condition of v1beta1, in characters; one of metav1 may have more."""
 
 _SEVERITIES = ("Error", "Warning", "Info")
+
+
+def abridged(texts: Sequence[str], most: int = 10, separator: str = "; ") -> str:
+    """Returns the first `most` texts in one line, and how many more there are."""
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return separator.join([*texts[:most], *more])
 
 
 def get_condition(conditions: Conditions, type: str) -> Object | None:

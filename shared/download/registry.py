@@ -106,7 +106,7 @@ class Registry:
     # -- pull ------------------------------------------------------------------------------------------------------
 
     def tags(self) -> list[str]:
-        """Returns all tags in the registry's order; none if the repository does not exist."""
+        """Returns the tags in the registry's order, at most 10,001; none if the repository does not exist."""
         tags: list[str] = []
         url = self._base + "tags/list?n=1000"
         for _ in range(_PAGES):
@@ -118,7 +118,7 @@ class Registry:
             tags += [tag for tag in found if isinstance(tag, str) and _TAG.fullmatch(tag)]
             next_page = _NEXT.search(reply.headers.get("Link", ""))
             if not next_page or len(tags) > _NAMES:
-                return tags
+                return tags[: _NAMES + 1]
             url = self._require_same_host(resolve_url(url, next_page[1]))
         return tags
 

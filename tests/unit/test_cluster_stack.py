@@ -107,6 +107,33 @@ def test_versions_are_sorted_as_numbers_within_channels() -> None:
     assert sort_tags(tags("v10", "v2", "v0-sha-b", "v0-sha-a")) == tags("v0-sha-a", "v0-sha-b", "v2", "v10")
 
 
+def channels(count: int, number: int = 1) -> list[str]:
+    return [f"v{number}-c{channel:05}-x" for channel in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("versions", "owned", "offered", "desired", "obsolete", "left_out"),
+    [
+        pytest.param([], {}, channels(50), 50, 0, 0, id="as many as there may be"),
+        pytest.param([], {}, channels(20_000), 50, 0, 19_950, id="a hostile source"),
+        pytest.param(["v0-a.b"], {}, channels(60, 9), 50, 0, 11, id="one is named"),
+        pytest.param([f"v{n}" for n in range(100)], {}, [], 50, 0, 50, id="too many are named"),
+        pytest.param([], dict.fromkeys(channels(300), True), [], 0, 250, 250, id="too many exist"),
+        pytest.param([], dict.fromkeys(channels(60), True), channels(60, 2), 50, 60, 70, id="newer ones are offered"),
+    ],
+)
+def test_number_of_releases_is_limited(
+    versions: list[str], owned: dict[str, bool], offered: list[str], desired: int, obsolete: int, left_out: int
+) -> None:
+    found = select(
+        SPEC | {"channel": "custom", "versions": versions},
+        {F + version: ready for version, ready in owned.items()},
+        [F + version for version in offered],
+    )
+    assert (len(found.desired), len(found.obsolete), found.left_out) == (desired, obsolete, left_out)
+    assert set(tags(*(version.replace(".", "-") for version in versions[-1:]))) <= set(found.desired)
+
+
 # -- usage -------------------------------------------------------------------------------------------------------
 
 
@@ -334,6 +361,35 @@ def test_paused_stack_is_not_reconciled() -> None:
     assert decision.effects == ()
     assert condition(decision.status, "Paused") == ("True", "")
     assert get_condition((decision.status or {})["conditions"], "Ready") == ready
+
+
+def test_releases_in_use_leave_less_room_for_new_ones() -> None:
+    spec = {"channel": "custom"}
+    held = [release(version, ready=True) for version in channels(45)]
+    users = {Key("ns", one["metadata"]["name"]): (Key("ns", "c"),) for one in held}
+    seen = observed(stack(spec), *held, offered=channels(60, 2), users=users)
+    decision = decide(seen, NOW)
+    assert len(created(decision)) == 5
+    assert not any(isinstance(effect, Delete) for effect in decision.effects)
+    status = decision.status or {}
+    assert condition(status, "ClusterStackReleasesSynced") == ("False", "TooManyReleases")
+    assert len(status["summary"]) == 50
+    assert status["usableVersions"].endswith(", and 25 more")
+    assert decision.requeue_after == seen.poll
+
+
+def test_status_of_many_releases_is_short() -> None:
+    failed = new_condition("Ready", "False")
+    failed["message"] = "m" * 10_000
+    held = [release(version, failed) for version in channels(5_000)]
+    users = {Key("ns", one["metadata"]["name"]): (Key("ns", "c"),) for one in held}
+    decision = decide(observed(stack({"channel": "custom"}), *held, offered=[], users=users), NOW)
+    status = decision.status or {}
+    assert (len(status["summary"]), status["summary"][-1]["name"]) == (51, "and 4950 more")
+    assert len(str(status)) < 50_000
+    leaving = decide(observed(stack(deletionTimestamp="x"), *held), NOW)
+    assert len(leaving.effects) == 50
+    assert "and 4990 more" in str(leaving.status)
 
 
 # -- what is told --------------------------------------------------------------------------------------------------
