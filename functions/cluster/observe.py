@@ -18,6 +18,7 @@ from .deletion import waits_for_reference
 from .observed import Observed
 from .probe import due, probe
 from .recorded import recorded, shows_machines, shows_no_machines, uses_class_gates
+from .references import check_contract
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -35,7 +36,9 @@ def observe(clients: Clients, request: Request) -> Observed:
         return replace(known, class_gates=gates, probe=probe(clients, cluster))
     being_deleted = deleting(cluster)
     infrastructure, control_plane = (
-        clients.get_reference(reference, key.namespace, undefined_is_absent=being_deleted, by_contract=True)
+        check_contract(
+            clients.get_reference(reference, key.namespace, undefined_is_absent=being_deleted, by_contract=True)
+        )
         for reference in (infrastructure_ref(cluster), control_plane_ref(cluster))
     )
     observed = Observed(cluster, infrastructure, control_plane, class_gates=gates, core=manager)

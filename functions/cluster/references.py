@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.contract import CONTRACTS, LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import NOT_ALLOWED, LookupResult
 from shared.effects import Patch
@@ -17,6 +18,11 @@ from shared.kube import Object, deleting, dig, key_of, owner_reference, owners, 
 from shared.kube.resources import split_api_version
 
 from .scope import Scope
+
+GROUPS = ("infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io")
+"""The API groups of most infrastructure and control plane providers."""
+ENDINGS = ("Cluster", "ControlPlane")
+"""The endings of the kinds that Cluster API's contracts of InfraCluster and control plane require."""
 
 REFERENCE_RETRY = 30.0
 """Seconds until a referenced object that is missing, unreadable, or not provisioned or initialized is read again."""
@@ -48,6 +54,22 @@ CONTROL_PLANE = Role(
     "ControlPlaneAvailable",
     "Available",
 )
+
+
+def check_contract(found: LookupResult) -> LookupResult:
+    """Returns `found`, or a failed lookup if the kind does not follow one of the two contracts.
+
+    Objects that a Cluster refers to are labelled, get it as their owner, and are deleted with it. Whoever may write a
+    Cluster must not have that done to objects of any other kind.
+    """
+    resource = found.resource
+    if resource is None or (resource.kind.endswith(ENDINGS) and (resource.group in GROUPS or found.contract)):
+        return found
+    problem = (
+        f"a reference to a {resource.kind} of {resource.group} is not allowed: its name must end with "
+        f"{' or '.join(ENDINGS)}, and its CRD needs a label of a contract of Cluster API, such as {LABEL}{CONTRACTS[0]}"
+    )
+    return LookupResult("failed", found.kind, resource=resource, error=problem, reason=NOT_ALLOWED)
 
 
 def check_reference(cluster: Object, found: LookupResult) -> LookupResult:

@@ -27,6 +27,7 @@ from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, anno
 from .descendants import MACHINES, POOL_LABEL
 from .probe import has_kubeconfig
 from .reconciled import is_reconciled
+from .references import ENDINGS, GROUPS
 from .scope import foreign_conditions
 
 
@@ -40,9 +41,6 @@ def owning_cluster(obj: Mapping[str, Any]) -> Key:
         return Key(key.namespace, reference["name"])
     return Key(key.namespace, (dig(obj, "metadata.labels") or {}).get(CLUSTER_NAME_LABEL) or key.name)
 
-
-GROUPS = ("infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io")
-"""The API groups of most infrastructure and control plane providers."""
 
 REFERENCED = Watch(
     KIND_CLUSTER,
@@ -120,7 +118,7 @@ TRIGGERS = Triggers(
     # Infrastructure and control-plane objects, by the names that Cluster API's contracts require of their kinds.
     defined_kinds=DefinedKinds(
         REFERENCED,
-        endings=("Cluster", "ControlPlane"),
+        endings=ENDINGS,
         without_group=CLUSTER.group,
         groups=GROUPS,
         role_label="cluster.x-k8s.io/aggregate-to-manager",
