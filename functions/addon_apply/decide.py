@@ -62,7 +62,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     if cluster is None and isinstance(observed.finding, ConnectionFailed) and not deleting(addon):
         return guards.connection_failed(AddonStatusBuilder.as_recorded(addon, now), observed.finding)
     if deleting(addon) or cluster is None or deleting(cluster):
-        return guards.finalize(addon)
+        return guards.delete_orphan(addon) if cluster is None and guards.is_orphan(addon) else guards.finalize(addon)
     if belongs_to_earlier_cluster(addon, cluster):
         # `addon_create` recreates it for the present Cluster, with that Cluster's uid.
         return Decision(

@@ -11,18 +11,32 @@ from shared.addons import manifest_history, stored_values
 from shared.addons.status import PAUSED
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER
-from shared.api.resources import CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.connection import ConnectionFailed
 from shared.applier.policy import PolicyError
-from shared.effects import Effect, Patch, RemoveFinalizer
-from shared.kube import Object, deleting, dig, has_finalizer
+from shared.effects import Delete, Effect, Patch, RemoveFinalizer
+from shared.kube import Object, deleting, dig, has_finalizer, owners
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision, KubernetesEvent
 
 from .status import AddonStatusBuilder
 from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
+
+
+def is_orphan(addon: Object) -> bool:
+    """Returns whether an addon without a Cluster was created for one by a made-up event: nothing was applied for it.
+
+    An addon that somebody created by hand has no owner, and waits for its Cluster.
+    """
+    is_owned = any(owners(addon, CLUSTER.kind, CLUSTER.group))
+    return is_owned and not deleting(addon) and not dig(addon, "status.resources")
+
+
+def delete_orphan(addon: Object) -> Decision:
+    """Decides to delete an addon whose Cluster does not exist, as Kubernetes' garbage collector does where it runs."""
+    return Decision((Delete(CLUSTER_ADDON, addon),), message="its Cluster does not exist")
 
 
 def finalize(addon: Object) -> Decision:
