@@ -11,10 +11,11 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shared.api.names import ADOPT_ANNOTATION
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry
-from shared.applier.owner import ADOPT, Owner
+from shared.applier.owner import Owner
 from shared.applier.policy import Policy
 from shared.kube import Object, dig, key_of
 from shared.manifests import Identity
@@ -81,7 +82,7 @@ def policy(release: Mapping[str, Any], name: ReleaseName, applied: Recorded) -> 
 
     The rollout does not wait for readiness: only later Clusters use the objects of a class.
     """
-    adopts = dig(release, ("metadata", "annotations", ADOPT)) == "true"
+    adopts = dig(release, ("metadata", "annotations", ADOPT_ANNOTATION)) == "true"
     owner = Owner(
         CLUSTER_STACK_RELEASE.kind, STACK_LABEL, mark_of(name), exclusive=True, recorded=applied, adopts=adopts
     )

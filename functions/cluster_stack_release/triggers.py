@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from shared import profiles
 from shared.api.cluster import PAUSED_ANNOTATION
+from shared.api.names import ADOPT_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_CLASS, CLUSTER_STACK, CLUSTER_STACK_RELEASE
-from shared.applier.owner import ADOPT
 from shared.event import Event
 from shared.kube import Key
 from shared.releases.events import FETCHED
@@ -34,7 +34,7 @@ TRIGGERS = Triggers(
     watches=(
         Watch(
             CLUSTER_STACK_RELEASE,
-            fields=(*SPEC, annotation(PAUSED_ANNOTATION), annotation(ADOPT)),
+            fields=(*SPEC, annotation(PAUSED_ANNOTATION), annotation(ADOPT_ANNOTATION)),
             changes=("add", "update"),
         ),
         Watch(CLUSTER, key=release_of, changes=("delete",), needs_primary=True),

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 from shared.manifests import Identity, identity
 
+from ..api.names import ADOPT_ANNOTATION
 from ..kube import Client, Object, dig
 from .adoption import is_applied_by_us
 from .inventory import InventoryEntry, is_owned
-
-ADOPT = "capi-functions.dev/adopt"
-"""The annotation that has an exclusive owner take over objects without a mark."""
 
 Claim = Callable[[Client, str, Identity], str]
 """Returns the name of the owner that has this mark and needs the object, empty if there is none; raises `ApiError`."""
@@ -75,5 +73,5 @@ class Owner:
         writers = f", written by {', '.join(sorted(managers)[:3])}" if managers else ""
         return (
             f"it exists{writers}, and was not applied for {self.mark}: delete or rename one of the two objects, or "
-            f"annotate the {self.kind} with {ADOPT}: true to have the object taken over and later deleted"
+            f"annotate the {self.kind} with {ADOPT_ANNOTATION}: true to have the object taken over and later deleted"
         )

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from infra.local import crds
+from shared.api.names import ADOPT_ANNOTATION
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, POD, SECRET
 from shared.applier.inventory import OWNED, OWNED_LABEL, entry_of
-from shared.applier.owner import ADOPT
 from shared.kube import MANAGER, Key, Object, Resource, connect
 from shared.kube.crds import CRD
 from tests.support.releases import STACK
@@ -153,7 +153,7 @@ def test_object_of_another_is_neither_overwritten_nor_deleted(stacks: Stacks, me
     message = release_with(stacks, manifest(TEMPLATE, "victim", spec={"size": "small"}))
     assert "ToyMachineTemplate" in message
     assert "it exists, written by user" in message
-    assert ADOPT in message
+    assert ADOPT_ANNOTATION in message
     delete(stacks)
     assert stacks.get(TEMPLATE, "victim") == victim
 
@@ -171,7 +171,7 @@ def test_object_of_another_cluster_stack_is_neither_overwritten_nor_deleted(stac
     # The annotation does not help, and neither does an inventory that names the object.
     key = Key(stacks.namespace, hostile["metadata"]["name"])
     planted = [{**entry_of(victim).dump(), "uid": victim["metadata"]["uid"], "status": "synced"}]
-    stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"metadata": {"annotations": {ADOPT: "true"}}})
+    stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"metadata": {"annotations": {ADOPT_ANNOTATION: "true"}}})
     stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"status": {"resources": planted}}, subresource="status")
     stacks.look_at(stacks.get(CLUSTER_STACK_RELEASE, key.name), resync=True)
     stacks.client.delete(CLUSTER_STACK_RELEASE, key)
@@ -184,7 +184,7 @@ def test_annotated_release_takes_over_an_object_and_deletes_it_later(stacks: Sta
     stacks.apply(TEMPLATE, "mine", spec={"size": "large"})
     assert release_with(stacks, manifest(TEMPLATE, "mine", spec={"size": "small"}))
     key = Key(stacks.namespace, f"{STACK}-v1")
-    stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"metadata": {"annotations": {ADOPT: "true"}}})
+    stacks.client.patch(CLUSTER_STACK_RELEASE, key, {"metadata": {"annotations": {ADOPT_ANNOTATION: "true"}}})
     stacks.settle()
     assert stacks.get(TEMPLATE, "mine")["spec"] == {"size": "small"}
     assert stacks.condition(stacks.release("v1"), "Ready")["status"] == "True"
