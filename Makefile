@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all test-node check lint types layers collected generated binaries bench mutants fuzz generate image requirements clean
+.PHONY: help demo test test-fast test-all test-node check lint types layers collected generated binaries bench mutants fuzz audit generate image requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,9 @@ mutants: $(INSTALLED) ## change rules at random, print which changes no unit tes
 
 fuzz: $(INSTALLED) ## run the parsers of outside input under a coverage-guided fuzzer; SECONDS_EACH= PARSERS=
 	$(BIN)/python -m tests.abuse.fuzz $(if $(SECONDS_EACH),--seconds $(SECONDS_EACH)) $(PARSERS)
+
+audit: $(INSTALLED) ## known vulnerabilities, licences and changes of what the image consists of; SINCE=
+	$(BIN)/python -m infra.audit $(if $(SINCE),--since $(SINCE))
 
 generate: $(INSTALLED) ## write CRDs, Knative manifests, docs tables and demo releases anew
 	$(BIN)/python -m infra.generate
