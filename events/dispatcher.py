@@ -7,16 +7,17 @@ import math
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared import tracing
+from shared import metrics, tracing
 from shared.event import Event
 from shared.runtime.answer import Answer
 from shared.runtime.spans import describe_delivery, describe_event
 from shared.triggers import Triggers
 
 from .delivery import Deliver
+from .memory import LIMIT, weigh, without_objects
 from .queue import DONE, DeliveryResult, Pending, QueueItem, WorkQueue
 
 log = logging.getLogger("capi-functions.events")
@@ -30,6 +31,23 @@ _REFUSED = (401, 403)
 """The receiver, or a mesh before it, refuses the sender, not the event: a token is not mounted yet, or has expired."""
 _RETRYABLE = (404, 408, 409, 429, *_REFUSED)  # besides 5xx; those of a Knative broker, and the refusals
 _MAX_LATENCIES = 100_000
+_MAX_ITEMS = 20_000
+"""Queued items beyond which events of others are refused."""
+
+Reduce = Callable[[str, Event], Sequence[Event]]
+"""Called with a function and an event; returns the events without objects in its place, see `without_objects`."""
+
+
+class QueueFull(Exception):
+    """The queue has no room for an event that its sender can send again."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in progress: the function, and the time of its start (`time.monotonic()`)."""
+
+    function: str
+    since: float
 
 
 @dataclass
@@ -74,6 +92,8 @@ class Dispatcher:
         rate: Calls a second.
         on_delivery: Called in the worker threads, as is `on_dead_letter`.
         on_dead_letter: See `OnDeadLetter`.
+        reduce: See `Reduce`; by default it follows the triggers.
+        limit: Bytes of all queued events. Beyond the limit events lose their objects.
     """
 
     def __init__(
@@ -85,12 +105,18 @@ class Dispatcher:
         rate: float = 500.0,
         on_delivery: OnDelivery | None = None,
         on_dead_letter: OnDeadLetter | None = None,
+        reduce: Reduce | None = None,
+        limit: int = LIMIT,
     ) -> None:
         self._triggers = triggers
+        self._reduce = reduce or (lambda function, event: without_objects(event, [triggers[function]]))
         self._deliver = deliver
         self._on_delivery = on_delivery
         self._on_dead_letter = on_dead_letter
-        self._queue = WorkQueue(rate=rate)
+        self._queue = WorkQueue(rate=rate, lighten=self._lighten, limit=limit)
+        self._calls: dict[int, Call] = {}
+        self.last_progress = time.monotonic()
+        """The time at which a call last began or ended."""
         self._lock = threading.Lock()
         self._stats = Stats()
         self._latencies: deque[float] = deque(maxlen=_MAX_LATENCIES)
@@ -105,18 +131,53 @@ class Dispatcher:
 
         With `first` it is delivered before all queued events.
         """
-        concerned = 0
+        concerned, size = 0, None
         for name in self._triggers if functions is None else functions:
-            try:
-                ref = self._triggers[name].primary_ref(event)
-            except Exception:  # a mapping that fails on an object must not affect other functions
-                log.exception("mapping %s %s to an object of %s failed", event.kind or event.type, event.key, name)
+            ref = self._triggers[name].find_ref(event)
+            if ref is None:
                 continue
-            if ref is not None:
-                event = _traced(event)
-                self._queue.add(name, ref, event, first=first)
-                concerned += 1
+            event = _traced(event)
+            size = weigh(event.data) if size is None else size
+            concerned += 1
+            if self._queue.fits(size):
+                self._queue.add(name, ref, event, first=first, size=size)
+                continue
+            for light in self._reduce(name, event):
+                if (place := self._triggers[name].find_ref(light)) is not None:
+                    self._queue.add(name, place, light, first=first)
+            metrics.REDUCED.labels(name).inc()
         return concerned
+
+    def receive(self, event: Event) -> None:
+        """Queues an event that its sender can send again. Raises `QueueFull` if there is no room for it."""
+        if self._queue.size >= _MAX_ITEMS or not (event.object or self._queue.fits(weigh(event.data))):
+            raise QueueFull("the queue of the forwarder is full: send the event again later")
+        self.submit(event)
+
+    def _lighten(self, function: str, event: Event) -> Event:
+        """Returns the event without its object, or with it if one event cannot stand for it."""
+        light = self._reduce(function, event)
+        same = len(light) == 1 and self._triggers[function].find_ref(light[0]) == self._triggers[function].find_ref(event)
+        return replace(light[0], repeated=event.repeated, resync=light[0].resync or event.resync) if same else event
+
+    @property
+    def calls(self) -> list[Call]:
+        """The calls in progress."""
+        return [*self._calls.copy().values()]
+
+    @property
+    def bytes(self) -> int:
+        """The estimated memory of all queued events."""
+        return self._queue.bytes
+
+    def oldest(self) -> float:
+        """Returns the seconds since the oldest event that is not delivered yet became due; 0 if there is none."""
+        return self._queue.oldest()
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether all threads that deliver events run."""
+        return all(thread.is_alive() for thread in self._threads)
 
     def drain(
         self,
@@ -176,7 +237,8 @@ class Dispatcher:
     def _work(self) -> None:
         """Delivers items until the queue is closed; runs in each worker thread."""
         while (item := self._queue.take()) is not None:
-            started = time.monotonic()
+            started = self.last_progress = time.monotonic()
+            self._calls[threading.get_ident()] = Call(item.function, started)
             event, due_at = item.event, item.due_at
             with tracing.span(f"deliver to {item.function}", "producer", parent=event.trace) as span:
                 try:
@@ -185,7 +247,10 @@ class Dispatcher:
                     log.exception("delivery to %s failed", item.function)
                     answer = Answer(500, f"{type(error).__name__}: {error}")
                 describe_delivery(span, item.function, event, answer)
-                seconds = time.monotonic() - started
+                self._calls.pop(threading.get_ident(), None)
+                self.last_progress = time.monotonic()
+                seconds = self.last_progress - started
+                metrics.FORWARDED.labels(item.function, answer.outcome).inc()
                 self._count(answer, started - due_at)
                 if answer.reply is not None:
                     self.submit(answer.reply, first=True)

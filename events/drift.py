@@ -99,7 +99,7 @@ class DriftLooks:
     def _look(self, event: Event, function: str, ref: PrimaryRef) -> Event:
         """Returns the event with a reference only, which needs little memory, if it leads to the primary object."""
         bare = change_event(event.as_object, "update", source=event.source, reference=True, resync=True)
-        return bare if self._triggers[function].primary_ref(bare) == ref else replace(event, resync=True)
+        return bare if self._triggers[function].find_ref(bare) == ref else replace(event, resync=True)
 
     def _run(self) -> None:
         while not self._stopped:

@@ -24,6 +24,7 @@ from .delivery import Deliver
 from .dispatcher import Dispatcher, OnDelivery
 from .drift import DriftLooks
 from .ingress import Ingress
+from .memory import without_objects
 from .rounds import PlainRound, Round
 from .settled import SettledRound, View
 from .shard import ALL, Shard
@@ -50,7 +51,7 @@ class AllEvents(Triggers):
     def primary_ref(self, event: Event) -> PrimaryRef:
         """Returns a key for the object and the type of the event."""
         about = event.subject if not event.kind else f"{event.group}/{event.kind}/{event.namespace}"
-        return PrimaryRef(None, Key(f"{event.type}/{about}", event.name))
+        return PrimaryRef(None, Key(f"{event.change or event.type}/{about}", event.name))
 
 
 class LetterBox:
@@ -151,6 +152,7 @@ class Forwarder:
             rate=rate,
             on_delivery=on_delivery,
             on_dead_letter=self._letters.add if self._letters else None,
+            reduce=self._for_sink if to_sink else None,
         )
         self._drift = DriftLooks(triggers, self._submit, every=resync)
         self.watcher = Watcher(
@@ -162,7 +164,7 @@ class Forwarder:
         self.ingress: Ingress | None = None
         if port is not None or listener is not None:
             self.ingress = Ingress(
-                self.dispatcher.submit, host=host, port=port or 0, listener=listener, is_ready=lambda: self._active
+                self.dispatcher.receive, host=host, port=port or 0, listener=listener, is_ready=lambda: self._active
             )
 
     def start(self) -> None:
@@ -244,8 +246,11 @@ class Forwarder:
     def _submit(self, event: Event, functions: Collection[str]) -> None:
         if not self._to_sink:
             self.dispatcher.submit(event, functions)
-        elif any(self._triggers[name].key(event) is not None for name in functions):
+        elif any(self._triggers[name].find_ref(event) is not None for name in functions):
             self.dispatcher.submit(event)
+
+    def _for_sink(self, _sink: str, event: Event) -> list[Event]:
+        return without_objects(event, self._triggers.values())
 
 
 def _is_listed(event: Event) -> bool:

@@ -18,6 +18,8 @@ from typing import Any
 from shared.event import Event, EventError, from_http
 from shared.network import deadline, timed
 
+from .dispatcher import QueueFull
+
 log = logging.getLogger("capi-functions.events")
 
 _MAX_BYTES = 8 << 20
@@ -151,7 +153,11 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.server.is_ready():
             self._answer(503, "in standby")
             return
-        self.server.submit(event)
+        try:
+            self.server.submit(event)
+        except QueueFull as error:
+            self._answer(503, str(error))
+            return
         self._answer(202)
 
     def _body(self) -> bytes:

@@ -9,6 +9,8 @@ An event that is delivered again after a failure becomes a resync, too. One that
 a newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for. If
 it is about the primary object, which the function reads in any case, an event about another object becomes the
 repetition, and not a resync.
+
+An event that waits for its next delivery keeps no object, because the function reads the object in any case.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from shared.event import Event
-from shared.kube import dig
+from shared.event import RESOURCE, Event
+from shared.kube import Object, dig
 from shared.triggers import PrimaryRef
+
+from .memory import LIMIT, Ledger, weigh
 
 BACKOFF_BASE, BACKOFF_CAP = 0.2, 60.0
 """Seconds of the first back-off, and of the longest."""
@@ -45,6 +49,9 @@ class DeliveryResult:
 
 
 DONE = DeliveryResult("done")
+
+Lighten = Callable[[str, Event], Event]
+"""Called with a function and an event; returns an event without its object that leads the function to the same key."""
 
 
 @dataclass(eq=False)
@@ -71,9 +78,19 @@ class QueueItem:
     wait: float = 0.0
     newer: tuple[Event, float] | None = None
     """The event that arrived during the delivery, and its time of arrival."""
+    change: tuple[str, ...] = ()
+    """The change that the event is about; see `is_news`."""
+    lightened: bool = False
+    """Whether an event of an object that exists has lost the object while it waits."""
+    held: list[Object] = field(default_factory=list)
+    """The data that the ledger of the queue counts for this item."""
+
+    def __post_init__(self) -> None:
+        self.change = change_of(self.event)
 
     def replace_with(self, newer: Event) -> None:
         """Makes `newer` the event to deliver, merged with the present one."""
+        self.change, self.lightened = change_of(newer), False
         only_waits = self.event.repeated and not self.event.resync
         if only_waits and _origin(self.event) == _origin(newer):
             self.event = newer
@@ -128,9 +145,9 @@ def merge(waiting: Event, newer: Event) -> Event:
     return replace(newer, resync=True) if resync and not newer.resync else newer
 
 
-def is_news(waiting: Event, newer: Event) -> bool:
+def is_news(waiting: tuple[str, ...], newer: Event) -> bool:
     """Returns whether `newer` is about another change than `waiting`: not a resync, and not the same event again."""
-    return not newer.resync and _change(waiting) != _change(newer)
+    return not newer.resync and waiting != change_of(newer)
 
 
 def _origin(event: Event) -> tuple[str, ...]:
@@ -145,9 +162,15 @@ def _is_about(event: Event, primary: Hashable) -> bool:
     return (event.group, event.kind, event.key) == (resource.group, resource.kind, primary.key)
 
 
-def _change(event: Event) -> tuple[str, ...]:
+def change_of(event: Event) -> tuple[str, ...]:
+    """Returns what identifies the change that an event is about."""
     version = dig(event.object, "metadata.resourceVersion")
     return (event.type, *_origin(event), version or event.id)
+
+
+def _with_object(event: Event) -> Event:
+    """Returns an event as it was before it lost its object, apart from the object's content."""
+    return replace(event, type=f"{RESOURCE}{event.change}", data=event.as_object)
 
 
 class WorkQueue:
@@ -156,6 +179,8 @@ class WorkQueue:
     Args:
         rate: Deliveries a second in the long run.
         burst: Deliveries at once; by default as many as `rate` allows in one second.
+        lighten: See `Lighten`; by default events keep their objects.
+        limit: Bytes of all events; see `fits`.
         clock: Returns the time in seconds.
         jitter: Returns a random number between two bounds.
     """
@@ -165,9 +190,13 @@ class WorkQueue:
         *,
         rate: float = 500.0,
         burst: float | None = None,
+        lighten: Lighten = lambda _function, event: event,
+        limit: int = LIMIT,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[float, float], float] = random.uniform,
     ) -> None:
+        self._lighten = lighten
+        self._ledger = Ledger(limit)
         self._clock = clock
         self._jitter = jitter
         self._bucket = TokenBucket(rate, max(1.0, burst or rate))
@@ -182,29 +211,65 @@ class WorkQueue:
         self.last_activity = clock()
         """The time at which an item was last added or finished."""
 
-    def add(self, function: str, key: Hashable, event: Event, *, first: bool = False) -> None:
-        """Adds an event for immediate delivery; with `first` before all others, so that a chain of steps completes."""
-        self.add_after(function, key, event, 0.0, first=first)
+    def add(
+        self, function: str, key: Hashable, event: Event, *, first: bool = False, size: int | None = None
+    ) -> None:
+        """Adds an event for immediate delivery; with `first` before all others, so that a chain of steps completes.
 
-    def add_after(self, function: str, key: Hashable, event: Event, seconds: float, *, first: bool = False) -> None:
+        `size` is what `weigh` returns for the event's data, for callers that know it.
+        """
+        self.add_after(function, key, event, 0.0, first=first, size=size)
+
+    def add_after(
+        self,
+        function: str,
+        key: Hashable,
+        event: Event,
+        seconds: float,
+        *,
+        first: bool = False,
+        size: int | None = None,
+    ) -> None:
         """Adds an event for delivery in `seconds`; merges it, as `add` does, if the item exists."""
         now = self._clock()
+        size = weigh(event.data) if size is None else size
         with self._changed:
             self.last_activity = now
             item = self._items.get((function, key))
             if item is None:
                 item = self._items[function, key] = QueueItem(function, key, event, now)
                 self._schedule(item, seconds, now, first=first)
-                return
-            self.coalesced += 1
-            if item.state == "in_flight":
-                event = merge(item.newer[0], event) if item.newer else event
-                item.newer = (event, item.newer[1] if item.newer else now)
-                return
-            at_once = item.state == "waiting" and (item.failures == 0 or is_news(item.event, event))
-            item.replace_with(event)
-            if at_once:
-                self._schedule(item, 0.0, now)
+            else:
+                self.coalesced += 1
+                self._coalesce(item, event, now)
+            self._account(item, size)
+
+    def _coalesce(self, item: QueueItem, event: Event, now: float) -> None:
+        if item.state == "in_flight":
+            event = merge(item.newer[0], event) if item.newer else event
+            item.newer = (event, item.newer[1] if item.newer else now)
+            return
+        at_once = item.state == "waiting" and (item.failures == 0 or is_news(item.change, event))
+        item.replace_with(event)
+        if at_once:
+            self._schedule(item, 0.0, now)
+        elif item.state == "waiting":
+            self._drop_object(item)
+
+    def fits(self, size: int) -> bool:
+        """Returns whether an event of `size` bytes, as `weigh` estimates it, fits into the limit."""
+        return self._ledger.total + size <= self._ledger.limit
+
+    @property
+    def bytes(self) -> int:
+        """The estimated memory of all events."""
+        return self._ledger.total
+
+    def oldest(self) -> float:
+        """Returns the seconds since the oldest event that is not delivered yet became due; 0 if there is none."""
+        with self._changed:
+            due = [item.due_at for item in self._items.values() if item.state in ("ready", "in_flight")]
+            return max(0.0, self._clock() - min(due)) if due else 0.0
 
     def take(self, timeout: float | None = None) -> QueueItem | None:
         """Returns the next item to deliver, None after `timeout` seconds or when closed. Call `finish` with it."""
@@ -234,6 +299,7 @@ class WorkQueue:
             item.failures = item.failures + 1 if result.state == "failed" else 0
             if result.state == "done" and newer is None:
                 del self._items[item.function, item.key]
+                self._release(item)
                 return
             # The function must not skip the work because of the event's content.
             if result.state == "requeue":
@@ -249,10 +315,13 @@ class WorkQueue:
                 after = max(MIN_DELAY, result.after or 0.0)
             if newer is not None:
                 if result.state == "done":
-                    item.event = newer[0]
+                    item.event, item.change, item.lightened = newer[0], change_of(newer[0]), False
                 else:
                     item.replace_with(newer[0])
             self._schedule(item, after, now)
+            if item.state == "waiting":
+                self._drop_object(item)
+            self._account(item)
             if newer is not None and after == 0.0:
                 item.due_at = newer[1]
 
@@ -278,9 +347,11 @@ class WorkQueue:
         """Drops the waiting items, also those that wait after a failure, whose event is to be `dropped`."""
         with self._changed:
             for place, item in [*self._items.items()]:
-                if item.state == "waiting" and dropped(item.event):
+                event = _with_object(item.event) if item.lightened else item.event
+                if item.state == "waiting" and dropped(event):
                     item.state = "dropped"
                     del self._items[place]
+                    self._release(item)
 
     def close(self) -> None:
         """Makes every `take` return None, now and later."""
@@ -289,6 +360,27 @@ class WorkQueue:
             self._changed.notify_all()
 
     # -- under the lock ----------------------------------------------------------------------------------------
+
+    def _drop_object(self, item: QueueItem) -> None:
+        """Leaves the object out of an event that waits: after a wait the function reads the object."""
+        if item.event.object is not None:
+            light = self._lighten(item.function, item.event)
+            item.lightened = light.object is None and item.event.change != "delete"
+            item.event = light
+
+    def _account(self, item: QueueItem, size: int = 0) -> None:
+        """Counts the data that the item holds now. `size` is the bytes of data that is new in the queue."""
+        data = [item.event.data, *([item.newer[0].data] if item.newer else [])]
+        for each in data:
+            self._ledger.hold(each, size)
+        for each in item.held:
+            self._ledger.release(each)
+        item.held = data
+
+    def _release(self, item: QueueItem) -> None:
+        for each in item.held:
+            self._ledger.release(each)
+        item.held = []
 
     def _schedule(self, item: QueueItem, seconds: float, now: float, *, first: bool = False) -> None:
         """Makes the item ready, or waiting if `seconds` is positive."""

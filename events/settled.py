@@ -53,11 +53,7 @@ class View:
 
     def primary(self, function: str, event: Event) -> PrimaryRef | None:
         """Returns the primary object that the event is about; None if it is not for the function or this shard."""
-        try:
-            ref = self.triggers[function].primary_ref(event)
-        except Exception:  # a mapping that fails on an object must not affect other functions
-            log.exception("mapping %s %s to an object of %s failed", event.kind, event.key, function)
-            return None
+        ref = self.triggers[function].find_ref(event)
         return ref if ref is not None and self.shard.owns(ref.key.namespace) else None
 
     def wants(self, function: str, event: Event) -> bool:

@@ -131,6 +131,12 @@ class Event:
         metadata = {"name": self.name, "namespace": self.namespace}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
+    def without_object(self) -> Event:
+        """Returns the event with a reference in place of the object; an event without an object stays as it is."""
+        if self.object is None or self.change is None:
+            return self
+        return replace(self, type=REFERENCE + self.change, data=_reference(self.api_version, self.kind, self.key))
+
     def attributes(self) -> dict[str, str]:
         """Returns the attributes of the CloudEvent, which is issued with this if it was not before."""
         if not self.id:
@@ -275,11 +281,7 @@ def change_event(obj: Object, change: Change, *, source: str, reference: bool = 
     key = key_of(obj)
     api_version, kind = obj["apiVersion"], obj["kind"]
     subject = f"/apis/{api_version}/namespaces/{key.namespace}/{conventional_plural(kind)}/{key.name}"
-    data: Object = obj
-    if reference:
-        data = {"apiVersion": api_version, "kind": kind, "name": key.name}
-        if key.namespace:
-            data["namespace"] = key.namespace
+    data: Object = _reference(api_version, kind, key) if reference else obj
     return Event(
         type=(REFERENCE if reference else RESOURCE) + change,
         source=source,
@@ -293,6 +295,12 @@ def change_event(obj: Object, change: Change, *, source: str, reference: bool = 
         data=data,
         resync=resync,
     )
+
+
+def _reference(api_version: str, kind: str, key: Key) -> Object:
+    """Returns the data of an event by reference."""
+    data = {"apiVersion": api_version, "kind": kind, "name": key.name}
+    return data | ({"namespace": key.namespace} if key.namespace else {})
 
 
 def own_event(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     Counter,
+    Gauge,
     Histogram,
     disable_created_metrics,
     generate_latest,
@@ -43,6 +44,22 @@ WAITED = Histogram(
 RELEASE_FETCHES = Counter("capi_functions_release_fetches", "Requests for releases, by outcome", ("outcome",))
 DEAD_LETTERS = Counter("capi_functions_dead_letters", "Events that are not delivered again, by outcome", ("outcome",))
 HOOKS = Counter("capi_functions_hooks", "Calls of runtime hooks, by outcome", ("hook", "outcome"))
+OBJECT_FAILURES = Counter(
+    "capi_functions_object_failures", "Failures of a function's declaration on an object, such as of its mapping", ("function",)
+)
+FORWARDED = Counter(
+    "capi_functions_forwarder_deliveries", "Deliveries of the forwarder, by outcome", ("function", "outcome")
+)
+REDUCED = Counter(
+    "capi_functions_forwarder_reduced", "Events that lost their object because the queue was full", ("function",)
+)
+WATCH_RESTARTS = Counter("capi_functions_forwarder_watch_restarts", "Watches that ended early, by reason", ("reason",))
+# Gauges of the forwarder have labels so that other processes have no series of them.
+QUEUE_ITEMS = Gauge("capi_functions_forwarder_queue_items", "Items in the forwarder's queue", ("state",))
+QUEUE_BYTES = Gauge("capi_functions_forwarder_queue_bytes", "Estimated memory of the queue's events", ("shard",))
+QUEUE_OLDEST = Gauge("capi_functions_forwarder_oldest_seconds", "Age of the oldest event that is due", ("shard",))
+PROBLEMS = Gauge("capi_functions_forwarder_problems", "What the probes of the forwarder report, by check", ("check",))
+LEASE_HELD = Gauge("capi_functions_forwarder_lease_held", "Whether this forwarder holds its Lease", ("shard",))
 
 # Create the series at once, so that a rate includes the first increment.
 for _outcome in OUTCOMES:

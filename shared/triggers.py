@@ -239,7 +239,7 @@ class Triggers:
         try:
             return self.is_reconciled(primary, _as_first_seen(event, primary), now)
         except Exception:  # the function itself will show the error
-            log.exception("is_reconciled of %s failed on %s %s", self.name, event.kind, event.key)
+            record_failure(self.name, f"{event.kind} {event.key}", "is_reconciled")
             return False
 
     @property
@@ -292,6 +292,17 @@ class Triggers:
         ]
         return PrimaryRef(next(iter(of_kind or self.primaries), None), found)
 
+    def find_ref(self, event: Event) -> PrimaryRef | None:
+        """Returns the same as `primary_ref`, and None if the mapping fails on the object, which is logged and counted.
+
+        For whoever goes through many objects: one of them must not end the work on the others.
+        """
+        try:
+            return self.primary_ref(event)
+        except Exception:
+            record_failure(self.name, f"{event.kind or event.type} {event.key}", "mapping it to a primary object")
+            return None
+
     def _mapped(self, event: Event) -> Key | PrimaryRef | None:
         """Returns the primary object to which a watch or subscription maps the event; None if none does."""
         if event.change:
@@ -301,6 +312,28 @@ class Triggers:
             if subscription.type == event.type:
                 return subscription.key(event)
         return None
+
+
+_MAX_LOGGED = 1000
+"""Failures whose tracebacks are logged."""
+_logged: set[tuple[str, str, str]] = set()
+
+
+def record_failure(function: str, subject: str, attempt: str) -> None:
+    """Counts the exception in progress, which a declaration of a function raised on an object, and logs it once.
+
+    Args:
+        function: The function.
+        subject: Kind and key of the object.
+        attempt: What failed, such as `mapping it to a primary object`.
+    """
+    from . import metrics
+
+    metrics.OBJECT_FAILURES.labels(function).inc()
+    failure = (function, subject, attempt)
+    if failure not in _logged and len(_logged) < _MAX_LOGGED:
+        _logged.add(failure)
+        log.exception("%s: %s failed for the function %s", subject, attempt, function)
 
 
 def _as_first_seen(event: Event, primary: Object) -> Event:

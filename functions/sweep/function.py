@@ -97,7 +97,7 @@ def not_covered(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT) ->
 
 def _is_needed(declared: Triggers, event: Event, obj: Object, listed: _Listed) -> bool:
     """Returns whether no object but `obj`, the event's, starts the function for the same primary object."""
-    watch, ref = declared.watch(event), declared.primary_ref(event)
+    watch, ref = declared.watch(event), declared.find_ref(event)
     if watch is None or ref is None:
         return False
     primary = _find(ref, listed)
@@ -114,7 +114,7 @@ def _find(ref: PrimaryRef, listed: _Listed) -> Object | None:
 
 def _has_work(declared: Triggers, event: Event, listed: _Listed, now: datetime) -> bool:
     """Returns whether the function has something to do about the event's object, which is one of those `listed`."""
-    watch, ref = declared.watch(event), declared.primary_ref(event)
+    watch, ref = declared.watch(event), declared.find_ref(event)
     if watch is None or watch.referenced_by or ref is None or ref.resource is None or declared.is_reconciled is None:
         return False
     primary = _find(ref, listed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from events.queue import DONE, DeliveryResult, Pending, QueueItem, TokenBucket, WorkQueue, backoff, is_news, merge
+from events.queue import DONE, DeliveryResult, Pending, QueueItem, TokenBucket, WorkQueue, backoff, change_of, is_news, merge
 from shared.api.resources import CONFIG_MAP
 from shared.event import Change, Event, change_event, own_event
 from shared.kube import Key
@@ -108,7 +108,7 @@ NEWS = [
 
 @pytest.mark.parametrize(("waiting", "newer", "news"), [case[1:] for case in NEWS], ids=[case[0] for case in NEWS])
 def test_is_news_is_true_for_another_change_only(waiting: Event, newer: Event, news: bool) -> None:
-    assert is_news(waiting, newer) == news
+    assert is_news(change_of(waiting), newer) == news
 
 
 def test_event_during_a_delivery_is_delivered_after_it(queue: WorkQueue) -> None:
