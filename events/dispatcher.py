@@ -17,6 +17,7 @@ from shared.runtime.spans import describe_delivery, describe_event
 from shared.triggers import Triggers
 
 from .delivery import Deliver
+from .health import CallHealth
 from .memory import LIMIT, weigh, without_objects
 from .queue import DONE, DeliveryResult, Pending, QueueItem, WorkQueue
 
@@ -40,14 +41,6 @@ Reduce = Callable[[str, Event], Sequence[Event]]
 
 class QueueFull(Exception):
     """The queue has no room for an event that its sender can send again."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call in progress: the function, and the time of its start (`time.monotonic()`)."""
-
-    function: str
-    since: float
 
 
 @dataclass
@@ -114,7 +107,7 @@ class Dispatcher:
         self._on_delivery = on_delivery
         self._on_dead_letter = on_dead_letter
         self._queue = WorkQueue(rate=rate, lighten=self._lighten, limit=limit)
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, CallHealth] = {}
         self.last_progress = time.monotonic()
         """The time at which a call last began or ended."""
         self._lock = threading.Lock()
@@ -156,12 +149,13 @@ class Dispatcher:
 
     def _lighten(self, function: str, event: Event) -> Event:
         """Returns the event without its object, or with it if one event cannot stand for it."""
-        light = self._reduce(function, event)
-        same = len(light) == 1 and self._triggers[function].find_ref(light[0]) == self._triggers[function].find_ref(event)
-        return replace(light[0], repeated=event.repeated, resync=light[0].resync or event.resync) if same else event
+        light, find_ref = self._reduce(function, event), self._triggers[function].find_ref
+        if len(light) != 1 or find_ref(light[0]) != find_ref(event):
+            return event
+        return replace(light[0], repeated=event.repeated, resync=light[0].resync or event.resync)
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[CallHealth]:
         """The calls in progress."""
         return [*self._calls.copy().values()]
 
@@ -238,7 +232,7 @@ class Dispatcher:
         """Delivers items until the queue is closed; runs in each worker thread."""
         while (item := self._queue.take()) is not None:
             started = self.last_progress = time.monotonic()
-            self._calls[threading.get_ident()] = Call(item.function, started)
+            self._calls[threading.get_ident()] = CallHealth(item.function, started)
             event, due_at = item.event, item.due_at
             with tracing.span(f"deliver to {item.function}", "producer", parent=event.trace) as span:
                 try:

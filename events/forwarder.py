@@ -20,9 +20,12 @@ from shared.kube import Client, Key
 from shared.runtime import Answer
 from shared.triggers import PrimaryRef, Triggers
 
+from . import health
 from .delivery import Deliver
 from .dispatcher import Dispatcher, OnDelivery
 from .drift import DriftLooks
+from .health import Activity
+from .informer import SILENCE
 from .ingress import Ingress
 from .memory import without_objects
 from .rounds import PlainRound, Round
@@ -34,8 +37,11 @@ from .watcher import Watcher
 
 log = logging.getLogger("capi-functions.events")
 
-_REMEMBERED = 120.0
-"""Seconds for which a forwarder in standby remembers what no list shows: longer than it takes until it takes over."""
+_REMEMBERED = 600.0
+"""Seconds for which a forwarder in standby remembers what no list shows: longer than it takes until it takes over.
+
+The one before gives up the Lease after `events.health.STUCK_AFTER` at most.
+"""
 _MAX_UNLISTED = 10_000
 _MAX_LETTERS = 1_000
 """Dead letters that wait to be delivered."""
@@ -115,6 +121,7 @@ class Forwarder:
         port: Port of the ingress; 0 for a free one. Without `port` and `listener` there is no ingress.
         listener: Listening socket of the ingress.
         on_delivery: See `OnDelivery`.
+        silence: See `events.informer.SILENCE`.
     """
 
     def __init__(
@@ -135,6 +142,7 @@ class Forwarder:
         port: int | None = None,
         listener: socket.socket | None = None,
         on_delivery: OnDelivery | None = None,
+        silence: float = SILENCE,
     ) -> None:
         self._to_sink = to_sink
         self._lock = threading.Lock()
@@ -156,7 +164,13 @@ class Forwarder:
         )
         self._drift = DriftLooks(triggers, self._submit, every=resync)
         self.watcher = Watcher(
-            client, triggers, self._changed, resync=resync, namespace=namespace, begin_round=self._begin_round
+            client,
+            triggers,
+            self._changed,
+            resync=resync,
+            namespace=namespace,
+            begin_round=self._begin_round,
+            silence=silence,
         )
         self._view = View(triggers, self.watcher.knows, self.watcher.is_referenced, shard)
         # One forwarder sends the ping events: they are about no object, as if about one without a namespace.
@@ -199,6 +213,15 @@ class Forwarder:
             if self._started:
                 self.watcher.restart()
 
+    def activity(self) -> Activity:
+        """Returns what the forwarder does at present, for `events.health`."""
+        calls, oldest, progress = self.dispatcher.calls, self.dispatcher.oldest(), self.dispatcher.last_progress
+        return Activity(self.watcher.kinds(), calls, oldest, progress, self.dispatcher.has_workers)
+
+    def problems(self) -> list[str]:
+        """Returns what keeps the forwarder from its work."""
+        return [problem.message for problem in health.problems(self.activity(), time.monotonic())]
+
     def wait_synced(self, timeout: float) -> bool:
         """Returns whether every served kind was listed, and its objects queued, within `timeout` seconds."""
         return self.watcher.wait_synced(timeout)
@@ -233,11 +256,17 @@ class Forwarder:
         if not self._active and not _is_listed(event):
             with self._lock:
                 if not self._active:
-                    self._unlisted.append((time.monotonic(), event, functions))
+                    self._remember(event, functions)
         if not self._active:
             return
         if wanting := [name for name in functions if self._view.wants(name, event)]:
             self._submit(event, wanting)
+
+    def _remember(self, event: Event, functions: Collection[str]) -> None:
+        """Keeps a change without its object, because nobody bounds how many there are."""
+        for names in [functions] if self._to_sink else [[name] for name in functions]:
+            for light in without_objects(event, [self._triggers[name] for name in names]):
+                self._unlisted.append((time.monotonic(), light, names))
 
     def _ping(self, event: Event) -> None:
         if self._active:

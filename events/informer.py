@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import random
 import threading
 import time
@@ -16,10 +17,13 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from shared import metrics
 from shared.event import Change, change_event
 from shared.kube import ApiError, Client, Gone, Key, NotServed, Object, dig, key_of
 from shared.kube.client import METADATA, METADATA_LIST
 from shared.kube.crds import find_definition
+from shared.kube.errors import Silent
+from shared.triggers import Watch, record_failure
 
 from .references import ReferenceIndex
 from .rounds import NumberedRound, OnChange, Rounds
@@ -39,6 +43,10 @@ _DEFINITION_LAG = 0.2
 between two watches."""
 _BLIND_PAUSE = 2.0
 """Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
+SILENCE = 120.0
+"""Seconds without an event or a bookmark after which a watch is opened again. API servers send a bookmark a minute."""
+_PATIENCE = 1.5
+"""The part of `SILENCE` within which the API server must answer requests about a kind."""
 _KEPT_METADATA = ("name", "namespace", "uid", "labels", "ownerReferences")
 
 
@@ -66,6 +74,7 @@ class Informer:
         references: ReferenceIndex,
         settling: Settling,
         on_not_served: Callable[[], bool] = lambda: False,
+        silence: float = SILENCE,
     ) -> None:
         self.resource = spec.resource
         self.thread = threading.Thread(target=self._run, name=f"watch-{spec.resource.plural}", daemon=True)
@@ -94,6 +103,9 @@ class Informer:
         self._absences = 0
         """The number of attempts that found the kind not served, since it was last served or defined."""
         self._on_not_served = on_not_served
+        self._silence = silence
+        self.expected_by = math.inf
+        """The time (`time.monotonic()`) at which the API server must have answered again; see `events.health`."""
         self._awake = threading.Event()
         self._interrupted = False
         self._end: Callable[[], None] | None = None
@@ -134,6 +146,7 @@ class Informer:
 
     def _run(self) -> None:
         """Lists and watches until the informer is stopped."""
+        self._heard()
         if self.settles:
             self._wait_settled()
         while not self._stop.is_set():
@@ -152,6 +165,10 @@ class Informer:
         if self._undefined:
             self._observe_missing(set(self._known))
 
+    def _heard(self, pause: float = 0.0) -> None:
+        """Notes that the API server has just answered, and that the next request follows in `pause` seconds."""
+        self.expected_by = time.monotonic() + pause + self._silence * _PATIENCE
+
     def _wait_settled(self) -> None:
         """Waits until definitions do not change any more, for a kind whose definition was created or changed."""
         for seconds in self._settling.waits():
@@ -164,6 +181,7 @@ class Informer:
             return 0.0
         self._failures += 1
         self.tried.set()
+        metrics.WATCH_RESTARTS.labels("expired" if isinstance(error, Gone) else "failed").inc()
         pause = min(30.0, 0.1 * 2.0 ** min(self._failures, 20)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         if isinstance(error, Gone):
             log.info("watch of %s fell behind, listing again: %s", self.spec, error)
@@ -173,6 +191,8 @@ class Informer:
             log.log(level, "watch of %s, attempt %d, again in %.1fs: %s", self.spec, self._failures, pause, error)
         else:
             log.exception("watch of %s failed, again in %.1fs", self.spec, pause)
+        if isinstance(error, ApiError) and error.status:
+            self._heard(pause)
         return pause
 
     def _not_served(self, error: NotServed) -> float:
@@ -193,7 +213,9 @@ class Informer:
         if self._defined or not watched:
             pause = min(pause, (_SERVING_PAUSE if watched else _BLIND_PAUSE) * 2.0 ** min(self._absences, 20))
         self._absences += 1
-        return pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        pause *= random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        self._heard(pause)
+        return pause
 
     def _is_undefined(self) -> bool:
         """Returns whether the kind's definition is gone, and all objects with it.
@@ -215,9 +237,10 @@ class Informer:
         for page in self._client.pages(self.spec.resource, self._namespace, selector=self.spec.selector, accept=accept):
             # The version of the first page: the watch repeats the changes made while the other pages are read.
             version = version or page["metadata"]["resourceVersion"]
+            self._heard()
             for obj in page["items"]:
                 missing.discard(key_of(obj))
-                self._observe(obj, listing)
+                self._observe_guarded(obj, listing)
             if self._stop.is_set():
                 return version
         self._observe_missing(missing)
@@ -230,7 +253,9 @@ class Informer:
         self.synced.set()
         self.tried.set()
         if listing is not None:
+            self.expected_by = math.inf  # other kinds are waited for, which have expectations of their own
             listing.round.wait(self._stop)
+            self._heard()
         return version
 
     def _watch(self, version: str) -> None:
@@ -240,29 +265,34 @@ class Informer:
         """
         while not self._stop.is_set() and (left := self._rounds.seconds_left(self._round)) > 0:
             started, seconds = time.monotonic(), max(1, min(_WATCH_SECONDS, round(left)))
-            for line in self._client.watch(
-                self.spec.resource,
-                self._namespace,
-                version=version,
-                selector=self.spec.selector,
-                seconds=seconds,
-                accept=METADATA if self.spec.metadata_only else "application/json",
-                on_open=self._opened,
-            ):
-                self._failures = 0
-                obj = line["object"]
-                version = obj["metadata"]["resourceVersion"]
-                if line["type"] == "DELETED":
-                    self._observe_deletion(obj)
-                elif line["type"] != "BOOKMARK":
-                    self._observe(obj, creator=_only_writer(obj) if line["type"] == "ADDED" else "")
+            try:
+                for line in self._client.watch(
+                    self.spec.resource,
+                    self._namespace,
+                    version=version,
+                    selector=self.spec.selector,
+                    seconds=seconds,
+                    silence=self._silence,
+                    accept=METADATA if self.spec.metadata_only else "application/json",
+                    on_open=self._opened,
+                ):
+                    self._failures = 0
+                    self._heard()
+                    version = line["object"]["metadata"]["resourceVersion"]
+                    self._observe_line(line)
+            except Silent as error:  # the connection may be dead, or the server may send no bookmarks
+                log.info("%s: opened again", error)
+                metrics.WATCH_RESTARTS.labels("silent").inc()
+                continue
             if time.monotonic() - started > seconds - 0.5 or self._stop.is_set() or self._is_round_due():
                 continue
+            metrics.WATCH_RESTARTS.labels("ended").inc()
             if self._awake.wait(_DEFINITION_LAG):
                 return
 
     def _opened(self, end: Callable[[], None]) -> None:
         self._end = end
+        self._heard()
         if self._stop.is_set() or self._is_round_due():
             self.interrupt()
 
@@ -271,6 +301,21 @@ class Informer:
         return bool(self._round) and self._rounds.seconds_left(self._round) <= 0
 
     # -- what to report ----------------------------------------------------------------------------------------
+
+    def _observe_line(self, line: Object) -> None:
+        """Reports the change in a line of a watch."""
+        obj = line["object"]
+        if line["type"] == "DELETED":
+            self._observe_deletion(obj)
+        elif line["type"] != "BOOKMARK":
+            self._observe_guarded(obj, creator=_only_writer(obj) if line["type"] == "ADDED" else "")
+
+    def _observe_guarded(self, obj: Object, listing: NumberedRound | None = None, *, creator: str = "") -> None:
+        """Calls `_observe`; an object that cannot be observed must not end the work on the others."""
+        try:
+            self._observe(obj, listing, creator=creator)
+        except Exception:
+            record_failure("forwarder", f"{self.spec} {key_of(obj)}", "observing it")
 
     def _observe(self, obj: Object, listing: NumberedRound | None = None, *, creator: str = "") -> None:
         """Reports what has changed in an object of a list or a watch event.
@@ -367,11 +412,18 @@ class Informer:
     def _digest(self, obj: Object) -> _Known:
         """Returns what the informer remembers of an object."""
         metadata = obj["metadata"]
-        hashes = tuple(
-            hash(json.dumps(watch.relevant(obj), sort_keys=True, default=str)) for _, watch in self.spec.watches
-        )
+        hashes = tuple(self._hash(name, watch, obj) for name, watch in self.spec.watches)
         kept = {name: metadata[name] for name in _KEPT_METADATA if metadata.get(name)}
         return _Known(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)
+
+    def _hash(self, function: str, watch: Watch, obj: Object) -> int:
+        """Returns a hash of what the watch compares; where that fails each version of the object counts as a change."""
+        try:
+            relevant = watch.relevant(obj)
+        except Exception:
+            record_failure(function, f"{self.spec} {key_of(obj)}", "the digest of the watch")
+            relevant = dig(obj, "metadata.resourceVersion")
+        return hash(json.dumps(relevant, sort_keys=True, default=str))
 
 
 def _only_writer(obj: Object) -> str:

@@ -5,28 +5,18 @@ It answers 202 as soon as an event is queued, so that a slow function does not d
 
 from __future__ import annotations
 
-import logging
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 from shared.event import Event, EventError, from_http
-from shared.network import deadline, timed
+from shared.network import deadline
 
+from .bounded_server import BoundedServer, TimedHandler
 from .dispatcher import QueueFull
 
-log = logging.getLogger("capi-functions.events")
-
 _MAX_BYTES = 8 << 20
-_SECONDS = 30.0
-"""The deadline for the head of a request, and then for its body."""
-_CONNECTIONS = 512
-"""Connections at a time: each has a thread."""
 
 
 class Ingress:
@@ -67,11 +57,7 @@ class Ingress:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False  # a sender may keep its connection open
-    request_queue_size = 128
-
+class _Server(BoundedServer):
     def __init__(
         self,
         submit: Callable[[Event], object],
@@ -81,84 +67,36 @@ class _Server(ThreadingHTTPServer):
     ) -> None:
         self.submit = submit
         self.is_ready = is_ready
-        self._free = threading.BoundedSemaphore(_CONNECTIONS)
-        super().__init__(address, _Handler, bind_and_activate=listener is None)
-        if listener is not None:
-            self.socket.close()
-            self.socket = listener
-            self.server_address = listener.getsockname()
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        accepted, address = super().get_request()
-        return timed(accepted), address
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as it is called
-        error = sys.exc_info()[1]
-        if isinstance(error, OSError):  # the sender closed the connection, or it missed a deadline
-            log.debug("the connection from %s ended: %s", client_address, type(error).__name__)
-        else:
-            log.exception("a request from %s failed", client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
+        super().__init__(address, _Handler, listener)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    timeout = 120.0
+class _Handler(TimedHandler):
     server: _Server
-
-    def handle_one_request(self) -> None:
-        """Sets a deadline for the request from its first byte on; the connection may be idle before it."""
-        try:
-            self.rfile.peek(1)  # type: ignore[attr-defined] # it is buffered
-        except TimeoutError:
-            self.close_connection = True
-            return
-        with ExitStack() as self._head:
-            self._head.enter_context(deadline(time.monotonic() + _SECONDS))
-            super().handle_one_request()
-
-    def parse_request(self) -> bool:
-        try:
-            return super().parse_request()
-        finally:
-            self._head.close()  # the body has its own deadline
 
     def do_GET(self) -> None:
         if self.server.is_ready():
-            self._answer(200, "ok")
+            self.answer(200, "ok")
         else:
-            self._answer(503, "in standby")
+            self.answer(503, "in standby")
 
     def do_POST(self) -> None:
         try:
-            with deadline(time.monotonic() + _SECONDS):
+            with deadline(time.monotonic() + self.seconds):
                 body = self._body()
             event = from_http(dict(self.headers.items()), body)
         except (EventError, ValueError, TimeoutError) as error:
             self.close_connection = True  # do not read the rest of the body
-            self._answer(400, str(error))
+            self.answer(400, str(error))
             return
         if not self.server.is_ready():
-            self._answer(503, "in standby")
+            self.answer(503, "in standby")
             return
         try:
             self.server.submit(event)
         except QueueFull as error:
-            self._answer(503, str(error))
+            self.answer(503, str(error))
             return
-        self._answer(202)
+        self.answer(202)
 
     def _body(self) -> bytes:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
@@ -178,15 +116,3 @@ class _Handler(BaseHTTPRequestHandler):
         if size < 0 or size + before > _MAX_BYTES:
             raise EventError(f"the body is larger than {_MAX_BYTES >> 20} MiB")
         return self.rfile.read(size)
-
-    def _answer(self, status: int, message: str = "") -> None:
-        body = (message + "\n").encode() if message else b""
-        self.send_response(status)
-        if body:
-            self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        log.debug(format, *args)

@@ -3,6 +3,9 @@
 As leader election in Kubernetes does it: the holder renews the Lease; another process takes it once it has not been
 renewed for its duration, by the clock of that process since it last saw a renewal. A Lease is no lock: a holder that
 was suspended may deliver for a moment beside the next. Functions allow for that.
+
+The thread that renews the Lease outlives watches and deliveries that hang. So it asks before each renewal whether the
+process does its work (`events.health`), and gives up the Lease if the process does not.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -31,6 +34,14 @@ _DEADLINE = 2 / 3
 """The part of the duration after which a holder that could not renew gives up, before another takes the Lease."""
 
 
+_MAX_PROBLEMS = 5
+"""Problems that are logged."""
+
+
+class _GivenUp(Exception):
+    """This process holds the Lease and does not work; the message says why."""
+
+
 @dataclass(frozen=True)
 class Seen:
     """A state of the Lease, and when this process first saw it, by its own clock."""
@@ -39,12 +50,17 @@ class Seen:
     at: float
 
 
-def next_step(lease: Mapping[str, Any], identity: str, seen: Seen, now: float) -> Literal["renew", "take", "wait"]:
-    """Returns what the process `identity` does with a Lease whose present state it has seen since `seen.at`."""
+def next_step(
+    lease: Mapping[str, Any], identity: str, seen: Seen, now: float, *, works: bool = True
+) -> Literal["renew", "take", "wait", "give up"]:
+    """Returns what the process `identity` does with a Lease whose present state it has seen since `seen.at`.
+
+    A process that does not work gives up the Lease, and takes none.
+    """
     holder, duration = dig(lease, "spec.holderIdentity"), dig(lease, "spec.leaseDurationSeconds", DURATION)
     if holder == identity:
-        return "renew"
-    return "take" if not holder or now - seen.at >= duration else "wait"
+        return "renew" if works else "give up"
+    return "take" if works and (not holder or now - seen.at >= duration) else "wait"
 
 
 class LeaseHolder:
@@ -54,7 +70,9 @@ class LeaseHolder:
         client: The cluster with the Lease.
         key: Namespace and name of the Lease; it is created if absent.
         on_taken: Called when the Lease was taken.
-        on_lost: Called when the Lease could not be renewed, or another process has it. It is not taken again.
+        on_lost: Called when the Lease could not be renewed, another process has it, or this process does not work. The
+            Lease is not taken again.
+        problems: Returns what keeps this process from its work, as texts.
         duration: See `DURATION`; whole seconds.
         identity: Names this process in the Lease.
     """
@@ -68,12 +86,14 @@ class LeaseHolder:
         on_lost: Callable[[], object],
         duration: float = DURATION,
         identity: str = "",
+        problems: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self.identity = identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
         self._client = client
         self._key = key
         self._on_taken = on_taken
         self._on_lost = on_lost
+        self._problems = problems
         self._duration = duration
         self._seen = Seen((), 0.0)
         self._holder: str | None = None
@@ -82,6 +102,11 @@ class LeaseHolder:
         self._held = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds the Lease."""
+        return self._held
 
     def start(self) -> None:
         """Takes the Lease if it is free, and starts to renew it or to wait for it."""
@@ -113,6 +138,10 @@ class LeaseHolder:
         """Takes or renews the Lease and reports a change; returns whether to go on."""
         try:
             held = self._attempt()
+        except _GivenUp as error:  # `release` frees the Lease, once this process does not deliver any more
+            log.error("gives up the Lease %s: %s", self._key, error)
+            self._on_lost()
+            return False
         except ApiError as error:
             log.warning("the Lease %s: %s", self._key, error)
             held = self._may_hold()
@@ -145,7 +174,10 @@ class LeaseHolder:
                 state = tuple(spec.get(name) for name in ("holderIdentity", "renewTime", "leaseTransitions"))
                 if state != self._seen.state:
                     self._seen = Seen(state, began)
-                step = next_step(lease, self.identity, self._seen, began)
+                problems = self._problems()
+                step = next_step(lease, self.identity, self._seen, began, works=not problems)
+                if step == "give up":
+                    raise _GivenUp("; ".join(problems[:_MAX_PROBLEMS]))
                 if step == "wait":
                     self._stand_by(spec)
                     return False

@@ -17,7 +17,7 @@ from .settled import is_about
 
 LIMIT = 64 << 20
 """Bytes of all events in a queue."""
-_BYTES_OF = {",": 100, "[": 100, "{": 250}
+_BYTES_OF = {",": 100, "[": 80, "{": 130}
 """Bytes of memory for each such character in JSON: for a value, a list and a dict."""
 
 

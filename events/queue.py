@@ -211,9 +211,7 @@ class WorkQueue:
         self.last_activity = clock()
         """The time at which an item was last added or finished."""
 
-    def add(
-        self, function: str, key: Hashable, event: Event, *, first: bool = False, size: int | None = None
-    ) -> None:
+    def add(self, function: str, key: Hashable, event: Event, *, first: bool = False, size: int | None = None) -> None:
         """Adds an event for immediate delivery; with `first` before all others, so that a chain of steps completes.
 
         `size` is what `weigh` returns for the event's data, for callers that know it.

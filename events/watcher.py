@@ -19,7 +19,8 @@ from shared.kube import ApiError, Client, Key, Object, Resource
 from shared.kube.crds import CRD
 from shared.triggers import Triggers, Watch
 
-from .informer import Informer
+from .health import KindHealth
+from .informer import SILENCE, Informer
 from .references import ReferenceIndex
 from .rounds import OnChange, PlainRound, Round, Rounds
 from .settling import Settling
@@ -53,6 +54,7 @@ class Watcher:
         resync: Seconds between reports of all objects, as updates with `resync` set; varied by up to a tenth.
         namespace: Watches only this namespace; empty: all.
         begin_round: Returns what receives the events of the first list and of each resync; by default `on_change` does.
+        silence: See `events.informer.SILENCE`.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Watcher:
         resync: float = 600.0,
         namespace: str = "",
         begin_round: BeginRound | None = None,
+        silence: float = SILENCE,
     ) -> None:
         self._stop = threading.Event()
         watched = informer_specs(triggers.values())
@@ -71,6 +74,7 @@ class Watcher:
         self._triggers = triggers
         self._on_change = on_change
         self._namespace = namespace
+        self._silence = silence
         self._references = ReferenceIndex(watched)
         self._begin_round = begin_round or (lambda _specs: PlainRound(on_change, self.is_referenced))
         self._rounds = Rounds(resync, self._begin)
@@ -79,7 +83,15 @@ class Watcher:
         definitions = InformerSpec(CRD, "", True, _OF_DEFINITIONS)
         of_definitions = Rounds(resync, lambda _resync: PlainRound(self._on_defined, lambda _function, _event: True))
         self._definitions = Informer(
-            client, definitions, self._on_defined, self._stop, of_definitions, "", self._references, self._settling
+            client,
+            definitions,
+            self._on_defined,
+            self._stop,
+            of_definitions,
+            "",
+            self._references,
+            self._settling,
+            silence=silence,
         )
         self._named = [self._informer(spec, self._stop) for spec in watched]
         self._defined: dict[str, Informer] = {}
@@ -97,11 +109,17 @@ class Watcher:
             self._references,
             self._settling,
             self._on_not_served,
+            self._silence,
         )
 
     @property
     def _informers(self) -> list[Informer]:
         return [*self._named, *self._defined.copy().values()]
+
+    def kinds(self) -> list[KindHealth]:
+        """Returns what is known of each kind that is watched."""
+        watching = [*self._informers, *([self._definitions] if self._definitions.thread.ident else [])]
+        return [KindHealth(str(one.spec), one.synced.is_set(), one.expected_by) for one in watching]
 
     def start(self) -> None:
         """Starts the informers."""

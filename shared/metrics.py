@@ -45,7 +45,7 @@ RELEASE_FETCHES = Counter("capi_functions_release_fetches", "Requests for releas
 DEAD_LETTERS = Counter("capi_functions_dead_letters", "Events that are not delivered again, by outcome", ("outcome",))
 HOOKS = Counter("capi_functions_hooks", "Calls of runtime hooks, by outcome", ("hook", "outcome"))
 OBJECT_FAILURES = Counter(
-    "capi_functions_object_failures", "Failures of a function's declaration on an object, such as of its mapping", ("function",)
+    "capi_functions_object_failures", "Failures of a function's declaration on an object", ("function",)
 )
 FORWARDED = Counter(
     "capi_functions_forwarder_deliveries", "Deliveries of the forwarder, by outcome", ("function", "outcome")

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from events import lease
 from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
+from events.informer import SILENCE
 from events.new_triggers import NewTriggers
+from events.probes import Probes, publish
 from events.shard import ALL, Shard
 from functions import catalog
 from shared import profiles, tracing
@@ -40,6 +42,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to receive events at")
     parser.add_argument("--port", type=int, help="receive events at this port (0: a free one)")
+    parser.add_argument(
+        "--health-port",
+        metavar="PORT",
+        type=int,
+        help="answer /healthz, /readyz and /metrics at this port (0: a free one)",
+    )
+    parser.add_argument(
+        "--health-host", metavar="ADDRESS", default="", help="address of the health port (default: all addresses)"
+    )
+    parser.add_argument(
+        "--watch-silence",
+        metavar="SECONDS",
+        type=float,
+        default=SILENCE,
+        help="open a watch again after so long without an event or a bookmark; after half as long again it counts as hung",
+    )
     parser.add_argument("--namespace", default="", help="watch this namespace only")
     parser.add_argument(
         "--lease",
@@ -92,7 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         standby=options.lease is not None,
         host=options.host,
         port=options.port,
+        silence=options.watch_silence,
     )
+    probes = None
+    if options.health_port is not None:
+        probes = Probes(forwarder.activity, host=options.health_host, port=options.health_port)
+        probes.start()
+        log.info("answering probes at port %d", probes.port)
     stopped, lost = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
@@ -116,8 +140,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             on_taken=take_over,
             on_lost=give_up,
             duration=options.lease_seconds,
+            problems=forwarder.problems,
         )
         holder.start()
+    publish(forwarder, options.shard, holder)
     forwarder.start()
     if forwarder.ingress is not None:
         log.info("receiving events at %s", forwarder.ingress.url)
@@ -130,6 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     forwarder.stop(drain=0.0 if lost.is_set() else 20.0)
     if holder is not None:
         holder.release()
+    if probes is not None:
+        probes.stop()
     return 1 if lost.is_set() else 0
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -15,10 +16,10 @@ from typing import Any, TypeVar
 from .causes import cause
 from .circuit_breaker import NotSent
 from .credentials import Credentials
-from .errors import ApiError, NotFound, NotServed, TooLarge, Unavailable
+from .errors import ApiError, NotFound, NotServed, Silent, TooLarge, Unavailable
 from .resources import Key, Object, Resource, dig
 from .responses import are_objects, error_of, parse_object, parse_watch_event
-from .transport import Cluster, Request, Transport
+from .transport import LIST_LIMITS, Cluster, Request, Transport
 
 T = TypeVar("T")
 
@@ -36,6 +37,8 @@ _OLDER_SECONDS = 300.0
 """Seconds for which it is remembered that a newer version of a kind is not served: Cluster API may be upgraded."""
 _WATCH_CLOSES_WITHIN = 15.0
 """Seconds after the requested end of a watch in which its server has to close it."""
+_OPENS_WITHIN = 30.0
+"""Seconds in which a server has to answer a watch."""
 _IDEMPOTENT = ("GET", "PUT", "PATCH", "DELETE")
 
 
@@ -131,32 +134,41 @@ class Client:
     ) -> Iterator[Object]:
         """Yields the pages of a list as the server sent them, for callers that need its resourceVersion.
 
-        A page that exceeds the size limit is requested again as smaller pages.
+        A page that exceeds the size limit is requested again as smaller pages. Raises `TooLarge` for a list that goes
+        on beyond the limits of `LIST_LIMITS`: a broken or hostile server may never end a list.
         """
+        most, pages, objects, size = LIST_LIMITS[self._transport.cluster], 0, 0, 0
         query: dict[str, str] = {"limit": str(limit)}
         if selector:
             query["labelSelector"] = selector
         subject = f"{resource.kind} list"
 
-        def get(served: Resource) -> tuple[Resource, Object]:
-            path = served.path(namespace)
-            return served, self.request("GET", path, query=query, accept=accept, subject=subject, needs=resource.needs)
+        def get(served: Resource) -> tuple[Resource, bytes]:
+            sent = Request("GET", served.path(namespace), query, accept=accept)
+            return served, self._payload(sent, f"GET {subject}", resource.needs)
 
         while True:
             try:
-                served, page = self._as_served(resource, get)
+                served, payload = self._as_served(resource, get)
             except TooLarge:
                 if limit == 1:
                     raise
                 limit = max(1, limit // 8)
                 query["limit"] = str(limit)
                 continue
+            page = parse_object(payload, f"GET {subject}", written=False)
             page["items"] = page.get("items") or []  # an empty list can come as null
             token = dig(page, "metadata.continue", "")
             if not (
                 are_objects(page["items"]) and isinstance(page.get("metadata", {}), dict) and isinstance(token, str)
             ):
                 raise Unavailable(f"{subject}: the response is not a list: is this an API server?")
+            pages, objects, size = pages + 1, objects + len(page["items"]), size + len(payload)
+            if token and (pages >= most.pages or objects > most.objects or size > most.bytes):
+                raise TooLarge(
+                    f"{subject}: the list does not end after {pages} pages with {objects} objects ({size >> 20} MiB): "
+                    "delete objects that nobody needs, or check that this is an API server"
+                )
             for item in page["items"]:
                 item.setdefault("apiVersion", served.api_version)
                 item.setdefault("kind", resource.kind)
@@ -259,6 +271,7 @@ class Client:
         version: str,
         selector: str = "",
         seconds: int = 300,
+        silence: float = math.inf,
         accept: str = "application/json",
         on_open: Callable[[Callable[[], None]], None] | None = None,
     ) -> Generator[Object, None, None]:
@@ -266,13 +279,15 @@ class Client:
 
         Without a version it begins with all objects, as added. Bookmarks are included. `on_open` is called with a
         function that ends the watch from another thread. Raises `Gone` when the version is too old to start from, and
-        `Unavailable` if the server does not close the watch soon after `seconds`.
+        `Unavailable` if the server does not close the watch soon after `seconds`, or `Silent` if nothing arrives for
+        `silence` seconds.
         """
         import urllib3
 
         from ..network import deadline
 
         until = self._transport.latest(seconds + _WATCH_CLOSES_WITHIN)
+        quiet_until = math.inf
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -285,7 +300,7 @@ class Client:
 
         def opened(served: Resource) -> Any:
             path = served.path(namespace)
-            with deadline(until):
+            with deadline(min(until, time.monotonic() + _OPENS_WITHIN)):
                 response = self._transport.open(
                     Request("GET", path, query, accept=accept), silence=seconds + _WATCH_CLOSES_WITHIN
                 )
@@ -298,7 +313,9 @@ class Client:
             return response
 
         def chunk() -> bytes:
-            with deadline(until):  # not around a `yield`: it is one of the thread
+            nonlocal quiet_until
+            quiet_until = time.monotonic() + silence
+            with deadline(min(until, quiet_until)):  # not around a `yield`: it is one of the thread
                 # `stream` would wait for 65536 bytes where a proxy sends the body without chunks.
                 received: bytes = response.read1(65536, decode_content=False)
                 return received
@@ -320,6 +337,8 @@ class Client:
                     event["object"] = resource.upgraded(event["object"])
                     yield event
         except (urllib3.exceptions.HTTPError, OSError) as error:
+            if quiet_until <= time.monotonic() < until:
+                raise Silent(f"{subject} at {self.host}: nothing arrived for {silence:g} s") from error
             raise Unavailable(f"watch of {resource.kind} at {self.host} broke: {cause(error)}") from error
         finally:
             response.close()
@@ -372,7 +391,12 @@ class Client:
         data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None
         sent = Request(method, path, query, data, content_type, accept)
         subject = f"{method} {subject or path}"
-        attempt = 0
+        payload = self._payload(sent, subject, needs)
+        return parse_object(payload, subject, written=method in ("POST", "PUT", "PATCH"))
+
+    def _payload(self, sent: Request, subject: str, needs: str = "") -> bytes:
+        """Sends one request and returns the body of the response; raises and retries as `request` does."""
+        method, path, attempt = sent.method, sent.path, 0
         while True:
             attempt += 1
             try:
@@ -385,7 +409,7 @@ class Client:
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if status < 300:
-                return parse_object(payload, subject, written=method in ("POST", "PUT", "PATCH"))
+                return payload
             error = error_of(status, payload, headers, subject, path, needs)
             if (
                 not isinstance(error, Unavailable)

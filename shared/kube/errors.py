@@ -73,6 +73,10 @@ class TooLarge(Unavailable):
     """The response exceeds the size limit."""
 
 
+class Silent(Unavailable):
+    """An open watch brought neither an event nor a bookmark for too long: its connection may be dead."""
+
+
 class Unauthorized(ApiError):
     """401: the credentials are not (or no longer) accepted."""
 

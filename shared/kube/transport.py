@@ -39,6 +39,21 @@ LIMITS: Mapping[Cluster, ResponseLimits] = {
 }
 
 
+@dataclass(frozen=True)
+class ListLimits:
+    """Limits of all pages of one list together."""
+
+    pages: int
+    objects: int
+    bytes: int
+
+
+LIST_LIMITS: Mapping[Cluster, ListLimits] = {
+    "management": ListLimits(20_000, 1_000_000, 4 << 30),
+    "workload": ListLimits(2_000, 100_000, 128 << 20),
+}
+
+
 class Request(NamedTuple):
     """A request as it is sent."""
 

@@ -196,7 +196,7 @@ def test_reply_round_trips_over_http() -> None:
 
 def test_ingress_closes_a_request_whose_body_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte arrives in time, the whole body does not."""
-    monkeypatch.setattr("events.ingress._SECONDS", 0.3)
+    monkeypatch.setattr("events.bounded_server.TimedHandler.seconds", 0.3)
     taken: list[Event] = []
     ingress = Ingress(taken.append)
     ingress.start()
@@ -217,7 +217,7 @@ def test_ingress_closes_a_request_whose_body_takes_too_long(monkeypatch: pytest.
 
 @pytest.mark.parametrize("begin", [b"P", b"POST / HTTP/1.1\r\nX: "])
 def test_ingress_closes_a_request_whose_head_takes_too_long(monkeypatch: pytest.MonkeyPatch, begin: bytes) -> None:
-    monkeypatch.setattr("events.ingress._SECONDS", 0.3)
+    monkeypatch.setattr("events.bounded_server.TimedHandler.seconds", 0.3)
     with (
         listening(lambda _event: None) as ingress,
         socket.create_connection(("127.0.0.1", ingress.port), timeout=HANGS) as sender,
@@ -239,7 +239,7 @@ def test_ingress_closes_a_request_whose_head_takes_too_long(monkeypatch: pytest.
 
 
 def test_ingress_keeps_an_idle_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("events.ingress._SECONDS", 0.3)
+    monkeypatch.setattr("events.bounded_server.TimedHandler.seconds", 0.3)
     headers, body = EVENT.to_http()
     taken: list[Event] = []
     with listening(taken.append) as ingress, urllib3.PoolManager(retries=False) as http:
@@ -251,7 +251,7 @@ def test_ingress_keeps_an_idle_connection_open(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_ingress_limits_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("events.ingress._CONNECTIONS", 2)
+    monkeypatch.setattr("events.bounded_server.BoundedServer.connections", 2)
     ingress = Ingress(lambda _event: None)
     ingress.start()
 

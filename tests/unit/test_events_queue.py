@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from events.queue import DONE, DeliveryResult, Pending, QueueItem, TokenBucket, WorkQueue, backoff, change_of, is_news, merge
+from events.queue import (
+    DONE,
+    DeliveryResult,
+    Pending,
+    QueueItem,
+    TokenBucket,
+    WorkQueue,
+    backoff,
+    change_of,
+    is_news,
+    merge,
+)
 from shared.api.resources import CONFIG_MAP
 from shared.event import Change, Event, change_event, own_event
 from shared.kube import Key

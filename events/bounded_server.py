@@ -1,0 +1,115 @@
+"""A small HTTP server with limits: connections at a time, and deadlines for each request."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from shared.network import deadline, timed
+
+log = logging.getLogger("capi-functions.events")
+
+
+class BoundedServer(ThreadingHTTPServer):
+    """Serves each connection in a thread, and refuses connections beyond a limit.
+
+    Args:
+        address: Host and port to listen at; the port is 0 for a free one.
+        handler: Handles the requests.
+        listener: A listening socket to use instead of `address`.
+    """
+
+    connections = 512
+    """Connections at a time: each has a thread."""
+
+    daemon_threads = True
+    block_on_close = False  # a sender may keep its connection open
+    request_queue_size = 128
+
+    def __init__(
+        self, address: tuple[str, int], handler: type[TimedHandler], listener: socket.socket | None = None
+    ) -> None:
+        self._free = threading.BoundedSemaphore(self.connections)
+        super().__init__(address, handler, bind_and_activate=listener is None)
+        if listener is not None:
+            self.socket.close()
+            self.socket = listener
+            self.server_address = listener.getsockname()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accepts a connection, whose reads and writes obey deadlines."""
+        accepted, address = super().get_request()
+        return timed(accepted), address
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serves a connection in a thread, or closes it if there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as it is called
+        """Logs the exception of a request."""
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):  # the sender closed the connection, or it missed a deadline
+            log.debug("the connection from %s ended: %s", client_address, type(error).__name__)
+        else:
+            log.exception("a request from %s failed", client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serves a connection, in the thread of the connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+
+class TimedHandler(BaseHTTPRequestHandler):
+    """Handles requests whose heads must arrive within a deadline."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = 120.0
+    seconds = 30.0
+    """The deadline for the head of a request, and then for its body."""
+
+    def handle_one_request(self) -> None:
+        """Sets a deadline for the request from its first byte on; the connection may be idle before it."""
+        try:
+            self.rfile.peek(1)  # type: ignore[attr-defined] # it is buffered
+        except TimeoutError:
+            self.close_connection = True
+            return
+        with ExitStack() as self._head:
+            self._head.enter_context(deadline(time.monotonic() + self.seconds))
+            super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Reads the head of a request."""
+        try:
+            return super().parse_request()
+        finally:
+            self._head.close()  # the body has its own deadline
+
+    def answer(self, status: int, message: str = "") -> None:
+        """Sends a response with a line of text, or without a body."""
+        self.answer_with(status, (message + "\n").encode() if message else b"", "text/plain; charset=utf-8")
+
+    def answer_with(self, status: int, body: bytes, content_type: str) -> None:
+        """Sends a response."""
+        self.send_response(status)
+        if body:
+            self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Logs a request."""
+        log.debug(format, *args)
