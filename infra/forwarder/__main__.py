@@ -43,10 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="address to receive events at")
     parser.add_argument("--port", type=int, help="receive events at this port (0: a free one)")
     parser.add_argument(
-        "--health-port",
-        metavar="PORT",
-        type=int,
-        help="answer /healthz, /readyz and /metrics at this port (0: a free one)",
+        "--health-port", metavar="PORT", type=int, help="serve /healthz, /readyz and /metrics here (0: a free port)"
     )
     parser.add_argument(
         "--health-host", metavar="ADDRESS", default="", help="address of the health port (default: all addresses)"
@@ -56,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SECONDS",
         type=float,
         default=SILENCE,
-        help="open a watch again after so long without an event or a bookmark; after half as long again it counts as hung",
+        help="open a watch again after so long without a sign of life; half as long later it counts as hung",
     )
     parser.add_argument("--namespace", default="", help="watch this namespace only")
     parser.add_argument(
