@@ -22,6 +22,11 @@ def buckets(metric: MetricWrapperBase) -> str:
     return f"{metric._name}_bucket"
 
 
+def gauge(metric: MetricWrapperBase) -> str:
+    """Returns the name of a gauge's series."""
+    return str(metric._name)
+
+
 _DELIVERIES = counter(metrics.DELIVERIES)
 _OBJECTS = counter(metrics.OBJECTS)
 _FETCHES = counter(metrics.RELEASE_FETCHES)
@@ -79,10 +84,52 @@ def alerts() -> Object:
                         "warning",
                         "no function handled some events: see `capi-functions dead-letter list`",
                     ),
+                    _alert(
+                        "CapiObjectsAreSkipped",
+                        f"sum by (function) (increase({counter(metrics.OBJECT_FAILURES)}[30m])) > 0",
+                        "0m",
+                        "warning",
+                        "{{ $labels.function }} cannot judge some objects: the log names each with a traceback",
+                    ),
+                    *_forwarder_alerts(),
                 ],
             }
         ]
     }
+
+
+def _forwarder_alerts() -> list[Object]:
+    restarts = counter(metrics.WATCH_RESTARTS)
+    return [
+        _alert(
+            "CapiForwarderQueueIsOld",
+            f"max by (shard) ({gauge(metrics.QUEUE_OLDEST)}) > 300",
+            "5m",
+            "warning",
+            "events of shard {{ $labels.shard }} wait for minutes: are the functions down or slow?",
+        ),
+        _alert(
+            "CapiForwarderIsNotReady",
+            f"max by (check) ({gauge(metrics.PROBLEMS)}) > 0",
+            "10m",
+            "critical",
+            "a forwarder has problems with a {{ $labels.check }}: /readyz at its health port names them",
+        ),
+        _alert(
+            "CapiForwarderWatchesFail",
+            f'sum(rate({restarts}{{reason="failed"}}[15m])) > 0.05',
+            "15m",
+            "warning",
+            "lists and watches of the forwarder fail: its log names the kinds",
+        ),
+        _alert(
+            "CapiForwarderHoldsNoLease",
+            f"max by (shard) ({gauge(metrics.LEASE_HELD)}) == 0",
+            "2m",
+            "critical",
+            "no forwarder holds the Lease of shard {{ $labels.shard }}: no change is delivered",
+        ),
+    ]
 
 
 def _alert(name: str, expression: str, after: str, severity: str, summary: str) -> Object:
@@ -121,6 +168,17 @@ _PANELS: Mapping[str, tuple[str, str, str]] = {
     ),
     "Releases": (f"sum by (outcome) (rate({_FETCHES}[$__rate_interval]))", "{{outcome}}", "ops"),
     "Dead letters": (f"sum by (outcome) (increase({_LETTERS}[$__rate_interval]))", "{{outcome}}", "short"),
+    "Forwarder's queue": (f"sum by (state) ({gauge(metrics.QUEUE_ITEMS)})", "{{state}}", "short"),
+    "Age of the oldest event that is due": (
+        f"max by (shard) ({gauge(metrics.QUEUE_OLDEST)})",
+        "shard {{shard}}",
+        "s",
+    ),
+    "Deliveries of the forwarder": (
+        f"sum by (outcome) (rate({counter(metrics.FORWARDED)}[$__rate_interval]))",
+        "{{outcome}}",
+        "ops",
+    ),
     "Runtime hooks": (
         f"sum by (hook, outcome) (rate({counter(metrics.HOOKS)}[$__rate_interval]))",
         "{{hook}} {{outcome}}",

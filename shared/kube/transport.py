@@ -48,7 +48,7 @@ class ListLimits:
     bytes: int
 
 
-LIST_LIMITS: Mapping[Cluster, ListLimits] = {
+LIST_LIMITS: dict[Cluster, ListLimits] = {
     "management": ListLimits(20_000, 1_000_000, 4 << 30),
     "workload": ListLimits(2_000, 100_000, 128 << 20),
 }

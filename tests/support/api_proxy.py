@@ -96,8 +96,8 @@ class Exchange:
         if part < 1:
             raise Cut
 
-    def stream(self) -> None:
-        """Forwards a watch, chunk by chunk."""
+    def stream(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Forwards a watch, chunk by chunk, and ends the connection once `until` is true and another chunk arrives."""
         answer = self._proxy.send(self.request, stream=True)
         handler = self._handler
         handler.close_connection = True  # the end of the connection is the end of the body
@@ -107,7 +107,7 @@ class Exchange:
         handler.send_header("Connection", "close")
         handler.end_headers()
         try:
-            while (piece := answer.read1(65536)) and not self.closing.is_set():
+            while (piece := answer.read1(65536)) and not (self.closing.is_set() or until()):
                 handler.wfile.write(piece)
         finally:
             answer.close()
@@ -163,6 +163,17 @@ def hanging(until: Event) -> Fault:
         while not (until.wait(0.05) or exchange.closing.is_set()):
             pass
         raise Cut
+
+    return fault
+
+
+def stalling(when: Event) -> Fault:
+    """Forwards a watch, and nothing more once `when` is set: the connection stays open."""
+
+    def fault(exchange: Exchange) -> None:
+        if not when.is_set():
+            exchange.stream(when.is_set)
+        exchange.closing.wait()
 
     return fault
 

@@ -376,6 +376,13 @@ def test_alerts_and_dashboard_ask_for_metrics_and_labels_that_functions_have() -
     metrics.REQUESTS.labels("management", "GET")
     metrics.WAITED.labels("sweep", "Ready")
     metrics.HOOKS.labels("h", "continue")
+    metrics.OBJECT_FAILURES.labels("sweep")
+    metrics.FORWARDED.labels("sweep", "done")
+    metrics.WATCH_RESTARTS.labels("failed")
+    metrics.QUEUE_ITEMS.labels("ready")
+    metrics.PROBLEMS.labels("watch")
+    for gauge in (metrics.QUEUE_OLDEST, metrics.LEASE_HELD):
+        gauge.labels("0/1")
     series: dict[str, set[str]] = {}
     for line in metrics.exposition().decode().splitlines():
         if match := re.match(r"(capi_functions_\w+)(?:\{(.*)\})? ", line):

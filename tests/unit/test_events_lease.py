@@ -33,6 +33,20 @@ def test_lease_is_taken_once_it_is_free_or_not_renewed(found: dict[str, Any], un
     assert next_step(found, "me", Seen((), 1000.0), 1000.0 + unchanged_for) == step
 
 
+@pytest.mark.parametrize(
+    ("found", "unchanged_for", "step"),
+    [
+        pytest.param(lease("me"), 0.0, "give up", id="own"),
+        pytest.param(lease(""), 0.0, "wait", id="released"),
+        pytest.param({}, 0.0, "wait", id="empty"),
+        pytest.param(lease("other"), 0.0, "wait", id="just renewed"),
+        pytest.param(lease("other"), 100.0, "wait", id="expired"),
+    ],
+)
+def test_process_that_does_not_work_holds_no_lease(found: dict[str, Any], unchanged_for: float, step: str) -> None:
+    assert next_step(found, "me", Seen((), 1000.0), 1000.0 + unchanged_for, works=False) == step
+
+
 NAMESPACES = [f"team-{number}" for number in range(100)]
 
 

@@ -17,8 +17,8 @@ from shared.clients import ClusterClients
 from shared.kube import ApiError, Client, Unavailable, connect, discovery
 from shared.kube.crds import await_all_established
 from shared.kube.discovery import Discovery
-from shared.kube.errors import TooLarge
-from shared.kube.transport import ResponseLimits
+from shared.kube.errors import Silent, TooLarge
+from shared.kube.transport import LIST_LIMITS, ListLimits, ResponseLimits
 from tests.support.hostile import (
     Behaviour,
     HostileServer,
@@ -193,6 +193,41 @@ def test_objects_with_our_label_are_no_more_than_an_inventory_can_name() -> None
         with pytest.raises(Unavailable, match="more objects have the label"):
             labelled_entries(cluster, [CONFIG_MAP])
         assert len(server.seen) < 30
+
+
+@pytest.mark.parametrize("items", [500, 1, 0])
+def test_list_without_end_is_given_up(items: int) -> None:
+    page = {"metadata": {"continue": "more"}, "items": [{"metadata": {"name": f"m{n}"}} for n in range(items)]}
+    with HostileServer(answering(json.dumps(page).encode())) as server:
+        with pytest.raises(TooLarge, match="does not end after"):
+            for _ in client(server, ResponseLimits(HANGS, 8 << 20)).list(CONFIG_MAP):
+                pass
+        assert len(server.seen) <= LIST_LIMITS["workload"].pages
+
+
+def test_bytes_of_all_pages_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LIST_LIMITS, "workload", ListLimits(1000, 1_000_000, 1 << 20))
+    with HostileServer(endless_list) as server:
+        with pytest.raises(TooLarge, match="does not end after"):
+            list(client(server, ResponseLimits(HANGS, 1 << 20)).list(CONFIG_MAP))
+        assert len(server.seen) < 20
+
+
+def opened_and_silent(_path: str, closing: threading.Event) -> Iterator[bytes]:
+    yield b"HTTP/1.1 200 OK\r\n\r\n"
+    closing.wait()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_watch_that_brings_nothing_is_silent(tls: bool) -> None:
+    with HostileServer(opened_and_silent, tls=tls) as server, pytest.raises(Silent, match="nothing arrived"):
+        ended(lambda: list(client(server).watch(CONFIG_MAP, version="1", silence=0.3)))
+
+
+def test_watch_that_is_not_answered_ends_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.kube.client._OPENS_WITHIN", 0.3)
+    with HostileServer(hanging) as server, pytest.raises(Unavailable, match="does not answer"):
+        ended(lambda: list(client(server).watch(CONFIG_MAP, version="1")))
 
 
 def test_watch_line_length_is_limited() -> None:

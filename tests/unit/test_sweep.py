@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,8 +20,8 @@ from shared.api.conditions import set_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import LookupResult
-from shared.kube import Object, dig, owner_reference
-from shared.triggers import Triggers
+from shared.kube import Key, Object, dig, key_of, owner_reference
+from shared.triggers import Triggers, Watch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINT = {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}
@@ -196,3 +197,15 @@ def test_sweep_of_everything_leaves_out_what_a_primary_object_covers(
 ) -> None:
     """A Cluster and its ClusterAddon started `addon_apply` twice."""
     assert list(not_covered([obj, *addons], swept)) == [*([obj] if sent else []), *addons]
+
+
+def test_object_that_breaks_a_mapping_keeps_no_other_from_the_sweep() -> None:
+    def key(obj: Mapping[str, Any]) -> Key:
+        if dig(obj, "metadata.name") == "hostile":
+            raise ValueError("a mapping that did not expect this object")
+        return key_of(obj)
+
+    fragile = Triggers("fragile", (Watch(CLUSTER, key=key),), is_reconciled=lambda _obj, _event, _now: False)
+    hostile, good = (cluster(metadata={"name": name}) for name in ("hostile", "good"))
+    assert list(not_reconciled([hostile, good], NOW, [fragile])) == [good]
+    assert list(not_covered([hostile, good], [fragile])) == [good]
