@@ -107,6 +107,7 @@ class Dispatcher:
         self._on_delivery = on_delivery
         self._on_dead_letter = on_dead_letter
         self._queue = WorkQueue(rate=rate, lighten=self._lighten, limit=limit)
+        self._stopped = False
         self._calls: dict[int, CallHealth] = {}
         self.last_progress = time.monotonic()
         """The time at which a call last began or ended."""
@@ -138,7 +139,8 @@ class Dispatcher:
             for light in self._reduce(name, event):
                 if (place := self._triggers[name].find_ref(light)) is not None:
                     self._queue.add(name, place, light, first=first)
-            metrics.REDUCED.labels(name).inc()
+            if event.object is not None:
+                metrics.REDUCED.labels(name).inc()
         return concerned
 
     def receive(self, event: Event) -> None:
@@ -170,8 +172,8 @@ class Dispatcher:
 
     @property
     def has_workers(self) -> bool:
-        """Whether all threads that deliver events run."""
-        return all(thread.is_alive() for thread in self._threads)
+        """Whether all threads that deliver events run, until `stop`."""
+        return self._stopped or all(thread.is_alive() for thread in self._threads)
 
     def drain(
         self,
@@ -222,6 +224,7 @@ class Dispatcher:
 
     def stop(self, timeout: float = 5.0) -> None:
         """Drops what is queued and waits for the calls in flight, for at most `timeout` seconds."""
+        self._stopped = True
         self._queue.close()
         deadline = time.monotonic() + timeout
         for thread in self._threads:

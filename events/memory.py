@@ -32,7 +32,8 @@ def without_objects(event: Event, receivers: Iterable[Triggers]) -> list[Event]:
 
     A receiver whose mapping needs the content of the object gets an event about its primary object. An event that is
     not about the primary object becomes a resync, because the function must not conclude from the primary object
-    alone that there is nothing to do. Returns `event` itself where a receiver needs the content all the same.
+    alone that there is nothing to do. Returns `event` itself where a receiver needs the content all the same, and a
+    reference to its object if the event is for no receiver.
     """
     if event.object is None:
         return [event]
@@ -45,7 +46,7 @@ def without_objects(event: Event, receivers: Iterable[Triggers]) -> list[Event]:
             return [event]
         place = (light.type, light.group, light.kind, *light.key)
         found[place] = replace(light, resync=light.resync or (place in found and found[place].resync))
-    return [*found.values()]
+    return [*found.values()] or [event.without_object()]
 
 
 def _for_receiver(event: Event, declared: Triggers, ref: PrimaryRef) -> Event | None:

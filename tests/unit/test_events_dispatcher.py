@@ -262,3 +262,11 @@ def test_replay_submits_events_in_the_requested_order(options: dict[str, Any], c
 def test_replay_returns_false_while_an_event_keeps_failing() -> None:
     with dispatching(Calls(Answer(503, retry_after=0.1))) as dispatcher:
         assert not replay([changed()], dispatcher, timeout=0.5, ignore_waits_above=1)
+
+
+def test_dispatcher_that_was_stopped_counts_as_healthy() -> None:
+    """The thread that renews the Lease runs on while a process ends: the end is no failure."""
+    with dispatching(Calls()) as dispatcher:
+        assert dispatcher.has_workers
+        dispatcher.stop()
+        assert dispatcher.has_workers

@@ -49,6 +49,7 @@ CASES: list[tuple[str, Event, list[Triggers], list[tuple[str, str, str, bool]]]]
         [OWN, BY_NAME, BY_LABEL],
         [("ref.update", "Part", "p", True), ("ref.update", "Owner", "o", True)],
     ),
+    ("of no receiver", event(PART, "p"), [OWN], [("ref.update", "Part", "p", False)]),
     ("nothing leads to the same key", event(PART, "p"), [UNMAPPED], [("resource.update", "Part", "p", False)]),
 ]
 
@@ -115,5 +116,5 @@ def test_event_that_waits_keeps_no_object_and_counts_as_listed(result: Any) -> N
     queue.add("f", Key("n", "o"), full)
     assert (queue.take(0) is None) == (result == "failed"), "the same change again does not end a back-off"
     seen: list[Event] = []
-    queue.drop_waiting(lambda waiting: bool(seen.append(waiting)))
+    queue.drop_waiting(lambda waiting: seen.insert(0, waiting) is not None)  # type: ignore[func-returns-value]
     assert all(each.change == "update" and each.object is not None for each in seen)
