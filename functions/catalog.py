@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -50,20 +49,27 @@ def handler(name: str) -> Handler:
 
 
 def handlers() -> dict[str, Handler]:
-    """Returns the handlers of all functions by name. Those of this installation are loaded, others at an event.
+    """Returns the handlers of the functions of this process's profiles by name: it serves no others.
 
-    The handler of a function that does not load raises at each event.
+    A process must not lend its rights to functions that are not its own. The handler of a function that does not load
+    raises at each event. Raises ValueError for a profile that does not exist.
     """
-    found: dict[str, Handler] = {name: partial(_load_and_handle, name) for name in names()}
-    for name in found:
-        # The others are served. The event that needs this function loads it again, and its failure is logged then.
-        with suppress(Exception):
-            if belongs(_declaration(name).profiles, _profiles()):
+    selected = _profiles()
+    found: dict[str, Handler] = {}
+    for name in names():
+        try:
+            if belongs(_declaration(name).profiles, selected):
                 found[name] = handler(name)
+        except Exception:  # the others are served; at an event it is loaded again, and the failure is logged then
+            found[name] = partial(_load_and_handle, name)
     return found
 
 
 def _load_and_handle(name: str, clients: Clients, event: Event) -> Answer:
+    from shared.runtime import Answer
+
+    if not belongs(_declaration(name).profiles, _profiles()):
+        return Answer(404, f"{name} is not a function of this process's profiles")
     return handler(name)(clients, event)
 
 

@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import flask
 import pytest
 
 import functions
@@ -19,7 +20,7 @@ from shared.clients import Clients
 from shared.event import PING, Event
 from shared.kube import Resource
 from shared.profiles import belongs
-from shared.runtime import Function
+from shared.runtime import Function, http
 
 FOLDERS = {path.parent.name for path in Path(catalog.__file__).parent.glob("*/function.py")}
 
@@ -116,8 +117,37 @@ def test_only_the_functions_of_the_installation_are_loaded(profile: str, loaded:
     assert done.stdout.split() == [loaded]
 
 
+PROVIDER_FUNCTIONS = {name for name in catalog.names() if name.startswith("provider_")}
+
+
+@pytest.mark.parametrize(
+    ("profiles", "served"),
+    [
+        ("", {*catalog.names()}),
+        ("standalone", {*catalog.names()} - PROVIDER_FUNCTIONS),
+        ("providers", PROVIDER_FUNCTIONS | {"sweep", "dead_letters"}),
+    ],
+)
+def test_process_serves_only_the_functions_of_its_profiles(
+    profiles: str, served: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise whoever reaches the process with the rights of providers has it parse charts and kubeconfigs."""
+    monkeypatch.setenv("CAPI_FUNCTIONS_PROFILES", profiles)
+    assert catalog.handlers().keys() == served
+    app = flask.Flask("served")
+    serve = http.dispatch(catalog.handlers())
+    with app.test_request_context("/addon_apply", method="POST"):
+        assert (serve(flask.request).status_code == 404) == ("addon_apply" not in served)
+
+
+def test_process_of_an_unknown_profile_serves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPI_FUNCTIONS_PROFILES", "provider")
+    with pytest.raises(ValueError, match="there is no profile provider"):
+        catalog.handlers()
+
+
 def test_function_that_does_not_load_leaves_the_others_served(elsewhere: Path) -> None:
-    (elsewhere / "triggers.py").write_text("")
+    (elsewhere / "triggers.py").write_text('from shared.triggers import Triggers\nTRIGGERS = Triggers("look_at")\n')
     (elsewhere / "function.py").write_text("import missing_module")
     handlers = catalog.handlers()
     assert handlers.keys() == {*catalog.names()} > {"look_at", "sweep"}
