@@ -113,7 +113,7 @@ class Forwarder:
         rate: Deliveries a second.
         resync: Seconds between resyncs of all objects.
         timer: Seconds between ping events for the functions that a timer starts; not with `to_sink`.
-        namespace: Watches only this namespace; empty: all.
+        namespace: Watches only these namespaces, separated by commas; empty: all.
         shard: Delivers the changes for the primary objects of this shard only. Events that its ingress receives are
             delivered whatever they are about.
         standby: Whether to list and watch only, until `activate` is called: another forwarder delivers.

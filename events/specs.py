@@ -20,6 +20,8 @@ class InformerSpec:
     selector: str
     reference: bool
     watches: tuple[tuple[str, Watch], ...]
+    namespace: str = ""
+    """Lists and watches only this namespace; empty: all."""
 
     @property
     def metadata_only(self) -> bool:
@@ -34,7 +36,8 @@ class InformerSpec:
 
     def __str__(self) -> str:
         group = f".{self.resource.group}" if self.resource.group else ""
-        return f"{self.resource.kind}{group}" + (f" ({self.selector})" if self.selector else "")
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.resource.kind}{group}" + (f" ({self.selector})" if self.selector else "") + where
 
 
 def spec_for_crd(triggers: Iterable[Triggers], crd: Object) -> InformerSpec | None:

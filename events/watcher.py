@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from shared.event import Event
 from shared.kube import ApiError, Client, Key, Object, Resource
@@ -52,7 +53,7 @@ class Watcher:
         triggers: The functions by name.
         on_change: Called with each change, in the threads of the informers.
         resync: Seconds between reports of all objects, as updates with `resync` set; varied by up to a tenth.
-        namespace: Watches only this namespace; empty: all.
+        namespace: Watches only these namespaces, separated by commas; empty: all.
         begin_round: Returns what receives the events of the first list and of each resync; by default `on_change` does.
         silence: See `events.informer.SILENCE`.
     """
@@ -69,11 +70,11 @@ class Watcher:
         silence: float = SILENCE,
     ) -> None:
         self._stop = threading.Event()
-        watched = informer_specs(triggers.values())
+        self._namespaces = namespace.split(",")
+        watched = [each for spec in informer_specs(triggers.values()) for each in self._in_namespaces(spec)]
         self._client = client
         self._triggers = triggers
         self._on_change = on_change
-        self._namespace = namespace
         self._silence = silence
         self._references = ReferenceIndex(watched)
         self._begin_round = begin_round or (lambda _specs: PlainRound(on_change, self.is_referenced))
@@ -94,9 +95,12 @@ class Watcher:
             silence=silence,
         )
         self._named = [self._informer(spec, self._stop) for spec in watched]
-        self._defined: dict[str, Informer] = {}
+        self._defined: dict[str, list[Informer]] = {}
         """The informers of kinds that no function names, by the name of the CRD."""
         self._starting = threading.Lock()
+
+    def _in_namespaces(self, spec: InformerSpec) -> list[InformerSpec]:
+        return [replace(spec, namespace=namespace) for namespace in self._namespaces]
 
     def _informer(self, spec: InformerSpec, stop: threading.Event) -> Informer:
         return Informer(
@@ -105,7 +109,7 @@ class Watcher:
             self._on_change,
             stop,
             self._rounds,
-            self._namespace,
+            spec.namespace,
             self._references,
             self._settling,
             self._on_not_served,
@@ -114,7 +118,7 @@ class Watcher:
 
     @property
     def _informers(self) -> list[Informer]:
-        return [*self._named, *self._defined.copy().values()]
+        return [*self._named, *(informer for each in self._defined.copy().values() for informer in each)]
 
     def kinds(self) -> list[KindHealth]:
         """Returns what is known of each kind that is watched."""
@@ -136,10 +140,8 @@ class Watcher:
 
     def knows(self, resource: Resource, key: Key) -> bool | None:
         """Returns whether the object exists, as far as was listed and watched; None if that does not show it."""
-        if self._namespace not in ("", key.namespace):
-            return None
         for informer in self._informers:
-            if informer.resource == resource and informer.sees_all:
+            if informer.resource == resource and informer.spec.namespace in ("", key.namespace) and informer.sees_all:
                 return informer.knows(key)
         return None
 
@@ -178,19 +180,23 @@ class Watcher:
         """Watches the kind of a CRD, in the version that the CRD's labels name now; ends the watch of another one."""
         crd = self._find_definition(name)
         spec = spec_for_crd(self._triggers.values(), crd) if crd is not None else None
-        present = self._defined.get(name)
-        if present is not None and present.spec == spec:
+        specs = self._in_namespaces(spec) if spec is not None else []
+        present = self._defined.get(name, [])
+        if [informer.spec for informer in present] == specs:
             return
         with self._starting:
-            if present is not None:
-                log.info("%s is not watched any more in version %s", present.spec, present.resource.version)
-                del self._defined[name]
-                present.end(undefined=crd is None and not self._stop.is_set())
-            if spec is not None and not self._stop.is_set():
-                log.info("%s is watched in version %s, as its definition says", spec, spec.resource.version)
-                informer = self._defined[name] = self._informer(spec, threading.Event())
+            self._defined.pop(name, None)
+            for informer in present:
+                log.info("%s is not watched any more in version %s", informer.spec, informer.resource.version)
+                informer.end(undefined=crd is None and not self._stop.is_set())
+            if specs and not self._stop.is_set():
+                self._defined[name] = [self._informer(each, threading.Event()) for each in specs]
+            for informer in self._defined.get(name, []):
+                log.info(
+                    "%s is watched in version %s, as its definition says", informer.spec, informer.resource.version
+                )
                 informer.wake()
-                informer.settles = present is None  # another version is mostly served, and objects may exist
+                informer.settles = not present  # another version is mostly served, and objects may exist
                 informer.thread.start()
 
     def _find_definition(self, name: str) -> Object | None:

@@ -334,7 +334,8 @@ def _gates_of(management: Client, key: Key) -> tuple[Object, ...]:
 def find_running_core(management: Client) -> str:
     """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
     try:
-        for deployment in management.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={CORE_NAME}"):
+        everywhere = management.limited_to(())
+        for deployment in everywhere.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL}={CORE_NAME}"):
             if dig(deployment, "status.availableReplicas", 0) > 0:
                 return str(key_of(deployment))
     except ApiError as error:

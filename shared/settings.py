@@ -146,13 +146,18 @@ NETWORK = Group(
 )
 INSTALLATION = Group(
     "capi-functions-installation",
-    "Which functions run.",
+    "Which functions run, and where.",
     (
         (
             "CAPI_FUNCTIONS_PROFILES",
             "Profiles, separated by commas: the forwarder and the sweep leave out functions of other profiles. "
             "The forwarder reads it when it starts: chart and overlays restart it. "
             "See [installation](installation.md#profiles). Default: `all`.",
+        ),
+        (
+            "CAPI_FUNCTIONS_NAMESPACES",
+            "Namespaces, separated by commas, that the forwarder watches and functions list. Pods read it when they "
+            "start. See [installation](installation.md#some-namespaces). Default: all.",
         ),
     ),
 )
@@ -186,6 +191,11 @@ class Settings(Mapping[str, str]):
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None
+
+
+def namespaces(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the namespaces that an installation is limited to; empty if it is for all."""
+    return tuple(settings.get("CAPI_FUNCTIONS_NAMESPACES", "").replace(",", " ").split())
 
 
 SETTINGS = Settings()

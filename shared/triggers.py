@@ -172,14 +172,19 @@ class Subscription:
 
 @dataclass(frozen=True)
 class Rule:
-    """An RBAC rule for requests beyond the watches, status writes and events of a function."""
+    """An RBAC rule for requests beyond the watches, status writes and events of a function.
+
+    `everywhere`: an installation for some namespaces grants the rule in the whole cluster, because the objects have no
+    namespace or are in others.
+    """
 
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
+    everywhere: bool = False
 
 
-READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",))
+READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",), everywhere=True)
 """The rule for reading CRDs, which shows whether a kind that is not served is undefined, and so has no objects."""
 
 RECORD_EVENTS = Rule("", ("events",), ("create", "get", "patch"))

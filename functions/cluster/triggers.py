@@ -139,9 +139,9 @@ TRIGGERS = Triggers(
         ),
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "list", "delete")),
         Rule("", ("secrets",), ("get", "list", "delete")),
-        Rule("apps", ("deployments",), ("list",)),  # is a Cluster API core running?
+        Rule("apps", ("deployments",), ("list",), everywhere=True),  # is a Cluster API core running?
         # Do Knative's event sources watch the kinds of the providers?
-        Rule(API_SERVER_SOURCE.group, (API_SERVER_SOURCE.plural,), ("list",)),
+        Rule(API_SERVER_SOURCE.group, (API_SERVER_SOURCE.plural,), ("list",), everywhere=True),
         READ_CRDS,
     ),
 )

@@ -25,7 +25,7 @@ from functions import catalog
 from shared import profiles, tracing
 from shared.kube import Key, connect
 from shared.runtime import logs
-from shared.settings import SETTINGS
+from shared.settings import SETTINGS, namespaces
 
 log = logging.getLogger("capi-functions.events")
 
@@ -55,7 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=SILENCE,
         help="open a watch again after so long without a sign of life; half as long later it counts as hung",
     )
-    parser.add_argument("--namespace", default="", help="watch this namespace only")
+    parser.add_argument(
+        "--namespace",
+        metavar="NAME,...",
+        default=",".join(namespaces(SETTINGS)),
+        help="watch these namespaces only ($CAPI_FUNCTIONS_NAMESPACES)",
+    )
     parser.add_argument(
         "--lease",
         metavar="NAMESPACE/NAME",

@@ -12,6 +12,7 @@ from copy import deepcopy
 from typing import Any
 
 from infra import version
+from shared import profiles
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.resources import CLUSTER, CONFIG_MAP
 from shared.kube.resources import Object
@@ -19,6 +20,7 @@ from shared.settings import GROUPS, NAMESPACE
 from shared.triggers import Triggers
 
 from . import (
+    admission,
     crds,
     eventing,
     forwarder,
@@ -83,10 +85,16 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         "functions": {
             workloads.name_of(name): {
                 part.__name__: _in_release(part(name, triggers))
-                for part in (parts.access, parts.server, parts.subscriptions)
+                for part in (parts.access, parts.everywhere, parts.server, parts.subscriptions)
             }
             for name, triggers in every.items()
         },
+        "parts": {part.name: _in_release(single.own(part, declared)) for part in single.PARTS},
+        "providers": single.PROVIDERS.name,
+        "everywhere": _in_release(forwarder.everywhere()),
+        "secrets": _in_release(_objects(admission.documents())),
+        "admission": f">={admission.SINCE}",
+        "egress": _in_release([network.egress(NAMESPACE)]),
         "serving": serving.changes()
         | {"service": serving.SERVICE, "ingress": _replaced(network.of_proxies(), "NetworkPolicy")},
         "disruptionBudget": workloads.BUDGET,
@@ -102,25 +110,16 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
 def _modes(declared: Mapping[str, Triggers]) -> Object:
     """Returns for each mode the objects of the installation, and what it needs of each function.
 
-    `watcher` names the rights and sources of a profile, `account` the ServiceAccount that has all rights, `env` the
-    variables of the servers.
+    `watcher` names the rights and sources of a profile, `env` the variables of the servers. The mode `single` has
+    `parts` of its own.
     """
     events = [eventing.broker(NAMESPACE), *knative.ping_sources(declared)]
     leases = _objects(forwarder.lease_access())
     account = rbac.service_account(network.FORWARDER, NAMESPACE)
+    service = forwarder.service()
     policy = network.of_functions(NAMESPACE)
     modes: dict[str, tuple[str, list[str], list[Object]]] = {
-        "single": (
-            "forwarder",
-            ["access"],
-            [
-                rbac.service_account(single.NAME, NAMESPACE),
-                *_objects(forwarder.lease_access(single.NAME)),
-                single.deployment(declared),
-                single.service(),
-                network.of_prometheus(NAMESPACE),
-            ],
-        ),
+        "single": ("single", [], [network.of_prometheus(NAMESPACE)]),
         "direct": ("forwarder", ["access", "server"], [account, *leases, policy, *_calling_forwarder(declared)]),
         "forwarder": (
             "forwarder",
@@ -128,7 +127,7 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
             [
                 *events,
                 *(account, *_objects(forwarder.lease_access(network.FORWARDER, forwarder.READ_TRIGGERS))),
-                *(policy, forwarder.deployment()),
+                *(policy, forwarder.deployment(), service),
                 eventing.sink_binding(network.FORWARDER, NAMESPACE),
             ],
         ),
@@ -147,7 +146,6 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
         mode: {
             "watcher": watcher,
             "parts": needed,
-            "account": single.NAME if mode == "single" else "",
             "env": {"K_SINK": f"http://{network.FORWARDER}"} if mode == "direct" else {},
             "objects": _in_release(objects),
         }
@@ -166,9 +164,9 @@ def _calling_forwarder(declared: Mapping[str, Triggers]) -> Iterable[Object]:
     )
     deployment["spec"] |= {"replicas": 1, "strategy": {"type": "Recreate"}}
     [container] = deployment["spec"]["template"]["spec"]["containers"]
-    container["ports"] = [{"name": "events", "containerPort": single.INGRESS}]
-    service = workloads.service(network.FORWARDER, NAMESPACE)
-    service["spec"]["ports"] = [{"name": "events", "port": 80, "targetPort": "events"}]
+    container["ports"].append({"name": "events", "containerPort": single.INGRESS})
+    service = forwarder.service()
+    service["spec"]["ports"].append({"name": "events", "port": 80, "targetPort": "events"})
     yield from (deployment, service, network.of_forwarder(NAMESPACE, single.INGRESS))
 
 
@@ -177,13 +175,30 @@ def _profile(declared: Mapping[str, Triggers], wanted: list[str]) -> Object:
     return {
         "setting": ",".join(wanted),
         "functions": [workloads.name_of(name) for name in chosen],
-        "forwarder": [rbac.cluster_role(forwarder.ROLE, forwarder.rules(chosen))],
+        "forwarder": [rbac.cluster_role(forwarder.role_of(), forwarder.rules(chosen))],
+        "single": [],
+        "parts": {
+            part.name: _part(part, declared, part.chosen(wanted)) for part in single.PARTS if part.chosen(wanted)
+        },
         "sources": _in_release(
             [
                 rbac.cluster_role(sources.SOURCES, sources.rules(chosen)),
                 *sources.api_server_sources(chosen),
             ]
         ),
+    }
+
+
+def _part(part: single.Part, declared: Mapping[str, Triggers], wanted: tuple[str, ...]) -> Object:
+    """Returns the profiles of a part, its functions but those of all profiles, and the objects of its forwarder."""
+    chosen = knative.in_a_cluster(declared, wanted)
+    role = rbac.cluster_role(forwarder.role_of(part.lease), forwarder.rules(chosen))
+    return {
+        "setting": ",".join(wanted),
+        "functions": [
+            workloads.name_of(name) for name, triggers in chosen.items() if triggers.profiles != profiles.ALWAYS
+        ],
+        "forwarder": [role],
     }
 
 

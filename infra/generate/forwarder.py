@@ -16,9 +16,6 @@ from .files import Document, yaml_text
 from .knative import BASE, in_a_cluster, kustomization
 from .network import FORWARDER as NAME
 
-ROLE = f"capi-functions-{NAME}"
-"""The ClusterRole of the forwarder."""
-
 PROFILES = "capi-functions.dev/profiles"
 """The annotation of the forwarder's pods that names their profiles: a change restarts them, as they read these once."""
 
@@ -29,6 +26,7 @@ _READ = "The forwarder watches the kinds that start functions, and CustomResourc
 READ_TRIGGERS = Rule(TRIGGER.group, (TRIGGER.plural,), ("list",))
 """With a Broker: the forwarder sends again what new Triggers may have missed."""
 
+_WATCH_CRDS = Rule(CRD.group, (CRD.plural,), rbac.READ, everywhere=True)
 _LEASE = "The holder of the Lease delivers. The rule has no names of Leases, since each shard has a Lease of its own."
 _REPLICATED = """
 One replica delivers; the other one watches, and takes over if the first fails. If one replica cannot deliver all
@@ -45,24 +43,33 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     }
 
 
+def role_of(lease: str = NAME) -> str:
+    """Returns the name of the ClusterRole of the forwarders with this Lease."""
+    return f"capi-functions-{lease}"
+
+
 def rules(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the PolicyRules to watch the kinds that start these functions, and CRDs."""
-    watched = rbac.watch_rules(declared.values(), rbac.WATCH)
-    return rbac.policy_rules([*watched, Rule(CRD.group, (CRD.plural,), rbac.READ)])
+    return rbac.policy_rules([*rbac.watch_rules(declared.values(), rbac.WATCH), _WATCH_CRDS])
 
 
-def access(declared: Mapping[str, Triggers], account: str = NAME, *more: Rule) -> Iterable[Document]:
-    """Yields the rights of the forwarder, and `more` in its namespace, bound to a ServiceAccount."""
-    yield _READ, rbac.cluster_role(ROLE, rules(declared))
-    yield from lease_access(account, *more)
+def access(declared: Mapping[str, Triggers], account: str = NAME, *more: Rule, lease: str = NAME) -> Iterable[Document]:
+    """Yields the rights of a forwarder with this Lease, and `more` in its namespace, bound to a ServiceAccount."""
+    yield _READ, rbac.cluster_role(role_of(lease), rules(declared))
+    yield from lease_access(account, *more, lease=lease)
 
 
-def lease_access(account: str = NAME, *more: Rule) -> Iterable[Document]:
-    """Yields the rights of the forwarder that do not depend on the functions, bound to a ServiceAccount."""
+def lease_access(account: str = NAME, *more: Rule, lease: str = NAME) -> Iterable[Document]:
+    """Yields the rights of a forwarder that do not depend on the functions, bound to a ServiceAccount."""
     use_leases = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
-    yield "", rbac.cluster_role_binding(ROLE, account, NAMESPACE)
-    yield _LEASE, rbac.role(NAME, NAMESPACE, rbac.policy_rules([use_leases, *more]))
-    yield "", rbac.role_binding(NAME, account, NAMESPACE)
+    yield "", rbac.cluster_role_binding(role_of(lease), account, NAMESPACE)
+    yield _LEASE, rbac.role(lease, NAMESPACE, rbac.policy_rules([use_leases, *more]))
+    yield "", rbac.role_binding(lease, account, NAMESPACE)
+
+
+def everywhere(account: str = NAME, lease: str = NAME) -> list[Object]:
+    """Returns the rights of a forwarder that an installation for some namespaces has in the whole cluster."""
+    return rbac.everywhere(role_of(lease), [_WATCH_CRDS], account, NAMESPACE)
 
 
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
@@ -71,24 +78,48 @@ def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
     pods = deployment()
     yield _REPLICATED, pods
     yield "", workloads.disruption_budget(pods)
+    yield "", service()
     yield "", eventing.sink_binding(NAME, NAMESPACE)
 
 
 def deployment(*arguments: str) -> Object:
     """Returns the Deployment of a forwarder with these arguments; without any it posts to K_SINK."""
+    return _deployment(f"--lease={NAMESPACE}/{NAME}", *arguments)
+
+
+def service() -> Object:
+    """Returns the Service of the forwarders, for Prometheus."""
+    result = workloads.service(NAME, NAMESPACE)
+    result["spec"]["ports"] = [workloads.metrics_port(workloads.FORWARDER_NAME)]
+    return result
+
+
+def container(*arguments: str) -> Object:
+    """Returns the container of a forwarder with these arguments, for the pods of functions."""
+    [found] = _deployment(*arguments)["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def _deployment(*arguments: str) -> Object:
     deployment = workloads.deployment(
         Triggers(NAME, memory=_MEMORY, settings=(INSTALLATION, KUBECONFIGS)), NAME, NAMESPACE
     )
     deployment["spec"]["replicas"] = _REPLICAS
     template = deployment["spec"]["template"]
-    template["metadata"]["annotations"] = {PROFILES: "all"}
-    [container] = template["spec"]["containers"]
-    for field in ("ports", "readinessProbe", "livenessProbe"):  # without --port it serves no HTTP
-        del container[field]
-    container |= {
+    template["metadata"]["annotations"] = {
+        **workloads.SCRAPED,
+        "prometheus.io/port": str(workloads.FORWARDER),
+        PROFILES: "all",
+    }
+    [only] = template["spec"]["containers"]
+    port = workloads.FORWARDER_NAME
+    only |= {
         "name": NAME,
         "command": ["python", "-m", "infra.forwarder"],
-        "args": [f"--lease={NAMESPACE}/{NAME}", *arguments],
-        "env": [variable for variable in container["env"] if variable["name"] not in ("THREADS", "WORKERS")],
+        "args": [*arguments],
+        "ports": [{"name": port, "containerPort": workloads.FORWARDER}],
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": port}, "periodSeconds": 5},
+        "livenessProbe": workloads.liveness(port, "HTTP"),
     }
+    workloads.unset_variables(only, workloads.METRICS_PORT, "THREADS", "WORKERS")
     return deployment

@@ -60,17 +60,12 @@ def documents() -> Iterable[Document]:
 def _deployment() -> Object:
     deployment = workloads.deployment(ACCESS, NAME, NAMESPACE)
     template = deployment["spec"]["template"]
-    template["metadata"]["annotations"] = {
-        **workloads.SCRAPED,
-        "prometheus.io/port": str(PORT),
-        "prometheus.io/scheme": "https",
-    }
     [container] = template["spec"]["containers"]
     program, *arguments = command()
     container |= {
         "command": [program],
         "args": arguments,
-        "ports": [{"name": "https", "containerPort": PORT}],
+        "ports": [{"name": "https", "containerPort": PORT}, *container["ports"][1:]],
         "readinessProbe": {"httpGet": {"path": "/", "port": "https", "scheme": "HTTPS"}, "periodSeconds": 5},
         "livenessProbe": workloads.liveness("https", "HTTPS"),
     }
@@ -83,7 +78,10 @@ def _deployment() -> Object:
 
 def _service() -> Object:
     service = workloads.service(NAME, NAMESPACE)
-    service["spec"]["ports"] = [{"name": "https", "port": 443, "targetPort": "https"}]
+    service["spec"]["ports"] = [
+        {"name": "https", "port": 443, "targetPort": "https"},
+        workloads.metrics_port(workloads.METRICS_NAME),
+    ]
     return service
 
 

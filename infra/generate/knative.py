@@ -17,7 +17,7 @@ from shared.kube.resources import Object
 from shared.settings import NAMESPACE
 from shared.triggers import Triggers
 
-from . import eventing, network, parts, workloads
+from . import admission, eventing, network, parts, workloads
 from .files import Document, yaml_text
 
 BASE = "../knative/base"
@@ -56,6 +56,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
         "namespace.yaml": [("", namespace())],
         "broker.yaml": [(_ASYNC, eventing.broker(NAMESPACE))],
         "timers.yaml": [(_SWEEP, source) for source in ping_sources(declared)],
+        "admission.yaml": admission.documents(),
         "network.yaml": [(_NETWORK, network.of_functions(NAMESPACE))],
     }
     for function, triggers in declared.items():

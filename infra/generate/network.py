@@ -1,13 +1,13 @@
 """Generates NetworkPolicies: who may send requests to the functions.
 
-They restrict ingress only. Egress goes to API servers, registries and object stores anywhere; policies cannot name
-these, since network plugins differ in how they match the address of an API server. The functions themselves refuse
-link-local and metadata addresses (`shared.network`).
+They restrict ingress. Egress goes to API servers, registries and object stores anywhere; policies cannot name
+these, since network plugins differ in how they match the address of an API server. So a policy for egress is an option,
+and restricts ports. The functions themselves refuse link-local and metadata addresses (`shared.network`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from shared.kube.resources import Object
 
@@ -36,36 +36,44 @@ _FUNCTIONS = dict([workloads.PART_OF])
 """The labels of all pods that run functions."""
 
 
+EGRESS = (443, 6443)
+"""The ports that `egress` opens: of HTTPS and of API servers."""
+
+
 def of_functions(namespace: str) -> Object:
     """Returns the policy of all functions: brokers, forwarders and Prometheus may send requests."""
     forwarder = {"podSelector": {"matchLabels": workloads.labels(FORWARDER)}}
-    peers = [pods_of(BROKERS), forwarder, pods_of(*PROMETHEUS)]
-    return policy("functions", namespace, _FUNCTIONS, [(peers, workloads.PORT)])
+    peers = [pods_of(BROKERS), forwarder]
+    return policy("functions", namespace, _FUNCTIONS, [(peers, [workloads.PORT]), _SCRAPED])
 
 
-def of_proxies() -> Object:
-    """Returns the rule that Knative Services add to the policy of functions: requests go to their proxies."""
-    return _rule([pods_of(SERVING), pods_of(GATEWAY)], *_PROXY)
+def of_proxies() -> list[Object]:
+    """Returns the rules that Knative Services add to the policy of functions.
+
+    Requests go to their proxies, and Prometheus reads the metrics at the functions' own port, because the proxies have
+    the port that other pods have for metrics.
+    """
+    return [_rule([pods_of(SERVING), pods_of(GATEWAY)], _PROXY), _rule([pods_of(*PROMETHEUS)], [workloads.PORT])]
 
 
 def of_forwarder(namespace: str, port: int) -> Object:
     """Returns the policy of a forwarder that calls the functions: they may send events to it."""
-    return policy(FORWARDER, namespace, workloads.labels(FORWARDER), [([_functions()], port)])
+    return policy(FORWARDER, namespace, workloads.labels(FORWARDER), [([_functions()], [port])])
 
 
 def of_prometheus(namespace: str) -> Object:
-    """Returns the policy of functions that get their events inside their pod: Prometheus may send requests."""
-    return policy("functions", namespace, _FUNCTIONS, [([pods_of(*PROMETHEUS)], workloads.PORT)])
+    """Returns the policy of functions that get their events inside their pod: only Prometheus may send requests."""
+    return policy("functions", namespace, _FUNCTIONS, [_SCRAPED])
 
 
 def of_store(name: str, namespace: str, port: int) -> Object:
     """Returns the policy of an object store for trying: functions may send requests."""
-    return policy(name, namespace, {workloads.NAME: name}, [([_functions()], port)])
+    return policy(name, namespace, {workloads.NAME: name}, [([_functions()], [port])])
 
 
 def of_hooks(name: str, namespace: str, port: int) -> Object:
-    """Returns the policy of the hooks: Cluster API's core controller and Prometheus may send requests."""
-    return policy(name, namespace, workloads.labels(name), [([pods_of(*CORE), pods_of(*PROMETHEUS)], port)])
+    """Returns the policy of the hooks: Cluster API's core controller may call them, Prometheus reads the metrics."""
+    return policy(name, namespace, workloads.labels(name), [([pods_of(*CORE)], [port]), _SCRAPED])
 
 
 def pods_of(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
@@ -74,9 +82,11 @@ def pods_of(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
     return peer | ({"podSelector": {"matchLabels": dict(labels)}} if labels else {})
 
 
-def policy(name: str, namespace: str, pods: Mapping[str, str], allowed: Iterable[tuple[list[Object], int]]) -> Object:
-    """Returns a policy for pods with these labels. `allowed` has the peers that may connect, each with the port."""
-    ingress = [_rule(peers, port) for peers, port in allowed]
+def policy(
+    name: str, namespace: str, pods: Mapping[str, str], allowed: Iterable[tuple[list[Object], Sequence[int]]]
+) -> Object:
+    """Returns a policy for pods with these labels. `allowed` has the peers that may connect, each with its ports."""
+    ingress = [_rule(peers, ports) for peers, ports in allowed]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -85,10 +95,34 @@ def policy(name: str, namespace: str, pods: Mapping[str, str], allowed: Iterable
     }
 
 
+def egress(namespace: str) -> Object:
+    """Returns the policy, an option of the chart, of what pods may connect to: names, pods beside them, and `EGRESS`.
+
+    It names ports and no addresses, as API servers, registries and object stores can be anywhere.
+    """
+    names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    open_ports = [{"protocol": "TCP", "port": port} for port in EGRESS]
+    beside: list[Object] = [{"podSelector": {}}, pods_of(BROKERS)]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "egress", "namespace": namespace},
+        "spec": {
+            "podSelector": {"matchLabels": dict(_FUNCTIONS)},
+            "policyTypes": ["Egress"],
+            "egress": [{"ports": names}, {"to": beside}, {"ports": open_ports}],
+        },
+    }
+
+
 def _functions() -> Object:
     """Returns a peer: the pods of all functions in the policy's namespace."""
     return {"podSelector": {"matchLabels": dict(_FUNCTIONS)}}
 
 
-def _rule(peers: list[Object], *ports: int) -> Object:
+def _rule(peers: list[Object], ports: Sequence[int]) -> Object:
     return {"from": peers, "ports": [{"protocol": "TCP", "port": port} for port in ports]}
+
+
+_SCRAPED = ([pods_of(*PROMETHEUS)], [workloads.FORWARDER, workloads.METRICS])
+"""The peers and ports of metrics."""

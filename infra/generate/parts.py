@@ -11,10 +11,13 @@ from shared.triggers import Triggers
 from . import eventing, rbac, workloads
 
 
-def access(function: str, triggers: Triggers, *, account: str = "") -> list[Object]:
-    """Returns the rights of a function, bound to a ServiceAccount `account`, by default to that of its server."""
+def access(function: str, triggers: Triggers, *, account: str = "", role: str = "") -> list[Object]:
+    """Returns the rights of a function, bound to a ServiceAccount `account`, by default to that of its server.
+
+    `role` is the name of the ClusterRole, by default that of the function.
+    """
     name = workloads.name_of(function)
-    role, holder = f"capi-functions-{name}", account or name
+    role, holder = role or role_of(function), account or name
     objects: list[Object] = []
     if allowed := rbac.function_rules(triggers):
         objects += [rbac.cluster_role(role, allowed), rbac.cluster_role_binding(role, holder, NAMESPACE)]
@@ -23,6 +26,19 @@ def access(function: str, triggers: Triggers, *, account: str = "") -> list[Obje
         objects.append(rbac.aggregated_role(of_providers, kinds.role_label))
         objects.append(rbac.cluster_role_binding(of_providers, holder, NAMESPACE))
     return [*_labelled(name, objects)]
+
+
+def everywhere(function: str, triggers: Triggers, *, account: str = "", role: str = "") -> list[Object]:
+    """Returns the rights of a function that an installation for some namespaces has in the whole cluster."""
+    name = workloads.name_of(function)
+    return [
+        *_labelled(name, rbac.everywhere(role or role_of(function), triggers.needed_rules, account or name, NAMESPACE))
+    ]
+
+
+def role_of(function: str) -> str:
+    """Returns the name of a function's ClusterRole."""
+    return f"capi-functions-{workloads.name_of(function)}"
 
 
 def server(function: str, triggers: Triggers) -> list[Object]:

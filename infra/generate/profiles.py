@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+import yaml
+
 from shared.kube.resources import Object
 from shared.settings import INSTALLATION, NAMESPACE
 from shared.triggers import Triggers
 
-from . import forwarder, knative, network, serving, sources, workloads
+from . import forwarder, knative, network, serving, single, sources, workloads
 from .files import yaml_text
 
 _PARTS = ("addons", "providers", "kubeconfig")
@@ -27,7 +29,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     (_WITHOUT_CORE,),
 )
 
-_SETTING = "The ConfigMap makes the sweep and the forwarder leave out the functions of other profiles."
+_SETTING = "The profiles make the sweep and the forwarder leave out the functions of others."
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
@@ -44,14 +46,19 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str]) -> Object:
     every = knative.in_a_cluster(declared)
     chosen = knative.in_a_cluster(declared, wanted)
-    others = ", ".join(workloads.name_of(name) for name in every if name not in chosen)
-    of_sources = _of_sources(chosen) if base == "sources" else _of_forwarder(base, chosen, wanted)
+    left_out = [workloads.name_of(name) for name in every if name not in chosen]
+    if base == "single":
+        left_out += [part.name for part in single.PARTS if not part.chosen(wanted)]
+        patches = [patch for part in single.PARTS if part.chosen(wanted) for patch in _of_part(part, declared, wanted)]
+    else:
+        patches = _of_sources(chosen) if base == "sources" else _of_forwarder(chosen, wanted)
+    others = ", ".join(left_out)
     return {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [f"../../../{base}"],
         "configMapGenerator": [_setting(wanted)],
-        "patches": [knative.removal({"labelSelector": f"{workloads.NAME} in ({others})"}), *of_sources],
+        "patches": [knative.removal({"labelSelector": f"{workloads.NAME} in ({others})"}), *patches],
     }
 
 
@@ -68,12 +75,20 @@ def _of_sources(chosen: Mapping[str, Triggers]) -> list[Object]:
     ] + [role]
 
 
-def _of_forwarder(base: str, chosen: Mapping[str, Triggers], wanted: Sequence[str]) -> list[Object]:
+def _of_part(part: single.Part, declared: Mapping[str, Triggers], wanted: Sequence[str]) -> list[Object]:
+    """Returns the patches of the rights of a part's forwarder, and of its profiles."""
+    rules = forwarder.rules(knative.in_a_cluster(declared, part.chosen(wanted)))
+    role = {"kind": "ClusterRole", "name": forwarder.role_of(part.lease)}
+    variables = yaml.safe_dump(single.variables(part, wanted), sort_keys=False)
+    return [knative.replacement(role, "/rules", rules), {"patch": variables}]
+
+
+def _of_forwarder(chosen: Mapping[str, Triggers], wanted: Sequence[str]) -> list[Object]:
     """Returns the patches of the forwarder's rights, and of the annotation that restarts it with other profiles."""
-    pods = {"kind": "Deployment", "name": workloads.SINGLE if base == "single" else network.FORWARDER}
+    pods = {"kind": "Deployment", "name": network.FORWARDER}
     path = f"/spec/template/metadata/annotations/{forwarder.PROFILES.replace('/', '~1')}"
     return [
-        knative.replacement({"kind": "ClusterRole", "name": forwarder.ROLE}, "/rules", forwarder.rules(chosen)),
+        knative.replacement({"kind": "ClusterRole", "name": forwarder.role_of()}, "/rules", forwarder.rules(chosen)),
         knative.replacement(pods, path, ",".join(wanted)),
     ]
 

@@ -21,6 +21,11 @@ def function_rules(triggers: Triggers) -> list[Object]:
     return policy_rules(triggers.needed_rules)
 
 
+def needed_everywhere(rules: Iterable[Rule]) -> list[Object]:
+    """Returns the PolicyRules that an installation for some namespaces needs in the whole cluster."""
+    return policy_rules(rule for rule in rules if rule.everywhere)
+
+
 def policy_rules(rules: Iterable[Rule]) -> list[Object]:
     """Returns the PolicyRules for the rules: resources of one group with the same verbs share a PolicyRule."""
     verbs: dict[tuple[str, str], set[str]] = {}
@@ -65,6 +70,24 @@ def aggregated_role(name: str, label: str) -> Object:
     role = cluster_role(name, []) | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}}
     del role["rules"]  # the control plane fills in the rules
     return role
+
+
+EVERYWHERE = "-everywhere"
+"""The end of the names of ClusterRoles and their bindings that an installation for some namespaces has besides."""
+
+
+def everywhere(role: str, rules: Iterable[Rule], service_account: str, namespace: str) -> list[Object]:
+    """Returns a ClusterRole with those of the rules that are needed in the whole cluster, and its binding."""
+    if not (needed := needed_everywhere(rules)):
+        return []
+    name = f"{role}{EVERYWHERE}"
+    return [cluster_role(name, needed), cluster_role_binding(name, service_account, namespace)]
+
+
+def in_namespace(binding: Object, namespace: str = "") -> Object:
+    """Returns the RoleBinding that grants what a ClusterRoleBinding grants, in one namespace only."""
+    metadata = {**binding["metadata"], **({"namespace": namespace} if namespace else {})}
+    return {**binding, "kind": "RoleBinding", "metadata": metadata}
 
 
 def cluster_role_binding(role: str, service_account: str, namespace: str) -> Object:

@@ -70,13 +70,14 @@ def changes() -> Object:
 
     The fields replace those of the Deployment's pod and container. Serving takes port names of its own only, refuses
     the security context of a pod unless a feature is enabled, and probes a starting container many times a second where
-    the readiness probe has no period.
+    the readiness probe has no period. Its proxy has the port of metrics, so these stay at the function's own port.
     """
     return {
         "labels": {"networking.knative.dev/visibility": "cluster-local"},
         "annotations": {
             "autoscaling.knative.dev/min-scale": "0",
             "autoscaling.knative.dev/max-scale": str(REPLICAS),
+            "prometheus.io/port": str(workloads.PORT),
         },
         "pod": {
             "containerConcurrency": workloads.THREADS,
@@ -103,7 +104,8 @@ def _patches() -> Iterable[Object]:
     yield _patch({"kind": "SinkBinding", **functions}, subject)
     sink = "/spec/delivery/deadLetterSink/ref/apiVersion"
     yield _patch({"kind": BROKER["kind"], "name": BROKER["name"]}, [_set(sink, SERVICE["apiVersion"])])
-    yield _patch({"kind": "NetworkPolicy", "name": "functions"}, [_set("/spec/ingress/-", network.of_proxies())])
+    rules = [_set("/spec/ingress/-", rule) for rule in network.of_proxies()]
+    yield _patch({"kind": "NetworkPolicy", "name": "functions"}, rules)
 
 
 def _service() -> Iterable[Object]:
@@ -113,6 +115,9 @@ def _service() -> Iterable[Object]:
     yield from (_set(f"/{field}", value) for field, value in SERVICE.items())
     yield {"op": "remove", "path": "/spec/selector"}
     yield {"op": "remove", "path": f"{template}/spec/securityContext"}
+    first = f"{template}/spec/containers/0/env/0"
+    yield {"op": "test", "path": f"{first}/name", "value": workloads.METRICS_PORT}
+    yield {"op": "remove", "path": first}
     places = {
         "labels": "/metadata/labels",
         "annotations": f"{template}/metadata/annotations",

@@ -1,44 +1,84 @@
-"""Generates `infra/single`: forwarder and all functions in one Deployment, without Knative; one command installs it.
+"""Generates `infra/single`: forwarders and all functions in two Deployments, without Knative; one command installs it.
 
-The replicas have the same two containers. One forwarder holds the Lease, and calls the functions in its own pod; the
-others stand by. All functions share one ServiceAccount.
+`PROVIDERS` installs what providers consist of, so it may do everything. `LIFECYCLE` reads what tenants write: charts,
+releases, kubeconfigs. So they are pods with accounts of their own. Each pod has a forwarder, which calls the functions
+in its own pod; of several replicas the forwarder that holds the Lease does, the others stand by.
+
+`sweep` and `dead_letters`, the functions of all profiles, run in both, for the objects of the pod's other functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from functions import serving
+from shared import profiles
 from shared.kube.resources import Object
 from shared.settings import INSTALLATION, KUBECONFIGS, NAMESPACE, Group
-from shared.triggers import Triggers
+from shared.triggers import Rule, Triggers
 
-from . import forwarder, network, parts, rbac, store, workloads
+from . import admission, forwarder, network, parts, rbac, store, workloads
 from .files import Document, yaml_text
 from .knative import in_a_cluster, kustomization, namespace
 
-NAME = workloads.SINGLE
 INGRESS = 8081
 """The port at which the forwarder receives the events that functions emit."""
 
-_REPLICAS = 2
 _THREADS = 16
-_MEMORY = "2Gi"
 
-_TWO = "One replica works. The other one watches, and takes over if the first fails."
-_RIGHTS = "One account for all: it may do what any of the functions may."
+
+@dataclass(frozen=True)
+class Part:
+    """One Deployment, with a ServiceAccount and a Service of its name.
+
+    `profiles` has the profiles of all its functions, in an installation that runs every function. `lease` names the
+    Lease of its forwarders, and their roles.
+    """
+
+    name: str
+    profiles: tuple[str, ...]
+    lease: str
+    replicas: int
+    memory: str
+    requested: str
+    what: str
+
+    def chosen(self, wanted: Collection[str]) -> tuple[str, ...]:
+        """Returns the profiles of the part in an installation with the profiles `wanted`; empty if it does not run."""
+        if "all" in wanted:
+            return self.profiles
+        return tuple(name for name in wanted if (name in PROVIDERS.profiles) == (self is PROVIDERS))
+
+
+LIFECYCLE = Part(
+    workloads.SINGLE,
+    ("standalone",),
+    network.FORWARDER,
+    2,
+    "2Gi",
+    workloads.MEMORY_AT_WORK,
+    "All functions but those of providers. One replica works. The other one takes over if the first fails.",
+)
+PROVIDERS = Part(
+    workloads.SINGLE_PROVIDERS,
+    profiles.PROVIDERS,
+    f"{network.FORWARDER}-providers",
+    1,
+    "1Gi",
+    workloads.MEMORY_IDLE,
+    "The functions of providers. Their account may do everything, so no other function runs here.",
+)
+PARTS = (LIFECYCLE, PROVIDERS)
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns the content of the generated files, by path below `infra/single`."""
-    pods = deployment(declared)
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", namespace())],
-        "access.yaml": _access(declared),
+        "access.yaml": [*admission.documents(), *(each for part in PARTS for each in _access(part, declared))],
         "single.yaml": [
-            (_TWO, pods),
-            ("", workloads.disruption_budget(pods)),
-            ("", service()),
+            *(each for part in PARTS for each in _pods(part, declared)),
             ("", network.of_prometheus(NAMESPACE)),
         ],
         "store.yaml": store.documents(),
@@ -50,33 +90,101 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     }
 
 
-def _access(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    yield _RIGHTS, rbac.service_account(NAME, NAMESPACE)
-    yield from forwarder.access(in_a_cluster(declared), NAME)
-    for function, triggers in in_a_cluster(declared).items():
-        for obj in parts.access(function, triggers, account=NAME):
+def _access(part: Part, declared: Mapping[str, Triggers]) -> Iterable[Document]:
+    chosen = in_a_cluster(declared, part.profiles)
+    yield part.what, _labelled(part, rbac.service_account(part.name, NAMESPACE))
+    for comment, obj in forwarder.access(chosen, part.name, lease=part.lease):
+        yield comment, _labelled(part, obj)
+    for function, triggers in chosen.items():
+        for obj in access(part, function, triggers, declared):
             yield "", obj
 
 
-def deployment(declared: Mapping[str, Triggers]) -> Object:
-    """Returns the Deployment of forwarder and functions."""
-    used = {group: None for triggers in in_a_cluster(declared).values() for group in triggers.settings}
+def _pods(part: Part, declared: Mapping[str, Triggers]) -> Iterable[Document]:
+    pods = deployment(part, declared)
+    yield part.what, pods
+    if part.replicas > 1:
+        yield "", workloads.disruption_budget(pods)
+    yield "", service(part)
+
+
+def own(part: Part, declared: Mapping[str, Triggers]) -> Iterable[Object]:
+    """Yields what a part consists of, whatever functions of its profiles run.
+
+    That is all but the ClusterRole of its forwarder, and the rights of its functions.
+    """
+    yield _labelled(part, rbac.service_account(part.name, NAMESPACE))
+    yield from (_labelled(part, obj) for _, obj in forwarder.lease_access(part.name, lease=part.lease))
+    for function, triggers in in_a_cluster(declared).items():
+        if triggers.profiles == profiles.ALWAYS:
+            yield from access(part, function, triggers, declared)
+    yield deployment(part, declared)
+    yield service(part)
+
+
+def access(part: Part, function: str, triggers: Triggers, declared: Mapping[str, Triggers]) -> list[Object]:
+    """Returns the rights of a function in a part.
+
+    A function of all profiles has in each part the label of the part, and a role for the kinds of the part only.
+    """
+    if triggers.profiles != profiles.ALWAYS:
+        return parts.access(function, triggers, account=part.name)
+    role = parts.role_of(function) if part is LIFECYCLE else f"{part.name}-{workloads.name_of(function)}"
+    narrowed = replace(triggers, rules=_of_part(part, triggers.rules, declared))
+    return [_labelled(part, obj) for obj in parts.access(function, narrowed, account=part.name, role=role)]
+
+
+def everywhere(part: Part, function: str, triggers: Triggers) -> list[Object]:
+    """Returns the rights of a function in a part that an installation for some namespaces has in the whole cluster."""
+    return parts.everywhere(function, triggers, account=part.name)
+
+
+def _of_part(part: Part, rules: Iterable[Rule], declared: Mapping[str, Triggers]) -> tuple[Rule, ...]:
+    """Returns the rules without those for kinds that concern only functions of the other part."""
+    every, here = in_a_cluster(declared), _kinds(in_a_cluster(declared, part.profiles))
+    elsewhere = _kinds(every) - here
+    return tuple(rule for rule in rules if not {(rule.group, name) for name in rule.resources} & elsewhere)
+
+
+def _kinds(declared: Mapping[str, Triggers]) -> set[tuple[str, str]]:
+    kinds = (kind for each in declared.values() for kind in (*each.primaries, *(one.resource for one in each.watches)))
+    return {(kind.group, kind.plural) for kind in kinds}
+
+
+def deployment(part: Part, declared: Mapping[str, Triggers]) -> Object:
+    """Returns the Deployment of forwarder and functions of a part."""
+    used = {group: None for triggers in in_a_cluster(declared, part.profiles).values() for group in triggers.settings}
     groups: tuple[Group, ...] = tuple(dict.fromkeys((INSTALLATION, KUBECONFIGS, *used)))
-    result = workloads.deployment(Triggers(NAME, memory=_MEMORY, settings=groups), NAME, NAMESPACE)
-    result["spec"]["replicas"] = _REPLICAS
-    template = result["spec"]["template"]
-    template["metadata"]["annotations"] = {**workloads.SCRAPED, forwarder.PROFILES: "all"}
-    pod = template["spec"]
+    result = workloads.deployment(Triggers(part.name, memory=part.memory, settings=groups), part.name, NAMESPACE)
+    result["spec"]["replicas"] = part.replicas
+    pod = result["spec"]["template"]["spec"]
     [functions] = pod["containers"]
     program, *arguments = serving.command("", f"--bind=0.0.0.0:{workloads.PORT}")
     functions |= {"name": "functions", "command": [program], "args": arguments}
-    functions["resources"]["requests"]["memory"] = workloads.MEMORY_AT_WORK
+    functions["resources"]["requests"]["memory"] = part.requested
     workloads.set_variables(functions, THREADS=str(_THREADS), K_SINK=f"http://127.0.0.1:{INGRESS}")
-    [delivering] = forwarder.deployment(
-        f"--functions=http://127.0.0.1:{workloads.PORT}", f"--port={INGRESS}", without(declared)
-    )["spec"]["template"]["spec"]["containers"]
+    delivering = forwarder.container(
+        f"--lease={NAMESPACE}/{part.lease}",
+        f"--functions=http://127.0.0.1:{workloads.PORT}",
+        f"--port={INGRESS}",
+        without(declared),
+    )
     pod["containers"].append(delivering)
+    for container in pod["containers"]:
+        workloads.set_variables(container, CAPI_FUNCTIONS_PROFILES=",".join(part.profiles))
     return result
+
+
+def variables(part: Part, wanted: Collection[str]) -> Object:
+    """Returns the patch of the part's Deployment for other profiles."""
+    env = [{"name": "CAPI_FUNCTIONS_PROFILES", "value": ",".join(part.chosen(wanted))}]
+    containers = [{"name": name, "env": env} for name in ("functions", network.FORWARDER)]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": part.name, "namespace": NAMESPACE},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    }
 
 
 def without(declared: Mapping[str, Triggers]) -> str:
@@ -84,6 +192,15 @@ def without(declared: Mapping[str, Triggers]) -> str:
     return "--without=" + ",".join(name for name, triggers in declared.items() if triggers.local)
 
 
-def service() -> Object:
+def service(part: Part) -> Object:
     """Returns the Service, for Prometheus."""
-    return workloads.service(NAME, NAMESPACE)
+    result = workloads.service(part.name, NAMESPACE)
+    ports = (workloads.METRICS_NAME, workloads.FORWARDER_NAME)
+    result["spec"]["ports"] = [workloads.metrics_port(name) for name in ports]
+    return result
+
+
+def _labelled(part: Part, obj: Object) -> Object:
+    """Returns the object with the labels of the part, by which overlays leave it out."""
+    obj["metadata"]["labels"] = workloads.labels(part.name)
+    return obj

@@ -79,6 +79,7 @@ def deployment() -> Object:
         "readinessProbe": {"tcpSocket": {"port": "http"}, "periodSeconds": 5},
     }
     del container["livenessProbe"]
+    workloads.unset_variables(container, workloads.METRICS_PORT)
     container["volumeMounts"].append({"name": _VOLUME, "mountPath": _FILES})
     template["spec"]["volumes"].append({"name": _VOLUME, "emptyDir": {}})
     template["spec"]["securityContext"]["fsGroup"] = workloads.USER["runAsGroup"]  # may write to the volume

@@ -12,7 +12,7 @@ from typing import Any
 from shared import tracing
 from shared.settings import GROUPS, Group
 
-from . import network, profiles, serving, store
+from . import network, profiles, serving, store, workloads
 
 TEXT = {"type": "string"}
 SCALAR = {"type": ["string", "number", "boolean"]}
@@ -23,12 +23,15 @@ LIST = {"type": "array"}
 COUNT = {"type": ["integer", "null"], "minimum": 0}
 
 MODES = {
-    "single": "without Knative: the forwarder and all functions in one Deployment",
+    "single": "without Knative: forwarder and functions in one Deployment, those of providers in a second one",
     "direct": "without Knative: a Deployment for each function, and one for the forwarder",
     "forwarder": "with Knative: the forwarder posts to the Broker, and Triggers call the functions",
     "sources": "with Knative: ApiServerSources, which [lose events](guarantees.md), in place of the forwarder",
 }
 """How events get to the functions."""
+
+_OWN = ("CAPI_FUNCTIONS_PROFILES", "CAPI_FUNCTIONS_NAMESPACES", workloads.METRICS_PORT)
+"""Variables that the chart sets, each in some pods only."""
 
 PROFILES = ("all", *("-".join(combination) for combination in profiles.COMBINATIONS))
 
@@ -54,6 +57,14 @@ def values() -> Iterator[Value]:
     yield Value("mode", "single", {"enum": [*MODES]}, f"How events get to the functions. {choices}.")
     yield Value(
         "profile", "all", {"enum": [*PROFILES]}, "Which functions run, see [profiles](installation.md#profiles)."
+    )
+    yield Value(
+        "namespaces",
+        [],
+        {"type": "array", "items": {**TEXT, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}, "uniqueItems": True},
+        "The namespaces of Clusters: functions have rights, and watch, only there. Default: all. With `mode: single` "
+        "the functions of providers keep their rights in all; the other modes refuse profiles with providers, and "
+        "`mode: sources` refuses namespaces. See [some namespaces](installation.md#some-namespaces).",
     )
     yield Value(
         "crds.install",
@@ -145,17 +156,17 @@ def _of_pods() -> Iterator[Value]:
         "replicas",
         None,
         COUNT,
-        "Of the Deployments of functions. Default: 2 with `mode: single`, otherwise 1. Of Knative Services, the least. "
-        "Default: 0.",
+        "Of the Deployments of functions. Default: 1, but 2 of `capi-functions` with `mode: single`. Of Knative "
+        "Services, the least. Default: 0.",
     )
     yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "What is logged.")
     yield Value("logFormat", "text", {"enum": ["text", "json"]}, "How it is logged.")
-    secret = {"enum": sorted({tracing.SECRET}.union(*(group.secret for group in GROUPS)))}
+    taken = {"enum": sorted({tracing.SECRET, *_OWN}.union(*(group.secret for group in GROUPS)))}
     yield Value(
         "env",
         {},
-        {"type": "object", "propertyNames": {"not": secret}, "additionalProperties": SCALAR},
-        "More environment variables of all pods; none that is secret.",
+        {"type": "object", "propertyNames": {"not": taken}, "additionalProperties": SCALAR},
+        "More environment variables of all pods; none that is secret, or that the chart sets by other values.",
     )
     yield Value(
         "tracing.endpoint",
@@ -207,6 +218,20 @@ def _of_operation() -> Iterator[Value]:
         "An EventPolicy: only senders of the namespace reach the Broker. Needs Knative's `authentication-oidc`.",
     )
     yield Value("networkPolicy.enabled", True, FLAG, "Restrict who may send requests to the pods.")
+    yield Value(
+        "networkPolicy.egress",
+        False,
+        FLAG,
+        "Restrict also what the pods of functions and forwarders connect to: names (port 53), pods of their own "
+        "namespace and of the Broker, and `egressPorts` of any address. See [egress](installation.md#egress).",
+    )
+    port = {"type": "integer", "minimum": 1, "maximum": 65535}
+    yield Value(
+        "networkPolicy.egressPorts",
+        [*network.EGRESS],
+        {"type": "array", "items": port},
+        "These ports. Add those of workload API servers, proxies, registries and object stores.",
+    )
     yield Value(
         "networkPolicy.brokers", "knative-eventing", TEXT, "The namespace from which Knative's brokers deliver."
     )

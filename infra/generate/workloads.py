@@ -15,15 +15,23 @@ from shared.settings import FOLDER, Group
 from shared.triggers import MEMORY_TO_RENDER, Triggers
 
 PORT = 8080
+METRICS = 9091
+"""The port of functions at which they serve `/metrics`."""
+FORWARDER = 9090
+"""The port at which a forwarder serves `/healthz`, `/readyz` and `/metrics`."""
+METRICS_PORT = "METRICS_PORT"
+"""The variable that names the port of `/metrics`; the first variable of a container, so that patches find it."""
 IMAGE = "capi-functions"
 NAME = "app.kubernetes.io/name"
 PART_OF = ("app.kubernetes.io/part-of", "capi-functions")
 """The label of all pods that run functions."""
 
 SINGLE = "capi-functions"
-"""The name of the Deployment of all functions, its Service and its ServiceAccount."""
+"""The name of the Deployment of all functions but those of providers, of its Service and its ServiceAccount."""
+SINGLE_PROVIDERS = f"{SINGLE}-providers"
+"""The name of the Deployment of the functions of providers, of its Service and its ServiceAccount."""
 
-SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(PORT), "prometheus.io/path": "/metrics"}
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": str(METRICS), "prometheus.io/path": "/metrics"}
 """Annotations for a Prometheus that discovers pods by annotation."""
 
 CONFIGURATION = "/config"
@@ -31,6 +39,10 @@ CONFIGURATION = "/config"
 
 TEMPORARY = "/tmp"  # noqa: S108 - a volume of the pod's own
 """The only writable folder; also the home directory."""
+TEMPORARY_SIZE = "512Mi"
+"""Its size. The helm program unpacks charts there, of which two are rendered at a time; nothing else is kept there."""
+METRICS_NAME, FORWARDER_NAME = "metrics", "forwarder"
+"""The names of the ports of `/metrics`, of functions and of a forwarder."""
 
 THREADS = 8
 """Requests that one replica processes concurrently.
@@ -82,13 +94,19 @@ def labels(name: str) -> dict[str, str]:
 def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
     """Returns the Deployment of a function, with one replica; any number may run."""
     program, *arguments = serving.command(triggers.name, f"--bind=0.0.0.0:{PORT}")
-    environment = {"HOME": TEMPORARY, "THREADS": str(THREADS), "WORKERS": str(WORKERS), **allocator.VARIABLES}
+    environment = {
+        METRICS_PORT: str(METRICS),
+        "HOME": TEMPORARY,
+        "THREADS": str(THREADS),
+        "WORKERS": str(WORKERS),
+        **allocator.VARIABLES,
+    }
     container: Object = {
         "name": "function",
         "image": IMAGE,
         "command": [program],
         "args": arguments,
-        "ports": [{"name": "http", "containerPort": PORT}],
+        "ports": [{"name": "http", "containerPort": PORT}, {"name": METRICS_NAME, "containerPort": METRICS}],
         "readinessProbe": {"httpGet": dict(READINESS), "periodSeconds": 5},
         "livenessProbe": liveness("http", "HTTP"),
         "resources": {
@@ -105,7 +123,7 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
         "serviceAccountName": name,
         "securityContext": dict(USER),
         "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": TEMPORARY_SIZE}}],
     }
     if triggers.settings:
         environment[FOLDER] = CONFIGURATION
@@ -133,6 +151,11 @@ def disruption_budget(deployment: Object) -> Object:
     }
 
 
+def unset_variables(container: Object, *names: str) -> None:
+    """Removes environment variables of a container."""
+    container["env"] = [variable for variable in container["env"] if variable["name"] not in names]
+
+
 def set_variables(container: Object, **values: str) -> None:
     """Sets environment variables of a container."""
     others = [variable for variable in container["env"] if variable["name"] not in values]
@@ -150,11 +173,19 @@ def liveness(port: str | int, scheme: str) -> Object:
     return {"httpGet": get, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6}
 
 
+def metrics_port(name: str) -> Object:
+    """Returns the port of a Service for Prometheus, which is that of a container with the same name."""
+    return {"name": name, "port": FORWARDER if name == FORWARDER_NAME else METRICS, "targetPort": name}
+
+
 def service(name: str, namespace: str) -> Object:
     """Returns the Service of a function."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {"name": name, "namespace": namespace, "labels": labels(name)},
-        "spec": {"selector": labels(name), "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+        "spec": {
+            "selector": labels(name),
+            "ports": [{"name": "http", "port": 80, "targetPort": "http"}, metrics_port(METRICS_NAME)],
+        },
     }

@@ -10,7 +10,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from .causes import cause
@@ -65,6 +65,8 @@ class Client:
     ) -> None:
         self._transport = Transport(credentials, cluster, timeout, user_agent)
         self._attempts = attempts
+        self.namespaces: tuple[str, ...] = ()
+        """The namespaces to which lists of all namespaces are limited; empty: they are not."""
         self._older_until: dict[tuple[str, str], float] = {}
         """By group and kind, until when the older version is requested first, since the newer one was not served."""
 
@@ -82,6 +84,15 @@ class Client:
         """Returns a view of this client whose requests must all be complete within `seconds` from now."""
         view = copy.copy(self)
         view._transport = self._transport.within(seconds)
+        return view
+
+    def limited_to(self, namespaces: Iterable[str]) -> Client:
+        """Returns a view of this client that lists objects of these namespaces where it is asked for all.
+
+        For an account without rights in others. Without namespaces the view is not limited.
+        """
+        view = copy.copy(self)
+        view.namespaces = tuple(namespaces)
         return view
 
     def once(self) -> Client:
@@ -137,6 +148,10 @@ class Client:
         A page that exceeds the size limit is requested again as smaller pages. Raises `TooLarge` for a list that goes
         on beyond the limits of `LIST_LIMITS`: a broken or hostile server may never end a list.
         """
+        if self.namespaces and resource.namespaced and not namespace:
+            for each in self.namespaces:
+                yield from self.pages(resource, each, selector=selector, limit=limit, accept=accept)
+            return
         most, pages, objects, size = LIST_LIMITS[self._transport.cluster], 0, 0, 0
         query: dict[str, str] = {"limit": str(limit)}
         if selector:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..network import origin
+from ..settings import SETTINGS, namespaces
 from .client import Client
 from .credentials import Credentials, is_token
 from .loading_rules import Kubeconfig, KubeconfigError, default_files, entry, load, parse
@@ -45,8 +46,13 @@ _FORBIDDEN_CLUSTER = {"certificate-authority": "reads a CA file"}
 def management() -> Client:
     """Returns a client for the management cluster: of `KUBECONFIG`, the pod's service account, or `~/.kube/config`.
 
-    The first of these that exists is used. Raises `KubeconfigError`.
+    The first of these that exists is used. The client lists the namespaces of the installation. Raises
+    `KubeconfigError`.
     """
+    return _management().limited_to(namespaces(SETTINGS))
+
+
+def _management() -> Client:
     if not os.environ.get("KUBECONFIG") and os.environ.get("KUBERNETES_SERVICE_HOST"):
         try:
             return Client(_in_cluster())

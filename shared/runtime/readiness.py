@@ -78,20 +78,35 @@ def _kinds(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
 
 
 def _rights(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
-    """Compares the rules of the functions with those of the process. Rights in single namespaces do not count."""
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": {"namespace": "none"}}
+    """Compares the rules of the functions with those of the process.
+
+    Rights in single namespaces count only in an installation for these namespaces.
+    """
+    needed = [rule for triggers in functions for rule in triggers.needed_rules]
+    for namespace in clients.management.namespaces or ("",):
+        absent: dict[tuple[str, str], set[str]] = {}
+        granted = _granted(clients, namespace or "none")
+        for rule in needed:
+            for resource in rule.resources:
+                for verb in rule.verbs:
+                    if not any(_grants(one, rule, resource, verb) for one in granted):
+                        absent.setdefault((resource, rule.group), set()).add(verb)
+        where = f" in namespace {namespace}" if namespace else ""
+        for (resource, group), verbs in sorted(absent.items()):
+            named = f"{resource}.{group}" if group else resource
+            yield f"the ServiceAccount may not {', '.join(sorted(verbs))} {named}{where}"
+
+
+def _granted(clients: Clients, namespace: str) -> list[Mapping[str, Any]]:
+    """Returns the rules of the process in a namespace; those of the cluster are among them."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "spec": {"namespace": namespace},
+    }
     path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     status = clients.management.request("POST", path, body=review, subject="SelfSubjectRulesReview")["status"]
-    granted = [rule for rule in status.get("resourceRules") or () if not rule.get("resourceNames")]
-    absent: dict[tuple[str, str], set[str]] = {}
-    for rule in (rule for triggers in functions for rule in triggers.needed_rules):
-        for resource in rule.resources:
-            for verb in rule.verbs:
-                if not any(_grants(one, rule, resource, verb) for one in granted):
-                    absent.setdefault((resource, rule.group), set()).add(verb)
-    for (resource, group), verbs in sorted(absent.items()):
-        named = f"{resource}.{group}" if group else resource
-        yield f"the ServiceAccount may not {', '.join(sorted(verbs))} {named}"
+    return [rule for rule in status.get("resourceRules") or () if not rule.get("resourceNames")]
 
 
 def _grants(granted: Mapping[str, Any], rule: Rule, resource: str, verb: str) -> bool:

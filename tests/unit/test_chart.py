@@ -54,14 +54,17 @@ def test_chart_passes_lint(helm: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [*values.MODES])
-@pytest.mark.parametrize("profile", ["all", "addons", "addons-providers", "standalone"])
+@pytest.mark.parametrize("profile", ["all", "addons", "addons-providers", "providers", "standalone"])
 def test_mode_and_profile_choose_what_runs(mode: str, profile: str, helm: Path) -> None:
     objects = rendered(helm, f"mode={mode}", f"profile={profile}", "store=false")
     wanted = tuple(profile.split("-"))
     chosen = {name: each for name, each in catalog.triggers(profiles=wanted).items() if not each.local}
     functions = {name.replace("_", "-") for name in chosen}
     deployments = {
-        "single": {"capi-functions"},
+        "single": {
+            *({"capi-functions"} if wanted != ("providers",) else ()),
+            *({"capi-functions-providers"} if {"all", "providers"} & {*wanted} else ()),
+        },
         "direct": functions | {"forwarder"},
         "forwarder": functions | {"forwarder"},
         "sources": functions,
@@ -90,7 +93,111 @@ def test_another_profile_restarts_the_forwarder_which_reads_it_once(mode: str, h
         for profile in ("all", "addons-providers")
     ]
     assert templates[0] != templates[1]
-    assert dig(templates[1], "metadata.annotations")["capi-functions.dev/profiles"] == "addons,providers"
+    if mode != "single":
+        assert dig(templates[1], "metadata.annotations")["capi-functions.dev/profiles"] == "addons,providers"
+
+
+@pytest.mark.parametrize(
+    ("profile", "parts"),
+    [
+        ("all", {"capi-functions": "standalone", "capi-functions-providers": "providers"}),
+        ("addons-providers", {"capi-functions": "addons", "capi-functions-providers": "providers"}),
+        ("addons-kubeconfig", {"capi-functions": "addons,kubeconfig"}),
+        ("providers", {"capi-functions-providers": "providers"}),
+    ],
+)
+def test_each_part_of_single_serves_and_watches_for_its_own_profiles(
+    profile: str, parts: dict[str, str], helm: Path
+) -> None:
+    objects = rendered(helm, f"profile={profile}", "store=false", "replicas=2")
+    assert names(objects, "Deployment") == names(objects, "Service") == parts.keys()
+    leases = set()
+    for name, chosen in parts.items():
+        for container in pod(objects, name)["containers"]:
+            assert variables(container)["CAPI_FUNCTIONS_PROFILES"] == chosen
+        assert pod(objects, name)["serviceAccountName"] == name
+        leases |= {argument for argument in pod(objects, name)["containers"][1]["args"] if "--lease=" in argument}
+    assert len(leases) == len(parts), "with one Lease one part would wait for the other"
+
+
+@pytest.mark.parametrize("variable", ["CAPI_FUNCTIONS_PROFILES", "CAPI_FUNCTIONS_NAMESPACES", "METRICS_PORT"])
+def test_variable_that_differs_from_pod_to_pod_is_refused_for_all(variable: str, helm: Path) -> None:
+    """`env.CAPI_FUNCTIONS_PROFILES=all` would have the account of providers serve every function."""
+    done = run(helm, "template", "release", str(CHART), "--set", f"env.{variable}=all")
+    assert "values don't meet the specifications of the schema" in done.stderr
+
+
+def test_image_of_a_digest_is_that_of_every_container(helm: Path) -> None:
+    digest = f"sha256:{'a' * 64}"
+    for mode in values.MODES:
+        objects = rendered(helm, f"mode={mode}", f"image.digest={digest}", "image.tag=x", "hooks=true")
+        for name in names(objects, "Deployment"):
+            images = {container["image"] for container in pod(objects, name)["containers"]}
+            assert images == {f"capi-functions@{digest}"}, name
+
+
+@pytest.mark.parametrize("mode", [*values.MODES])
+def test_pods_bound_what_they_write_and_have_a_token_only_with_rights(mode: str, helm: Path) -> None:
+    objects = rendered(helm, f"mode={mode}", "hooks=true")
+    holders = {
+        subject["name"]
+        for (kind, _), obj in objects.items()
+        if kind.endswith("RoleBinding")
+        for subject in obj["subjects"]
+    }
+    for name in names(objects, "Deployment"):
+        found = pod(objects, name)
+        (temporary,) = [volume for volume in found["volumes"] if volume["name"] == "tmp"]
+        assert temporary["emptyDir"]["sizeLimit"]
+        assert found.get("automountServiceAccountToken", True) == (found["serviceAccountName"] in holders), name
+
+
+@pytest.mark.parametrize("mode", [*values.MODES])
+def test_prometheus_may_read_every_port_of_metrics_and_nothing_else_of_single(mode: str, helm: Path) -> None:
+    objects = rendered(helm, f"mode={mode}")
+    peers: dict[int, set[str]] = {}
+    for rule in dig(objects["NetworkPolicy", "functions"], "spec.ingress"):
+        for port in rule["ports"]:
+            found = {
+                dig(peer, "podSelector.matchLabels", {}).get("app.kubernetes.io/name", "") for peer in rule["from"]
+            }
+            peers.setdefault(port["port"], set()).update(found)
+    assert peers.pop(9090) == peers.pop(9091) == {"prometheus"}
+    assert bool(peers) == (mode != "single"), "its functions are called inside their pod"
+    for name in names(objects, "Deployment") - {"capi-functions-store"}:
+        template = objects["Deployment", name]["spec"]["template"]
+        ports = {port["containerPort"] for c in template["spec"]["containers"] for port in c.get("ports", ())}
+        assert int(template["metadata"]["annotations"]["prometheus.io/port"]) in ports & {9090, 9091}
+        for container in template["spec"]["containers"]:
+            of_forwarder = container["name"] == "forwarder"
+            assert variables(container).get("METRICS_PORT") == (None if of_forwarder else "9091")
+            if of_forwarder:
+                probed = (container["livenessProbe"]["httpGet"]["path"], container["readinessProbe"]["httpGet"]["path"])
+                assert probed == ("/healthz", "/readyz")
+                assert 9090 in {port["containerPort"] for port in container["ports"]}
+
+
+def test_egress_is_restricted_on_request(helm: Path) -> None:
+    assert ("NetworkPolicy", "egress") not in rendered(helm)
+    objects = rendered(helm, "networkPolicy.egress=true", "networkPolicy.egressPorts={443,16443}")
+    spec = objects["NetworkPolicy", "egress"]["spec"]
+    assert spec["policyTypes"] == ["Egress"]
+    *_, anywhere = spec["egress"]
+    assert anywhere == {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 16443}]}
+    assert spec["egress"][0]["ports"] == [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]
+    selected = spec["podSelector"]["matchLabels"].items()
+    labels = dig(objects["Deployment", "capi-functions"], "spec.template.metadata.labels")
+    assert selected <= labels.items()
+
+
+def test_policy_of_secrets_is_left_out_where_kubernetes_has_none(helm: Path) -> None:
+    def policies(version: str) -> set[str]:
+        done = run(helm, "template", "release", str(CHART), "--kube-version", version, "--set=crds.install=false")
+        assert done.returncode == 0, done.stderr
+        return {obj["kind"] for obj in yaml.load_all(done.stdout, Loader) if obj and "Admission" in obj["kind"]}
+
+    assert policies("1.29.3") == set()
+    assert policies("1.30.0") == {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 
 @pytest.mark.parametrize("mode", [*values.MODES])
@@ -124,7 +231,8 @@ def test_direct_forwarder_calls_services_and_functions_reach_it_through_its_own(
     assert "K_SINK" not in variables(forwarder)
     assert objects["Deployment", "forwarder"]["spec"]["strategy"] == {"type": "Recreate"}, "a standby refuses events"
     admitted = dig(objects["NetworkPolicy", "forwarder"], "spec.ingress")[0]
-    assert admitted["ports"][0]["port"] == forwarder["ports"][0]["containerPort"]
+    (events,) = [port["containerPort"] for port in forwarder["ports"] if port["name"] == "events"]
+    assert admitted["ports"][0]["port"] == events
 
 
 def test_values_reach_the_pods(helm: Path) -> None:
@@ -319,7 +427,18 @@ def test_knative_services_scale_as_the_values_say(helm: Path) -> None:
     spec = dig(objects["Service", "sweep"], "spec.template.spec")
     assert spec["containerConcurrency"] == 3
     assert "topologySpreadConstraints" not in spec, "Serving refuses it unless a feature is enabled"
-    assert dig(objects["PodMonitor", "capi-functions"], "spec.podMetricsEndpoints")[0]["port"] == "user-port"
+    endpoints = dig(objects["PodMonitor", "capi-functions"], "spec.podMetricsEndpoints")
+    assert "user-port" in {endpoint["port"] for endpoint in endpoints}
+    (container,) = spec["containers"]
+    assert "METRICS_PORT" not in variables(container), "Serving's proxy has this port"
+    annotations = dig(objects["Service", "sweep"], "spec.template.metadata.annotations")
+    assert annotations["prometheus.io/port"] == str(container["ports"][0]["containerPort"])
+    (rule,) = [
+        rule
+        for rule in dig(objects["NetworkPolicy", "functions"], "spec.ingress")
+        if 8080 in {port["port"] for port in rule["ports"]} and len(rule["from"]) == 1
+    ]
+    assert dig(rule["from"][0], "podSelector.matchLabels") == {"app.kubernetes.io/name": "prometheus"}
 
 
 def test_hooks_are_called_from_the_namespace_of_core(helm: Path) -> None:
@@ -410,10 +529,10 @@ def test_prometheus_objects_are_rendered_on_request(helm: Path) -> None:
     selected = [
         s for s in services if monitor["spec"]["selector"]["matchLabels"].items() <= s["metadata"]["labels"].items()
     ]
-    ports = {port["name"] for service in selected for port in service["spec"]["ports"]}
-    assert ports == {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} == {"http", "https"}
-    host = monitor["spec"]["endpoints"][1]["tlsConfig"]["serverName"]
-    assert host in objects["Certificate", "cluster-hooks"]["spec"]["dnsNames"]
+    scraped = {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]}
+    assert scraped == {"metrics", "forwarder"}
+    for service in selected:
+        assert scraped & {port["name"] for port in service["spec"]["ports"]}, service["metadata"]["name"]
     assert objects["PrometheusRule", "capi-functions"]["spec"] == monitoring.alerts()
     board = objects["ConfigMap", "capi-functions-dashboard"]["data"]["capi-functions.json"]
     assert json.loads(board)["title"] == "capi-functions"

@@ -47,7 +47,7 @@ def test_obstacle_names_what_is_not_delivered_for(found: list[Object], words: st
 @pytest.mark.parametrize(
     ("file", "names"),
     [
-        ("single/single.yaml", ["capi-functions"]),
+        ("single/single.yaml", ["capi-functions", "capi-functions-providers"]),
         ("forwarder/forwarder.yaml", ["forwarder"]),
         ("single/store.yaml", []),
     ],

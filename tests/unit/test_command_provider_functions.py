@@ -41,10 +41,12 @@ def deployments(**replicas: int | None) -> list[Object]:
     return found
 
 
-def single(replicas: int) -> list[Object]:
-    """Returns the Deployment of `infra/single`, which runs all functions."""
-    deployment = next(document for document in bounded_yaml.load_all(SINGLE.read_text()) if document)
-    return [{**deployment, "spec": {**deployment["spec"], "replicas": replicas}}]
+def single(**replicas: int) -> list[Object]:
+    """Returns Deployments of `infra/single` with these numbers of replicas."""
+    documents = [document for document in bounded_yaml.load_all(SINGLE.read_text()) if document]
+    found = {each["metadata"]["name"]: each for each in documents if each["kind"] == "Deployment"}
+    chosen = [(found[name.replace("_", "-")], number) for name, number in replicas.items()]
+    return [{**each, "spec": {**each["spec"], "replicas": number}} for each, number in chosen]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +66,14 @@ def single(replicas: int) -> list[Object]:
             ],
         ),
         ([*deployments(provider_fetch=0), *deployments()], []),
-        (single(2), []),
-        (single(0), ["`kubectl -n capi-functions scale deployment capi-functions --replicas 1`"]),
+        (single(capi_functions=2, capi_functions_providers=1), []),
+        (single(capi_functions=0, capi_functions_providers=1), []),
+        (single(capi_functions_providers=1), []),
+        (
+            single(capi_functions=2, capi_functions_providers=0),
+            ["`kubectl -n capi-functions scale deployment capi-functions-providers --replicas 1`"],
+        ),
+        (single(capi_functions=2), ["no Deployment capi-functions-providers; `kubectl apply -k infra/single`"]),
     ],
 )
 def test_missing_and_stopped_functions_are_named(present: list[Object], words: list[str]) -> None:

@@ -87,6 +87,12 @@ true
 {{- if not (kindIs "invalid" $replicas) }}{{ $_ := set $spec "replicas" (int $replicas) }}{{ end }}
 {{- $env := dict "LOG_LEVEL" $values.logLevel "LOG_FORMAT" $values.logFormat }}
 {{- if has $name .servers }}{{ $env = merge $env .mode.env }}{{ end }}
+{{- if eq $values.mode "single" }}
+  {{- with get .parts $name }}{{ $_ := set $env "CAPI_FUNCTIONS_PROFILES" .setting }}{{ end }}
+{{- end }}
+{{- if and $values.namespaces (ne $name .providers) (hasKey $spec.selector.matchLabels "app.kubernetes.io/part-of") }}
+  {{- $_ := set $env "CAPI_FUNCTIONS_NAMESPACES" (join "," $values.namespaces) }}
+{{- end }}
 {{- if $values.webIdentity.roleARN }}
   {{- $folder := "/var/run/secrets/capi-functions" }}
   {{- $_ := set $env "AWS_ROLE_ARN" $values.webIdentity.roleARN }}
@@ -155,7 +161,7 @@ true
 {{- else if eq $object.kind "Broker" }}
   {{- $_ := set $spec.delivery.deadLetterSink.ref "apiVersion" $serving.service.apiVersion }}
 {{- else if and (eq $object.kind "NetworkPolicy") (eq $object.metadata.name "functions") }}
-  {{- $_ := set $spec "ingress" (append $spec.ingress $serving.ingress) }}
+  {{- $_ := set $spec "ingress" (concat $spec.ingress $serving.ingress) }}
 {{- else if eq $object.kind "SinkBinding" }}
   {{- if has $spec.subject.name .servers }}{{ $_ := mergeOverwrite $spec.subject $serving.service }}{{ end }}
 {{- else if and (eq $object.kind "Deployment") (has $object.metadata.name .servers) }}
@@ -172,5 +178,8 @@ true
   {{- with $values.env.THREADS }}{{ $_ := set $template.spec "containerConcurrency" (int .) }}{{ end }}
   {{- $container := first $template.spec.containers }}
   {{- range $field, $value := $serving.container }}{{ $_ := set $container $field $value }}{{ end }}
+  {{- $env := list }}
+  {{- range $container.env }}{{ if ne .name "METRICS_PORT" }}{{ $env = append $env . }}{{ end }}{{ end }}
+  {{- $_ := set $container "env" $env }}
 {{- end }}
 {{- end }}

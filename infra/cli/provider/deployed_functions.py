@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.generate.workloads import NAME, PART_OF, SINGLE, name_of
+from infra.generate.workloads import NAME, PART_OF, SINGLE, SINGLE_PROVIDERS, name_of
 from shared.api.resources import DEPLOYMENT
 from shared.applier.policy import PREFIX
 from shared.kube import ApiError, dig, key_of
@@ -53,10 +53,13 @@ def missing_functions(deployments: Iterable[Mapping[str, Any]]) -> str:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for deployment in deployments:
         found.setdefault(dig(deployment, ("metadata", "labels", NAME), ""), []).append(deployment)
-    needed = [SINGLE] if SINGLE in found else [*map(name_of, NEEDED)]
+    single = not found.keys().isdisjoint((SINGLE, SINGLE_PROVIDERS))
+    needed = [SINGLE_PROVIDERS] if single else [*map(name_of, NEEDED)]
     absent = [name for name in needed if name not in found]
     if len(absent) == len(NEEDED):
-        return "the cluster has no Deployments of functions; `kubectl apply -k infra/single` installs all in one"
+        return "the cluster has no Deployments of functions; `kubectl apply -k infra/single` installs all in two"
+    if absent and single:
+        return f"the cluster has no Deployment {SINGLE_PROVIDERS}; `kubectl apply -k infra/single` installs it"
     if absent:
         return f"the cluster has no Deployment of {', '.join(absent)}; `kubectl apply -k infra/forwarder` installs all"
     stopped = [

@@ -1,0 +1,67 @@
+"""Generates the admission policy of what functions may write into Secrets.
+
+Functions may write Secrets in all namespaces: kubeconfigs, CAs, manifests. RBAC cannot tell these from a Secret that
+the control plane fills with the token of another ServiceAccount, or from the settings of the installation. Either would
+lend a function, and who takes it over, the rights of the functions of providers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shared.kube.resources import Object
+from shared.settings import NAMESPACE
+
+from . import workloads
+from .files import Document
+
+NAME = "capi-functions-secrets"
+SINCE = "1.30.0-0"
+"""The first version of Kubernetes with such policies."""
+
+UNRESTRICTED = (workloads.SINGLE_PROVIDERS, "provider-install")
+"""The accounts that install providers, whose components contain any Secrets."""
+
+_API = "admissionregistration.k8s.io"
+_ACCOUNTS = f"system:serviceaccount:{NAMESPACE}:"
+_WHY = """
+Functions write Secrets in all namespaces. This keeps them from Secrets that get the token of another account, and from
+the settings of the installation.
+"""
+
+
+def documents() -> Iterable[Document]:
+    """Yields the policy and its binding."""
+    yield _WHY, _object("ValidatingAdmissionPolicy", _policy())
+    yield "", _object("ValidatingAdmissionPolicyBinding", {"policyName": NAME, "validationActions": ["Deny"]})
+
+
+def _policy() -> Object:
+    exempt = ", ".join(f"'{_ACCOUNTS}{account}'" for account in UNRESTRICTED)
+    user = "request.userInfo.username"
+    rule = {"apiGroups": [""], "apiVersions": ["*"], "resources": ["secrets"], "operations": ["CREATE", "UPDATE"]}
+    return {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [
+            {
+                "name": "functions",
+                "expression": f"{user}.startsWith('{_ACCOUNTS}') && !({user} in [{exempt}])",
+            }
+        ],
+        "validations": [
+            {
+                "expression": "!has(object.type) || object.type != 'kubernetes.io/service-account-token'",
+                "message": "functions must not write Secrets for the token of a ServiceAccount",
+            },
+            {
+                "expression": f"request.namespace != {user}.split(':')[2]",
+                "message": "functions must not write Secrets in the namespace of their installation",
+            },
+        ],
+    }
+
+
+def _object(kind: str, spec: Object) -> Object:
+    metadata = {"name": NAME, "labels": dict([workloads.PART_OF])}
+    return {"apiVersion": f"{_API}/v1", "kind": kind, "metadata": metadata, "spec": spec}
