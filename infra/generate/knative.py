@@ -99,12 +99,15 @@ def _function(function: str, triggers: Triggers) -> Iterable[Document]:
             yield "", obj
 
 
+def plain_kustomization(resources: list[str]) -> Object:
+    """Returns a kustomization of these files, none of which names an image."""
+    return {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources}
+
+
 def kustomization(resources: list[str]) -> Object:
     """Returns a kustomization of these files, with the image in the version of this project."""
     return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": resources,
+        **plain_kustomization(resources),
         "images": [{"name": workloads.IMAGE, "newName": workloads.IMAGE, "newTag": version.current()}],
     }
 

@@ -18,7 +18,7 @@ from shared.kube.resources import Object
 from shared.settings import INSTALLATION, KUBECONFIGS, NAMESPACE, Group
 from shared.triggers import Rule, Triggers
 
-from . import admission, forwarder, network, parts, rbac, store, workloads
+from . import admission, forwarder, knative, network, parts, rbac, store, workloads
 from .files import Document, yaml_text
 from .knative import in_a_cluster, kustomization, namespace
 
@@ -26,6 +26,12 @@ INGRESS = 8081
 """The port at which the forwarder receives the events that functions emit."""
 
 _THREADS = 16
+_NAMESPACED = """
+Takes the rights in all namespaces from the account capi-functions. Add it to the components of a kustomization that has
+infra/single or an overlay of it, and for each namespace of Clusters a kustomization with this namespace and
+namespaced/bindings. docs/installation.md shows all of it.
+"""
+_BINDINGS = "The rights of the account capi-functions in one namespace: that of a kustomization with this resource."
 
 
 @dataclass(frozen=True)
@@ -85,8 +91,38 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     }
     documents["kustomization.yaml"] = [("", kustomization(["../crds", *documents]))]
     documents["volume/claim.yaml"] = [("", store.claim())]
+    documents["namespaced/everywhere.yaml"] = _everywhere(declared)
+    documents["namespaced/kustomization.yaml"] = [(_NAMESPACED, _component(declared))]
+    documents["namespaced/bindings/bindings.yaml"] = [("", rbac.in_namespace(obj)) for obj in _bindings(declared)]
+    documents["namespaced/bindings/kustomization.yaml"] = [(_BINDINGS, knative.plain_kustomization(["bindings.yaml"]))]
     return {name: yaml_text(content) for name, content in documents.items()} | {
         "volume/kustomization.yaml": store.component()
+    }
+
+
+def _bindings(declared: Mapping[str, Triggers]) -> Iterable[Object]:
+    """Yields the ClusterRoleBindings of the account whose rights can be limited to some namespaces."""
+    return (obj for _, obj in _access(LIFECYCLE, declared) if obj["kind"] == "ClusterRoleBinding")
+
+
+def _everywhere(declared: Mapping[str, Triggers]) -> Iterable[Document]:
+    """Yields what the component of namespaces adds. Labels of functions are left out: by these it removes bindings."""
+    granted = forwarder.everywhere(LIFECYCLE.name)
+    for function, triggers in in_a_cluster(declared, LIFECYCLE.profiles).items():
+        rules = triggers.needed_rules
+        granted += rbac.everywhere(parts.role_of(function), rules, LIFECYCLE.name, NAMESPACE)
+    for obj in granted:
+        yield "", obj
+
+
+def _component(declared: Mapping[str, Triggers]) -> Object:
+    names = dict.fromkeys(obj["metadata"]["labels"][workloads.NAME] for obj in _bindings(declared))
+    bound = {"kind": "ClusterRoleBinding", "labelSelector": f"{workloads.NAME} in ({', '.join(names)})"}
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
+        "resources": ["everywhere.yaml"],
+        "patches": [knative.removal(bound)],
     }
 
 
@@ -134,11 +170,6 @@ def access(part: Part, function: str, triggers: Triggers, declared: Mapping[str,
     return [_labelled(part, obj) for obj in parts.access(function, narrowed, account=part.name, role=role)]
 
 
-def everywhere(part: Part, function: str, triggers: Triggers) -> list[Object]:
-    """Returns the rights of a function in a part that an installation for some namespaces has in the whole cluster."""
-    return parts.everywhere(function, triggers, account=part.name)
-
-
 def _of_part(part: Part, rules: Iterable[Rule], declared: Mapping[str, Triggers]) -> tuple[Rule, ...]:
     """Returns the rules without those for kinds that concern only functions of the other part."""
     every, here = in_a_cluster(declared), _kinds(in_a_cluster(declared, part.profiles))
@@ -172,6 +203,8 @@ def deployment(part: Part, declared: Mapping[str, Triggers]) -> Object:
     pod["containers"].append(delivering)
     for container in pod["containers"]:
         workloads.set_variables(container, CAPI_FUNCTIONS_PROFILES=",".join(part.profiles))
+        if part is PROVIDERS:  # whatever the settings say about other functions
+            workloads.set_variables(container, CAPI_FUNCTIONS_NAMESPACES="")
     return result
 
 

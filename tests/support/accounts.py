@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import yaml
 from infra.generate.__main__ import PROJECT
 from shared.api.resources import CLUSTER_ROLE, NAMESPACE
 from shared.clients import Clients
-from shared.kube import ApiError, Client, Resource
+from shared.kube import ApiError, Client, Key, Object, Resource
 from shared.kube.connect import inline_credentials
 from shared.kube.credentials import Credentials
 from tests.support.until import until
@@ -23,6 +24,13 @@ _RESOURCES = {
     "ClusterRoleBinding": Resource(*_RBAC, "ClusterRoleBinding", "clusterrolebindings", namespaced=False),
     "Role": Resource(*_RBAC, "Role", "roles"),
     "RoleBinding": Resource(*_RBAC, "RoleBinding", "rolebindings"),
+    **{
+        kind: Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
+        for kind, plural in (
+            ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+            ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        )
+    },
 }
 
 
@@ -70,6 +78,34 @@ def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path) -
     client = _client(kubeconfig, token)
     _await_all(client, manifest)
     client.close()
+    _write(kubeconfig, token, file)
+
+
+def install(admin: Client, objects: Iterable[Object]) -> None:
+    """Applies the accounts, rights and admission policies among the objects of an installation."""
+    for obj in objects:
+        if resource := _RESOURCES.get(obj["kind"]):
+            admin.apply(resource, obj, manager="user")
+
+
+def account(admin: Client, kubeconfig: Path, key: Key, file: Path | None = None) -> Client:
+    """Returns a client of a ServiceAccount; its kubeconfig is written to `file`."""
+    token = _token(admin, *key)
+    if file is not None:
+        _write(kubeconfig, token, file)
+    return _client(kubeconfig, token)
+
+
+def may(client: Client, verb: str, group: str, plural: str, namespace: str = "") -> bool:
+    """Returns whether the API server allows a request, in all namespaces by default."""
+    asked = {"group": group, "resource": plural, "verb": verb, "namespace": namespace}
+    spec = {"resourceAttributes": asked}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    return bool(client.request("POST", path, body=review)["status"]["allowed"])
+
+
+def _write(kubeconfig: Path, token: str, file: Path) -> None:
     document = yaml.safe_load(kubeconfig.read_text())
     (user,) = document["users"]
     user["user"] = {"token": token}

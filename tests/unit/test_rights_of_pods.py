@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from copy import deepcopy
@@ -103,6 +104,81 @@ def test_installation_with_too_many_rights_is_found(spoil: Callable[[list[Object
     assert not violations(objects)
     spoil(objects)
     assert violations(objects)
+
+
+@pytest.mark.parametrize("mode", ["single", "direct", "forwarder"])
+def test_release_for_some_namespaces_binds_rights_there_only(mode: str, helm: Path) -> None:
+    wanted = ("namespaces={a,b}", f"mode={mode}")
+    for profile in ("standalone", "addons", *(("all",) if mode == "single" else ())):
+        objects = chart(helm, *wanted, f"profile={profile}")
+        assert not violations(objects)
+        bindings = [obj for obj in objects if obj["kind"].endswith("RoleBinding")]
+        for binding in bindings:
+            role, holders = binding["roleRef"]["name"], {subject["name"] for subject in binding["subjects"]}
+            if binding["kind"] == "ClusterRoleBinding":
+                assert role.endswith("-everywhere") or holders == {"capi-functions-providers"}, role
+            elif binding["roleRef"]["kind"] == "ClusterRole":
+                places = {one["metadata"]["namespace"] for one in bindings if one["roleRef"] == binding["roleRef"]}
+                assert places == {"a", "b"}, role
+        everywhere = [
+            (rule["resources"], {*rule["verbs"]} - {"get", "list", "watch"})
+            for obj in objects
+            if obj["metadata"]["name"].endswith("-everywhere")
+            for rule in obj.get("rules", ())
+        ]
+        assert {name for resources, _ in everywhere for name in resources} <= {
+            "customresourcedefinitions",
+            "deployments",
+            "apiserversources",
+        }
+        assert not any(writes for _, writes in everywhere)
+        for obj in objects:
+            if obj["kind"] == "Deployment" and obj["metadata"]["name"] != "capi-functions-store":
+                for container in obj["spec"]["template"]["spec"]["containers"]:
+                    variables = {one["name"]: one.get("value") for one in container["env"]}
+                    limited = obj["metadata"]["name"] != "capi-functions-providers"
+                    assert variables.get("CAPI_FUNCTIONS_NAMESPACES") == ("a,b" if limited else "")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["mode=sources", "profile=standalone"], "ApiServerSources watch all namespaces"),
+        (["mode=direct"], "profile=all has functions of providers, which need all namespaces"),
+        (["mode=forwarder", "profile=addons-providers"], "has functions of providers, which need all namespaces"),
+        (["profile=providers"], "has only functions that need all namespaces"),
+        (["namespaces={Team_A}"], "values don't meet the specifications of the schema"),
+    ],
+)
+def test_namespaces_that_rights_cannot_be_limited_to_are_refused(settings: list[str], words: str, helm: Path) -> None:
+    chosen = [part for setting in ("namespaces={a}", *settings) for part in ("--set", setting)]
+    command = [helm, "template", "release", str(INFRA / "chart"), *chosen]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_component_takes_the_rights_in_all_namespaces_and_an_overlay_gives_them_in_one(
+    kubectl: Path, tmp_path: Path
+) -> None:
+    place = os.path.relpath(INFRA / "single", tmp_path.resolve())
+    (tmp_path / "team-a").mkdir()
+    team = {"namespace": "team-a", "resources": [f"../{place}/namespaced/bindings"]}
+    (tmp_path / "team-a/kustomization.yaml").write_text(yaml.safe_dump(team))
+    whole = {"resources": [place, "team-a"], "components": [f"{place}/namespaced"]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(whole))
+    objects = built(kubectl, "kustomize", str(tmp_path))
+    assert not violations(objects)
+    for binding in (obj for obj in objects if obj["kind"].endswith("RoleBinding")):
+        (subject,) = binding["subjects"]
+        assert subject["namespace"] == "capi-functions"
+        of_cluster = binding["kind"] == "ClusterRoleBinding"
+        if subject["name"] == "capi-functions" and of_cluster:
+            assert binding["roleRef"]["name"].endswith("-everywhere")
+        elif subject["name"] == "capi-functions" and binding["roleRef"]["kind"] == "ClusterRole":
+            assert binding["metadata"]["namespace"] == "team-a"
+    bound = {obj["roleRef"]["name"] for obj in objects if obj["metadata"].get("namespace") == "team-a"}
+    assert bound >= {"capi-functions-addon-apply", "capi-functions-cluster-providers", "capi-functions-forwarder"}
 
 
 def test_roles_that_others_add_to_are_those_of_cluster_api(helm: Path) -> None:
