@@ -116,7 +116,7 @@ def _deployment(*arguments: str) -> Object:
     only |= {
         "name": NAME,
         "command": ["python", "-m", "infra.forwarder"],
-        "args": [*arguments],
+        "args": [*arguments, f"--health-port={workloads.FORWARDER}"],
         "ports": [{"name": port, "containerPort": workloads.FORWARDER}],
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": port}, "periodSeconds": 5},
         "livenessProbe": workloads.liveness(port, "HTTP"),

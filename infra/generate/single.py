@@ -228,8 +228,7 @@ def without(declared: Mapping[str, Triggers]) -> str:
 def service(part: Part) -> Object:
     """Returns the Service, for Prometheus."""
     result = workloads.service(part.name, NAMESPACE)
-    ports = (workloads.METRICS_NAME, workloads.FORWARDER_NAME)
-    result["spec"]["ports"] = [workloads.metrics_port(name) for name in ports]
+    result["spec"]["ports"].append(workloads.metrics_port(workloads.FORWARDER_NAME))
     return result
 
 

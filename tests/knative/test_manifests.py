@@ -366,15 +366,20 @@ def test_overlay_without_knative_has_the_rights_of_its_functions_only(profiles: 
     functions = {name for name, each in catalog.triggers(profiles=profiles).items() if not each.local}
     roles = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterRole"}
     rights = {f"capi-functions-{name.replace('_', '-')}" for name in functions}
-    of_functions = {name.removesuffix("-providers") for name in roles} - {"capi-functions-forwarder"}
-    assert of_functions <= rights
+    of_parts = {"capi-functions-forwarder", *(name for name in roles if name.startswith("capi-functions-providers-"))}
+    assert {name.removesuffix("-providers") for name in roles - of_parts} <= rights | of_parts
+    of_functions = roles - of_parts
     assert "capi-functions-addon-apply" in of_functions
-    assert {obj["subjects"][0]["name"] for obj in objects if obj["kind"] == "ClusterRoleBinding"} == {"capi-functions"}
     setting = next(obj for obj in objects if obj["metadata"]["name"] == "capi-functions-installation")
     assert setting["data"] == {"CAPI_FUNCTIONS_PROFILES": ",".join(profiles)}
-    (pods,) = (obj for obj in objects if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "capi-functions")
-    restarted = dig(pods, "spec.template.metadata.annotations")["capi-functions.dev/profiles"]
-    assert restarted == ",".join(profiles), "the forwarder reads its profiles once"
+    chosen: dict[str, set[str]] = {}
+    for obj in objects:
+        for container in dig(obj, "spec.template.spec.containers", []):
+            variables = {one["name"]: one["value"] for one in container["env"]}
+            chosen.setdefault(variables.get("CAPI_FUNCTIONS_PROFILES", ""), set()).add(obj["metadata"]["name"])
+    del chosen[""]  # of the store
+    parts = {"addons": {"capi-functions"}, "providers": {"capi-functions-providers"}}
+    assert chosen == {profile: parts[profile] for profile in profiles}
 
 
 def rendered_chart(helm: Path, *settings: str) -> dict[tuple[str, str], Object]:
@@ -510,7 +515,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
     first = client.get(DEPLOYMENT, Key("capi-functions", "capi-functions"))["metadata"]["uid"]
     run(helm, "install", *release, "--take-ownership", "--force-conflicts")
     assert client.get(DEPLOYMENT, Key("capi-functions", "capi-functions"))["metadata"]["uid"] == first
-    assert installed(client, DEPLOYMENT) == {"capi-functions", "capi-functions-store"}
+    assert installed(client, DEPLOYMENT) == {"capi-functions", "capi-functions-providers", "capi-functions-store"}
     of_clusterctl = Key("", "providers.clusterctl.cluster.x-k8s.io")
     managers = {
         name: {entry["manager"] for entry in client.get(CRD, name)["metadata"]["managedFields"]}
@@ -658,7 +663,7 @@ def test_what_refers_to_functions_refers_to_their_knative_services(folder: str, 
     ]
     assert {(ref["apiVersion"], ref["kind"], ref["name"]) for ref in references} <= present
     assert {(version, name) for version, kind, name in present if kind == "Deployment"} == {("apps/v1", "forwarder")}
-    served = [obj for obj in objects if obj["kind"] == "Service"]
+    served = [obj for obj in objects if obj["kind"] == "Service" and obj["metadata"]["name"] != "forwarder"]
     assert {obj["apiVersion"] for obj in served} == {serving.SERVICE["apiVersion"]}
     assert {obj["metadata"]["labels"]["networking.knative.dev/visibility"] for obj in served} == {"cluster-local"}
 

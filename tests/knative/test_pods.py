@@ -170,6 +170,7 @@ def test_one_pod_gives_a_cluster_its_addons_without_knative(
             tmp_path / "pod",
             world.client,
             kubeconfig,
+            deployment="capi-functions",
             container=name,
             access=SINGLE / "access.yaml",
             ports=ports,

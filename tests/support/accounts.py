@@ -72,11 +72,11 @@ def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plu
     return client
 
 
-def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path) -> None:
-    """Writes the kubeconfig of the one ServiceAccount in a manifest, once all its rights are granted."""
-    token = _token(admin, *_install(admin, manifest))
+def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path, account: str = "") -> None:
+    """Writes the kubeconfig of a ServiceAccount in a manifest, by default of the one, once all rights are granted."""
+    token = _token(admin, *_install(admin, manifest, account))
     client = _client(kubeconfig, token)
-    _await_all(client, manifest)
+    _await_all(client, manifest, account)
     client.close()
     _write(kubeconfig, token, file)
 
@@ -113,14 +113,15 @@ def _write(kubeconfig: Path, token: str, file: Path) -> None:
     file.write_text(yaml.safe_dump(document))
 
 
-def _install(admin: Client, manifest: Path) -> tuple[str, str]:
-    """Applies the rights in a manifest; returns namespace and name of its one ServiceAccount."""
+def _install(admin: Client, manifest: Path, account: str = "") -> tuple[str, str]:
+    """Applies the rights in a manifest; returns namespace and name of this ServiceAccount, or of the one."""
     namespace = yaml.safe_load_all((PROJECT / "infra/knative/base/namespace.yaml").read_text())
     objects = [obj for obj in (*namespace, *yaml.safe_load_all(manifest.read_text())) if obj]
     for obj in (obj for obj in objects if obj["kind"] in _RESOURCES):
         admin.apply(_RESOURCES[obj["kind"]], obj, manager="user")
-    (account,) = (obj["metadata"] for obj in objects if obj["kind"] == "ServiceAccount")
-    return account["namespace"], account["name"]
+    accounts = (obj["metadata"] for obj in objects if obj["kind"] == "ServiceAccount")
+    (found,) = (each for each in accounts if account in ("", each["name"]))
+    return found["namespace"], found["name"]
 
 
 def _token(admin: Client, namespace: str, account: str) -> str:
@@ -135,9 +136,15 @@ def _client(kubeconfig: Path, token: str) -> Client:
     return Client(Credentials(server.host, server.ca, token=lambda: token))
 
 
-def _await_all(client: Client, manifest: Path) -> None:
-    """Waits until the authorizer knows all rules of a manifest."""
-    for role in (obj for obj in yaml.safe_load_all(manifest.read_text()) if obj and obj["kind"] == "ClusterRole"):
+def _await_all(client: Client, manifest: Path, account: str = "") -> None:
+    """Waits until the authorizer knows all rules of a manifest that are bound in the whole cluster."""
+    objects = [obj for obj in yaml.safe_load_all(manifest.read_text()) if obj]
+    bound = {
+        obj["roleRef"]["name"]
+        for obj in objects
+        if obj["kind"] == "ClusterRoleBinding" and account in ("", obj["subjects"][0]["name"])
+    }
+    for role in (obj for obj in objects if obj["kind"] == "ClusterRole" and obj["metadata"]["name"] in bound):
         for rule in role.get("rules", []):
             _await(client, rule["apiGroups"][0], rule["resources"][0], rule["verbs"][0])
 

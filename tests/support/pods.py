@@ -61,8 +61,8 @@ class Pod:
     """A context manager that runs one container of a manifest; `url` is where it listens.
 
     `client` and `kubeconfig` are an administrator's, `sink` is the broker's address, which only a Deployment with a
-    SinkBinding is told. `container` names one of several, `access` is the manifest with the rights, and `ports` has the
-    ports of this machine that stand for those of the pod.
+    SinkBinding is told. `deployment` and `container` name one of several, `access` is the manifest with the rights, and
+    `ports` has the ports of this machine that stand for those of the pod.
     """
 
     def __init__(
@@ -78,14 +78,17 @@ class Pod:
         access: Path | None = None,
         ports: Mapping[int, int] | None = None,
         arguments: Sequence[str] = (),
+        deployment: str = "",
     ) -> None:
         self._isolated = isolated
-        self._ports = ports or {8080: free_port()}
+        self._ports = {port: free_port() for port in (8080, 9090, 9091)} | {**(ports or {})}
         self._arguments = arguments
         objects = [obj for obj in yaml.safe_load_all(manifest.read_text()) if obj]
-        (deployment,) = (obj for obj in objects if obj["kind"] == "Deployment")
-        self.name: str = deployment["metadata"]["name"]
-        self.spec: Object = deployment["spec"]["template"]["spec"]
+        (found,) = (
+            obj for obj in objects if obj["kind"] == "Deployment" and deployment in ("", obj["metadata"]["name"])
+        )
+        self.name: str = found["metadata"]["name"]
+        self.spec: Object = found["spec"]["template"]["spec"]
         (self._container,) = (one for one in self.spec["containers"] if container in ("", one["name"]))
         self._client = client
         self._folder = folder / (container or self.name)
@@ -99,7 +102,7 @@ class Pod:
         declared = {variable["name"]: variable["value"] for variable in self._container["env"]}
         self.environment = image_environment() | declared | ({"K_SINK": sink} if self.name in bound else {})
         self.kubeconfig = self._folder / "kubeconfig"
-        kubeconfig_of(client, kubeconfig, access or manifest, self.kubeconfig)
+        kubeconfig_of(client, kubeconfig, access or manifest, self.kubeconfig, self.spec["serviceAccountName"])
         self.log = self._folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self._ports[8080]}"
@@ -219,7 +222,7 @@ class Pod:
         """Returns the path, the address or the argument on this machine for one in the container."""
         for port, here in self._ports.items():
             text = re.sub(rf"(0\.0\.0\.0|127\.0\.0\.1):{port}$", f"127.0.0.1:{here}", text)
-            text = re.sub(rf"^--port={port}$", f"--port={here}", text)
+            text = re.sub(rf"^(--(?:health-)?port=|){port}$", rf"\g<1>{here}", text)
         if self._isolated:
             return text
         for place, folder in self.mounts.items():
