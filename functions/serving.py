@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import os
 
+from shared.private_memory import hide_in_pods
+
 # gunicorn's settings; `bind`, and certificates, are arguments of the command.
 workers = int(os.environ.get("WORKERS", "1"))
 threads = int(os.environ.get("THREADS", "8"))
@@ -17,6 +19,8 @@ timeout = 0  # seconds without a sign of life of a worker: functions have deadli
 limit_request_line = 0
 control_socket_disable = True  # it imports asyncio; nothing uses it
 loglevel = "error"
+
+hide_in_pods()  # also for the process that answers, a child of the one that reads this
 
 
 def command(function: str, *options: str) -> list[str]:

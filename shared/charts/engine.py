@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -96,7 +95,7 @@ def _by_program(
 ) -> list[Manifest]:
     """Renders the chart with the helm program; `live` answers its lookups."""
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="helm-")))
+        directory = stack.enter_context(sandbox.scratch_folder())
         archive, output = directory / "chart.tgz", directory / "output"
         archive.write_bytes(chart)
         command = [str(program), "template", *arguments[:1], str(archive), *arguments[1:]]
@@ -113,7 +112,14 @@ def _by_program(
             command += ["--dry-run=server", "--disable-openapi-validation"]
         environment = {"HOME": str(directory), "HELM_CACHE_HOME": str(directory), "KUBECONFIG": kubeconfig}
         try:
-            done = sandbox.run(command, input=json.dumps(dict(values)), cwd=directory, env=environment, limits=LIMITS)
+            done = sandbox.run(
+                command,
+                input=json.dumps(dict(values)),
+                cwd=directory,
+                env=environment,
+                limits=LIMITS,
+                port=server and server.port,
+            )
         except LimitExceeded as error:
             raise RenderError(f"{name}: helm {error}, and was ended") from error
         except OSError as error:

@@ -60,10 +60,15 @@ class LookupServer:
         self._server.server_close()
         self._thread.join()
 
+    @property
+    def port(self) -> int:
+        """The TCP port on 127.0.0.1, the only one that the helm program connects to."""
+        return int(self._server.server_address[1])
+
     def write_kubeconfig(self, directory: Path) -> Path:
         """Writes a kubeconfig for this server, readable by its owner alone, and returns its path."""
         # The secret is in the path, since clients send tokens over TLS only.
-        server = f"http://127.0.0.1:{self._server.server_address[1]}/{self._secret}"
+        server = f"http://127.0.0.1:{self.port}/{self._secret}"
         name = "workload"
         config = {
             "apiVersion": "v1",

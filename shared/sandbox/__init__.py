@@ -4,7 +4,7 @@ Template engines and expression libraries cannot be interrupted, and some hold t
 they run in a worker process that is started on first use and kept warm. A worker that exceeds a limit is killed and
 replaced; its caller gets `LimitExceeded`.
 
-A worker inherits none of this process's environment. It ends when this process ends: its socket is closed then, and a
+A worker inherits none of this process's environment, and has neither files nor network (`confine`). It ends when this process ends: its socket is closed then, and a
 busy worker ends at its CPU limit at the latest.
 """
 
@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from .limits import LimitExceeded, Limits
 from .program import run
+from .scratch import scratch_folder
 from .slots import Busy
 from .workers import call
 
-__all__ = ["Busy", "LimitExceeded", "Limits", "call", "run"]
+__all__ = ["Busy", "LimitExceeded", "Limits", "call", "run", "scratch_folder"]

@@ -10,12 +10,17 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+from .confine import SYSTEM, Access, confine
 from .limits import MIB, OUT_OF_MEMORY, SLACK, Limits
 
 _LENGTH = struct.Struct("!Q")
+_ROOT = Path(__file__).resolve().parents[2]
+_STATM = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if os.path.exists("/proc/self/statm") else -1
 
 
 class _Memory:
@@ -49,6 +54,7 @@ def main() -> None:
     """Executes calls until the socket is closed."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, MIB)
+    confine(Access(read=[*SYSTEM, *_libraries()], list=[str(_ROOT)]))
     memory = _Memory()
     with socket.socket(fileno=0) as connection:
         while (header := _receive(connection, _LENGTH.size)) is not None:
@@ -81,6 +87,16 @@ def _execute(memory: _Memory, function: str, arguments: tuple[Any, ...], limits:
     return json.dumps(response, separators=(",", ":")).encode()
 
 
+def _libraries() -> Iterator[str]:
+    """Yields the folders that Python loads code from: of a folder with other things beside packages, the packages."""
+    yield from (sys.prefix, sys.base_prefix)
+    for entry in map(Path, dict.fromkeys(sys.path)):
+        if not entry.is_dir() or any(entry.glob("*.dist-info")):
+            yield str(entry)
+        else:
+            yield from (str(package.parent) for package in entry.glob("*/__init__.py"))
+
+
 def _limit(which: int, value: int) -> None:
     """Sets the soft limit and leaves the hard limit, so that the soft limit can be raised again."""
     _, hard = resource.getrlimit(which)
@@ -91,11 +107,7 @@ def _limit(which: int, value: int) -> None:
 
 def _private_bytes() -> int:
     """Returns the bytes of private memory of this process; 0 without /proc: then no memory limit is set."""
-    try:
-        with open("/proc/self/statm") as statm:
-            return int(statm.read().split()[5]) * resource.getpagesize()
-    except OSError:
-        return 0
+    return int(os.pread(_STATM, 256, 0).split()[5]) * resource.getpagesize() if _STATM >= 0 else 0
 
 
 def _receive(connection: socket.socket, size: int) -> bytes | None:

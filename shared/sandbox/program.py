@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from . import confine
 from .limits import CRASHED, MIB, LimitExceeded, Limits, explain
 from .slots import slot
 
@@ -21,18 +24,30 @@ MAX_STDERR = 64 * 1024
 
 
 def run(
-    command: Sequence[str], *, input: str, cwd: Path, env: Mapping[str, str], limits: Limits
+    command: Sequence[str],
+    *,
+    input: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    limits: Limits,
+    read: Sequence[str] = (),
+    port: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs the program, and returns exit status and standard error; the middle of a long standard error is left out.
 
-    Raises `LimitExceeded`, `Busy` if no slot becomes free, or `OSError` if the program does not start.
+    The program is confined (`confine`): it writes to `cwd` alone, reads `read` and what all programs read, and connects
+    to TCP port `port` or not at all.
 
-    The limits are set once the program runs, before its input is written. So the program must read its standard input
-    first.
+    Raises `LimitExceeded`, `Busy` if no slot becomes free, or `OSError` if the program does not start.
     """
+    options = {"read": read, "write": str(cwd), "port": port, "limits": _limits(limits)}
+    # Not `preexec_fn`: between fork and exec of a process with threads hardly anything is safe.
+    confined = [sys.executable, "-I", "-S", "-B", confine.__file__, json.dumps(options), *command]
     with slot(), tempfile.TemporaryFile(dir=cwd) as stderr_file:
-        code = _run(command, input, cwd, env, limits, stderr_file)
+        code = _run(confined, input, cwd, env, limits, stderr_file)
         stderr = _read_ends(stderr_file)
+    if code == confine.NOT_STARTED:
+        raise OSError(stderr.strip())
     if code < 0 or CRASHED.search(stderr[:4096]):
         raise LimitExceeded(explain(code, limits, stderr[:4096]))
     return subprocess.CompletedProcess(command, code, "", stderr)
@@ -51,7 +66,6 @@ def _run(
         start_new_session=True,
     )
     with process:
-        _limit(process.pid, limits)
         try:
             process.communicate(input.encode(), timeout=limits.wall)
         except subprocess.TimeoutExpired:
@@ -73,17 +87,10 @@ def _read_ends(file: IO[bytes]) -> str:
     return f"{begin.decode(errors='replace')} … {file.read().decode(errors='replace')}"
 
 
-def _limit(pid: int, limits: Limits) -> None:
-    """Sets the limits of a running process; only Linux supports this."""
-    if not hasattr(resource, "prlimit"):
-        return
-    for which, value in (
+def _limits(limits: Limits) -> list[tuple[int, int]]:
+    return [
         (resource.RLIMIT_CPU, limits.cpu),
         (resource.RLIMIT_DATA, limits.memory * MIB),
         (resource.RLIMIT_FSIZE, MAX_OUTPUT),
         (resource.RLIMIT_CORE, 0),
-    ):
-        try:
-            resource.prlimit(pid, which, (value, value))
-        except ProcessLookupError:
-            return
+    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import pickle
 import socket
@@ -21,8 +22,12 @@ from pathlib import Path
 from threading import Condition
 from typing import Any
 
+from .confine import missing
 from .limits import MIB, SLACK, LimitExceeded, Limits, explain
+from .scratch import remove_abandoned
 from .slots import slot
+
+log = logging.getLogger("capi-functions")
 
 MAX_RESULT = 32 * MIB
 """The limit of one result, in bytes."""
@@ -135,6 +140,7 @@ class _Pool:
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []
+        self._started = False
         self._in_use = 0
         self._lock = Condition()
 
@@ -161,10 +167,20 @@ class _Pool:
                 return free
             if free is not None:
                 free.end()
+            self._prepare()
             return _Worker()
         except BaseException:
             self._release(None)
             raise
+
+    def _prepare(self) -> None:
+        """Does what the first worker of this process needs, and logs what the kernel lacks."""
+        if self._started:
+            return
+        self._started = True
+        remove_abandoned()
+        for sentence in missing():
+            log.warning("the sandbox is weaker than it could be: %s", sentence)
 
     def _release(self, worker: _Worker | None) -> None:
         """Keeps the worker for the next call, or ends it; None stands for a worker that did not start."""
