@@ -91,7 +91,7 @@ def _libraries() -> Iterator[str]:
     """Yields the folders that Python loads code from: of a folder with other things beside packages, the packages."""
     yield from (sys.prefix, sys.base_prefix)
     for entry in map(Path, dict.fromkeys(sys.path)):
-        if not entry.is_dir() or any(entry.glob("*.dist-info")):
+        if not os.path.isdir(entry) or any(entry.glob("*.dist-info")):
             yield str(entry)
         else:
             yield from (str(package.parent) for package in entry.glob("*/__init__.py"))
