@@ -16,6 +16,7 @@ from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.cache import cache_directory
 from infra.node import requirements
 from shared.charts import HelmMissing
+from shared.sandbox import confine
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ def examine() -> Iterator[CheckResult]:
     """Runs all checks."""
     for check in (_platform, _python, _packages, *(_binary(name) for name in ("etcd", "kube-apiserver")), _helm):
         yield check()
+    yield _sandbox()
     yield _optional("kubectl", "useful to inspect the clusters; nothing needs it")
     yield _node()
     yield _optional("docker-registry", "tests with a registry are skipped (Debian: apt-get install docker-registry)")
@@ -77,6 +79,12 @@ def _helm() -> CheckResult:
     if found:
         return CheckResult("helm", "ok", str(found))
     return CheckResult("helm", "note", f"not installed; {_install_hint('the first chart that reads from its cluster')}")
+
+
+def _sandbox() -> CheckResult:
+    """Checks what the kernel has to confine the workers that render charts."""
+    lacking = confine.missing()
+    return CheckResult("sandbox", "note" if lacking else "ok", "; ".join(lacking) or "seccomp and Landlock")
 
 
 def _install_hint(need: str) -> str:

@@ -1,9 +1,9 @@
 """A circuit breaker for workload API servers: limits the time that a process spends on servers that do not answer.
 
 A thread that waits for a dead server cannot serve other requests. After a slow failure the breaker stays open for a
-while: no request is sent. Servers that never answered, or failed slowly within the last minute, count as unproven;
-requests to all of them together share a few slots. The state lives in the process and only saves time: nothing depends
-on it, and another process starts without it.
+while: no request is sent. Servers that never answered, failed slowly within the last minute, or answered slowly of late
+count as unproven; requests to all of them together share a few slots, for which tenants take turns. The state lives in
+the process and only saves time: nothing depends on it, and another process starts without it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from threading import BoundedSemaphore, Lock
+from threading import Lock
 
-from .acquire import acquired
+from ..fairness import Delivery, Turns
 from .errors import Unavailable
 
 MAX_UNPROVEN_REQUESTS = 3
 """Concurrent requests to all unproven servers together: fewer than a process has threads."""
 _SLOT_WAIT = 0.25
 """Seconds that a request waits for one of these slots."""
+SLOW_SLOT_WAIT = 10.0
+"""The same for a server that answers, though slowly: its rollouts get on, with fewer requests at a time."""
 
 _SLOW = 1.0
-"""Seconds from which on a failed request counts as slow; fast failures, such as a refused connection, cost nothing."""
+"""Seconds from which on a request counts as slow; fast failures, such as a refused connection, cost nothing."""
 _FIRST_PAUSE, _MAX_PAUSE = 5.0, 60.0
 """Seconds without requests after a slow failure: the first time, and at most."""
 _MAX_DOUBLINGS = 10
@@ -30,7 +32,10 @@ _MAX_DOUBLINGS = 10
 _RECOVERED = 60.0
 """Seconds without a slow failure after which a server counts as proven again."""
 
-_slots = BoundedSemaphore(MAX_UNPROVEN_REQUESTS)
+_WEIGHT = 0.5
+"""The weight of the last answer in the mean of the seconds that answers take: one slow answer is soon forgotten."""
+
+_slots = Turns(MAX_UNPROVEN_REQUESTS)
 
 
 class NotSent(Unavailable):
@@ -40,17 +45,19 @@ class NotSent(Unavailable):
 class CircuitBreaker:
     """The breaker of one server. Safe to share between threads."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, slots: BoundedSemaphore = _slots) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, slots: Turns = _slots) -> None:
         self._clock, self._slots = clock, slots
         self._lock = Lock()
-        self._proven = False
+        self._answers = False
+        self._seconds = 0.0
+        """The mean time of the last answers."""
         self._failures = 0
         self._failed_at = float("-inf")
         self._open_until = float("-inf")
 
     @contextmanager
-    def request(self, refusal: str) -> Iterator[None]:
-        """Wraps one request; an exception in the block counts as a failure of the request.
+    def request(self, refusal: str, delivery: Delivery | None = None) -> Iterator[None]:
+        """Wraps one request of a delivery; an exception in the block counts as a failure of the request.
 
         Raises `NotSent` with a message that begins with `refusal`.
         """
@@ -59,18 +66,23 @@ class CircuitBreaker:
             seconds = self._open_until - started
             message = f"{refusal} for the next {seconds:.0f} s, since earlier requests timed out"
             raise NotSent(message, retry_after=seconds)
-        with nullcontext() if self._proven and not self._failures else self._slot(refusal):
+        with nullcontext() if self._proven else self._slot(refusal, delivery):
             try:
                 yield
             except BaseException:
                 self._record_failure(started)
                 raise
             else:
-                self._record_success()
+                self._record_success(started)
 
-    def _slot(self, refusal: str) -> AbstractContextManager[None]:
+    @property
+    def _proven(self) -> bool:
+        return self._answers and not self._failures and self._seconds <= _SLOW
+
+    def _slot(self, refusal: str, delivery: Delivery | None) -> AbstractContextManager[None]:
         crowded = NotSent(f"{refusal} now, since it or other API servers do not answer", retry_after=1.0)
-        return acquired(self._slots, _SLOT_WAIT, crowded)
+        wait = SLOW_SLOT_WAIT if self._answers and not self._failures else _SLOT_WAIT
+        return self._slots.slot(wait, crowded, delivery)
 
     def record_overrun(self) -> None:
         """Records a slow failure for a series of requests that took too long together, though each was in time."""
@@ -84,10 +96,10 @@ class CircuitBreaker:
                 self._failed_at = now
                 self._open_until = now + min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, _MAX_DOUBLINGS), _MAX_PAUSE)
 
-    def _record_success(self) -> None:
-        if self._proven and not self._failures:
-            return
+    def _record_success(self, started: float) -> None:
         with self._lock:
-            self._proven = True
-            if self._clock() - self._failed_at > _RECOVERED:
+            now = self._clock()
+            self._seconds += _WEIGHT * (now - started - self._seconds) if self._answers else now - started
+            self._answers = True
+            if now - self._failed_at > _RECOVERED:
                 self._failures = 0

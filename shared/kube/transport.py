@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from .. import tracing
+from .. import fairness, tracing
 from . import spans
 from .causes import cause
 from .circuit_breaker import CircuitBreaker, NotSent
@@ -96,6 +96,7 @@ class Transport:
         self._pool = credentials.pool(_CONNECTIONS, trusted=cluster == "management")
         self._breaker = CircuitBreaker() if cluster == "workload" else None
         self._until = float("inf")
+        self._delivery: fairness.Delivery | None = None
         self._sent = [0]
 
     @property
@@ -107,6 +108,7 @@ class Transport:
         """Returns a view of these connections whose requests must all be complete within `seconds` from now."""
         view = copy.copy(self)
         view._until = self.latest(seconds)
+        view._delivery = fairness.current()  # the threads of a rollout have none
         return view
 
     def latest(self, seconds: float) -> float:
@@ -121,7 +123,9 @@ class Transport:
         """
         from ..network import deadline
 
-        now = time.monotonic()
+        now, seconds = time.monotonic(), self.limits.seconds
+        if self._breaker:
+            seconds = fairness.SHARES.patience(self._delivery or fairness.current(), seconds)
         if now >= self._until:
             if self._breaker:
                 self._breaker.record_overrun()
@@ -129,7 +133,7 @@ class Transport:
         with (
             spans.of_request(request.method, request.path, self.cluster) as span,
             self._admitted(),
-            deadline(self.latest(self.limits.seconds)),
+            deadline(self.latest(seconds)),
         ):
             response = self.open(request)
             spans.describe_response(span, response.status)
@@ -193,4 +197,12 @@ class Transport:
         self._pool.clear()
 
     def _admitted(self) -> AbstractContextManager[None]:
-        return self._breaker.request(f"{self.host} gets no requests") if self._breaker else nullcontext()
+        """Admits a request. Raises `NotSent` if the breaker is open, or the tenant holds too many threads."""
+        if self._breaker is None:
+            return nullcontext()
+        delivery = self._delivery or fairness.current()
+        try:
+            fairness.SHARES.check(delivery)
+        except fairness.Overdrawn as error:
+            raise NotSent(f"{self.host} gets no requests now: {error}", retry_after=error.retry_after) from None
+        return self._breaker.request(f"{self.host} gets no requests", delivery)

@@ -22,7 +22,7 @@ from importlib.metadata import version
 
 import flask
 
-from .. import metrics, tracing
+from .. import fairness, metrics, tracing
 from ..clients import Clients
 from ..event import Event, EventError, from_http
 from ..triggers import Triggers
@@ -122,9 +122,12 @@ def _deliver(
             if len(body) > MAX_BYTES:
                 return flask.Response(response_content(_TOO_LARGE, body), 413, mimetype="text/plain")
             event = from_http(dict(request.headers), body)
-            answer = handle(clients, event)
+            with fairness.SHARES.delivery(event.key.namespace):
+                answer = handle(clients, event)
     except EventError as error:
         answer = Answer(400, str(error))
+    except fairness.Overdrawn as error:
+        answer = Answer(503, str(error), retry_after=error.retry_after)
     except Exception as error:
         subject = f"{event.type} {event.kind} {event.key}" if event else "an event"
         log.exception("%s failed on %s", name, logs.one_line(subject))

@@ -4,8 +4,8 @@ Template engines and expression libraries cannot be interrupted, and some hold t
 they run in a worker process that is started on first use and kept warm. A worker that exceeds a limit is killed and
 replaced; its caller gets `LimitExceeded`.
 
-A worker inherits none of this process's environment, and has neither files nor network (`confine`). It ends when this process ends: its socket is closed then, and a
-busy worker ends at its CPU limit at the latest.
+A worker inherits none of this process's environment, and has neither its files nor the network (`confine`). It ends
+when this process ends: its socket is closed then, and a busy worker ends at its CPU limit at the latest.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-NOT_STARTED = 126
+NOT_STARTED = 199
 """Exit status if the program cannot be executed; standard error has the reason."""
 
 NOBODY = 65534
@@ -74,7 +74,9 @@ def missing() -> list[str]:
     if abi < 1:
         found.append("Landlock is missing: workers can read every file of their user, such as tokens and settings")
     elif abi < _ABI_TCP:
-        found.append("Landlock has no rules for TCP before Linux 6.7: helm can connect anywhere while it looks up objects")
+        found.append(
+            "Landlock has no rules for TCP (Linux 6.7 has them): helm can connect anywhere for charts with lookups"
+        )
     return found
 
 
@@ -82,7 +84,7 @@ def missing() -> list[str]:
 
 
 def drop_privileges(access: Access) -> None:
-    """Makes a process of root one of `nobody` if that user can read what it needs; drops all capabilities in any case."""
+    """Makes a process of root one of `nobody` if that user can read what it needs; drops all capabilities."""
     if os.geteuid() != 0:
         return
     with suppress(OSError):
@@ -104,24 +106,14 @@ def _tree(folder: str) -> Iterator[str]:
 
 
 def _readable_by_nobody(paths: Iterable[str]) -> bool:
+    present = [path for path in paths if os.path.exists(path)]
     os.setegid(NOBODY)
     os.seteuid(NOBODY)
     try:
-        return all(os.access(path, os.R_OK, effective_ids=True) for path in filter(None, paths) if _exists(path))
+        return all(os.access(path, os.R_OK, effective_ids=True) for path in present)
     finally:
         os.seteuid(0)
         os.setegid(0)
-
-
-def _exists(path: str) -> bool:
-    """Returns whether the path exists; True if that cannot be seen."""
-    try:
-        os.stat(path)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 # -- Landlock --------------------------------------------------------------------------------------------------
@@ -406,11 +398,14 @@ def _conditions(access: Access, pid: int) -> Iterator[tuple[str, list[Instructio
         yield "execveat", [allow]
     if access.port is not None:
         # TCP only: over IPv4 or IPv6, a stream, of the default protocol or TCP's number.
-        yield "socket", [
-            *(_argument(0), (_EQUAL, 2, 0, 2), (_EQUAL, 1, 0, 10), refuse),
-            *(_argument(1), (_AND, 0, 0, _SOCK_TYPE), (_EQUAL, 1, 0, 1), refuse),
-            *(_argument(2), (_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, 6), allow, refuse),
-        ]
+        yield (
+            "socket",
+            [
+                *(_argument(0), (_EQUAL, 2, 0, 2), (_EQUAL, 1, 0, 10), refuse),
+                *(_argument(1), (_AND, 0, 0, _SOCK_TYPE), (_EQUAL, 1, 0, 1), refuse),
+                *(_argument(2), (_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, 6), allow, refuse),
+            ],
+        )
         yield "connect", [allow]
 
 
@@ -445,7 +440,7 @@ def main() -> None:
         program = os.open(sys.argv[2], os.O_RDONLY)  # before this process is `nobody`, who may not reach the file
         read = (*SYSTEM, *options["read"])
         confine(Access(read, write=options["write"], program=program, port=options["port"]))
-        os.execve(program, sys.argv[2:], os.environ)
+        os.execve(program, sys.argv[2:], os.environ)  # noqa: S606 - no shell
     except OSError as error:
         os.write(2, (error.strerror or str(error)).encode())
         os._exit(NOT_STARTED)

@@ -1,12 +1,14 @@
-"""The number of untrusted calls that run at a time is limited, since their memory limits add up."""
+"""The number of untrusted calls that run at a time is limited, since their memory limits add up.
+
+Tenants take turns, and one of them leaves a slot for the others.
+"""
 
 from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
-from threading import BoundedSemaphore
 
-from ..kube.acquire import acquired
+from ..fairness import Turns
 from ..kube.errors import Unavailable
 
 MAX_CONCURRENT = 2
@@ -18,19 +20,19 @@ class Busy(Unavailable):
     """All slots are taken by other calls: the same call may succeed later."""
 
 
-_slots = BoundedSemaphore(MAX_CONCURRENT)
+_slots = Turns(MAX_CONCURRENT)
 
 
 def slot() -> AbstractContextManager[None]:
     """Holds one slot. Raises `Busy` if none becomes free within `MAX_SLOT_WAIT` seconds."""
     message = f"other charts and expressions have been running for {MAX_SLOT_WAIT:g} s"
-    return acquired(_slots, MAX_SLOT_WAIT, Busy(message, retry_after=5.0))
+    return _slots.slot(MAX_SLOT_WAIT, Busy(message, retry_after=5.0))
 
 
 def _renew() -> None:
     """Gives a forked process slots of its own: those that were taken at the fork would never become free."""
     global _slots
-    _slots = BoundedSemaphore(MAX_CONCURRENT)
+    _slots = Turns(MAX_CONCURRENT)
 
 
 os.register_at_fork(after_in_child=_renew)

@@ -33,7 +33,7 @@ MAX_RESULT = 32 * MIB
 """The limit of one result, in bytes."""
 
 MAX_WORKER_WAIT = 2.0
-"""Seconds that a call waits for the worker in use before it starts another one."""
+"""Seconds after the start of a call in which others wait for its worker, before they start another one."""
 
 _GO = {"GOMAXPROCS": "2", "GOGC": "50"}
 """How many processors the chart engine uses, and by how many percent its heap grows until it is collected."""
@@ -64,7 +64,7 @@ class _Worker:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         self._errors = os.memfd_create("stderr") if hasattr(os, "memfd_create") else None
-        path = [_ROOT, *(os.path.abspath(entry) for entry in sys.path)]
+        path = [_ROOT, *(os.path.abspath(entry) for entry in sys.path if entry)]
         with theirs, ExitStack() as unless_started:
             unless_started.callback(ours.close)
             if self._errors is not None:
@@ -141,36 +141,39 @@ class _Pool:
     def __init__(self) -> None:
         self._free: list[_Worker] = []
         self._started = False
-        self._in_use = 0
+        self._calls: list[float] = []
+        """When the calls in progress began, in seconds of the monotonic clock."""
         self._lock = Condition()
 
     @contextmanager
     def worker(self) -> Iterator[_Worker]:
         """Provides a worker for one call. It is killed if the call raises: its response may be partly unread."""
         with slot():
-            worker = self._acquire()
+            began, worker = self._acquire()
             try:
                 yield worker
             except BaseException:
                 worker.reusable = False
                 raise
             finally:
-                self._release(worker)
+                self._release(began, worker)
 
-    def _acquire(self) -> _Worker:
+    def _acquire(self) -> tuple[float, _Worker]:
         with self._lock:
-            self._lock.wait_for(lambda: self._free or not self._in_use, MAX_WORKER_WAIT)
+            while not self._free and self._calls and (left := self._calls[-1] + MAX_WORKER_WAIT - time.monotonic()) > 0:
+                self._lock.wait(left)
             free = self._free.pop() if self._free else None
-            self._in_use += 1
+            began = time.monotonic()
+            self._calls.append(began)
         try:
             if free is not None and free.alive:
-                return free
+                return began, free
             if free is not None:
                 free.end()
             self._prepare()
-            return _Worker()
+            return began, _Worker()
         except BaseException:
-            self._release(None)
+            self._release(began, None)
             raise
 
     def _prepare(self) -> None:
@@ -182,10 +185,10 @@ class _Pool:
         for sentence in missing():
             log.warning("the sandbox is weaker than it could be: %s", sentence)
 
-    def _release(self, worker: _Worker | None) -> None:
+    def _release(self, began: float, worker: _Worker | None) -> None:
         """Keeps the worker for the next call, or ends it; None stands for a worker that did not start."""
         with self._lock:
-            self._in_use -= 1
+            self._calls.remove(began)
             if worker is not None and worker.reusable and not self._free:
                 self._free.append(worker)
                 worker = None

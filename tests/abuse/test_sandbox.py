@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from shared import sandbox
 from shared.sandbox import confine
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +36,7 @@ print(json.dumps([sandbox.call(attempt, *attack, limits=limits) for attack in js
 """
 _FILTERED = """
 import json, sys
+from shared import sandbox
 from shared.sandbox import confine
 from tests.support import attacks
 attempts = json.load(sys.stdin)
@@ -102,7 +104,7 @@ IDS = [" ".join(filter(None, attack[:2])) for attack in ATTACKS]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world() -> Iterator[World]:
     """What a function has: a token, settings with a secret, and a server on loopback that answers anyone."""
     with tempfile.TemporaryDirectory() as name, _answering() as port:
         folder = Path(name)
@@ -115,14 +117,16 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield World(folder, port)
 
 
-def outcomes(script: str, world: World, attacks: list[Attack], *, in_pod: bool = True) -> list[str]:
+def outcomes(
+    script: str, world: World, attacks: list[Attack], *, in_pod: bool = True, python: str = sys.executable
+) -> list[str]:
     """Returns what the attacks got. With `in_pod` they run as the user of pods, if this process may change the user."""
     arguments = [(name, argument.format(folder=world.folder, port=world.port)) for name, argument, *_ in attacks]
-    python, options = sys.executable, {}
+    options: dict[str, Any] = {}
     if in_pod and os.getuid() == 0:
         python, options = _python_of_all(), {"user": POD_USER, "group": POD_USER, "extra_groups": []}
     environment = {
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *_packages(python)]),
         **({"KUBERNETES_SERVICE_HOST": "127.0.0.1"} if in_pod else {}),
     }
     done = subprocess.run(
@@ -177,6 +181,76 @@ subprocess.run([sys.executable, "-B", "-c", {_FILTERED!r}], check=True)
     assert all(outcome.startswith("refused: ") for outcome in found), found
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can change its user")
+def test_worker_of_root_is_nobody_without_capabilities(world: World) -> None:
+    [status] = outcomes(_IN_WORKER, world, [Attack("read", "/proc/self/status")], in_pod=False, python=_python_of_all())
+    lines = dict(line.split(":\\t", 1) for line in status.split("\\n") if ":\\t" in line)
+    assert lines["Uid"].split("\\t") == lines["Gid"].split("\\t") == [str(confine.NOBODY)] * 4
+    assert int(lines["CapEff"], 16) == int(lines["CapPrm"], 16) == 0
+    assert lines["NoNewPrivs"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("script", "gets"),
+    [
+        ("echo x > inside && echo got >&2", True),
+        ("echo x > {folder}/settings/new && echo got >&2", False),
+        ("read x < {folder}/serviceaccount/token && echo got >&2", False),
+        ("exec 3<> /dev/tcp/127.0.0.1/{port} && echo got >&2", True),
+        ("exec 3<> /dev/tcp/127.0.0.1/{other} && echo got >&2", False),
+        ("exec 3<> /dev/udp/127.0.0.1/{port} && echo got >&2", False),
+        ("(echo got >&2)", False),
+        ("exec /bin/ls", False),
+        ("kill -0 $PPID && echo got >&2", False),
+    ],
+)
+def test_program_for_lookups_reaches_one_port_and_its_own_folder(world: World, script: str, gets: bool) -> None:
+    """The program is a shell in place of helm, with the right to connect to the server that answers lookups."""
+    if confine.missing():
+        pytest.skip(f"this kernel cannot confine a process fully: {confine.missing()}")
+    limits = sandbox.Limits(cpu=60, wall=300.0, memory=256)
+    with sandbox.scratch_folder() as folder, _answering() as other:
+        text = script.format(folder=world.folder, port=world.port, other=other)
+        command = [os.path.realpath("/bin/bash"), "-c", text]
+        done = sandbox.run(command, input="", cwd=folder, env={}, limits=limits, port=world.port)
+    assert (done.stderr == "got\n") is gets, done.stderr
+    assert (done.returncode == 0) is gets
+
+
+def test_folders_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    script = """
+import os, sys
+from shared import sandbox
+with sandbox.scratch_folder() as folder:
+    (folder / "chart.tgz").touch()
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+    start = [sys.executable, "-c", script]
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "text": True,
+        "env": environment,
+        "cwd": ROOT,
+    }
+    with subprocess.Popen(start, **pipes) as killed, subprocess.Popen(start, **pipes) as running:
+        left, used = Path(killed.stdout.readline().strip()), Path(running.stdout.readline().strip())
+        killed.kill()
+        killed.wait()
+        assert (left / "chart.tgz").exists()
+        call = (
+            "from shared import sandbox\n"
+            "sandbox.call('tests.support.sandbox_calls:pid', limits=sandbox.Limits(60, 300.0, 256))"
+        )
+        subprocess.run([sys.executable, "-c", call], env=environment, cwd=ROOT, check=True)
+        assert not left.exists()
+        assert (used / "chart.tgz").exists(), "the folder is in use"
+        running.communicate()
+    assert not [*tmp_path.iterdir()]
+
+
 @contextmanager
 def _answering() -> Iterator[int]:
     """A server that sends a byte to whoever connects; provides its port."""
@@ -198,6 +272,12 @@ def _answering() -> Iterator[int]:
             thread.join()
 
 
+def _packages(python: str) -> list[str]:
+    """Returns the folders with packages; another Python has a standard library of its own."""
+    own = python == sys.executable
+    return [path for path in sys.path if path and (own or not path.startswith(sys.base_prefix))]
+
+
 @cache
 def _python_of_all() -> str:
     """Returns a Python of this version that every user can run."""
@@ -205,8 +285,8 @@ def _python_of_all() -> str:
     for python in (sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"):
         if Path(python).exists():
             command = [python, "-c", "import encodings"]
-            options = {"user": POD_USER, "group": POD_USER, "extra_groups": []}
+            user: dict[str, Any] = {"user": POD_USER, "group": POD_USER, "extra_groups": []}
             with suppress(OSError):
-                if subprocess.run(command, capture_output=True, env={}, check=False, **options).returncode == 0:
+                if subprocess.run(command, capture_output=True, env={}, check=False, **user).returncode == 0:
                     return python
     pytest.skip(f"only root can run {sys.executable}")

@@ -5,6 +5,7 @@ A real one, with or without TLS; `seen` holds the request lines that arrived.
 
 from __future__ import annotations
 
+import base64
 import socket
 import ssl
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import yaml
 
@@ -88,7 +90,12 @@ class HostileServer:
     def ca(self) -> bytes:
         return self._ca.cert_pem if self._ca else b""
 
-    def __enter__(self) -> HostileServer:
+    @property
+    def ca_data(self) -> str:
+        """The CA as kubeconfigs contain it."""
+        return base64.b64encode(self.ca).decode()
+
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

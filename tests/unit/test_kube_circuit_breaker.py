@@ -6,10 +6,10 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from threading import BoundedSemaphore
 
 import pytest
 
+from shared.fairness import Turns
 from shared.kube import Client, Unavailable, circuit_breaker, connect
 from shared.kube.circuit_breaker import CircuitBreaker, NotSent
 from shared.kube.transport import ResponseLimits
@@ -21,7 +21,7 @@ class World:
 
     def __init__(self, slots: int = 3) -> None:
         self.now = 1000.0
-        self.slots = BoundedSemaphore(slots)
+        self.slots = Turns(slots)
 
     def server(self) -> CircuitBreaker:
         return CircuitBreaker(lambda: self.now, self.slots)
@@ -109,6 +109,28 @@ def test_unproven_servers_share_slots_and_proven_ones_need_none() -> None:
         assert world.request(other) == "paused for 1"
         assert world.request(trusted) == "answered"
     assert world.request(other) == "answered"
+
+
+def test_server_that_answers_slowly_needs_a_slot_until_it_answers_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circuit_breaker, "SLOW_SLOT_WAIT", 0.1)
+    world = World(slots=1)
+    slow, stranger = world.server(), world.server()
+    assert world.request(slow, takes=9) == "answered"
+    with stranger.request(""):
+        assert world.request(slow, takes=9).startswith("paused"), "slow answers prove nothing"
+    for _ in range(5):
+        assert world.request(slow) == "answered"
+    with stranger.request(""):
+        assert world.request(slow) == "answered"
+
+
+def test_one_slow_answer_among_fast_ones_costs_a_server_nothing() -> None:
+    world = World(slots=1)
+    server, stranger = world.server(), world.server()
+    for takes in (0.1, 1.8):
+        assert world.request(server, takes=takes) == "answered"
+    with stranger.request(""):
+        assert world.request(server) == "answered"
 
 
 def test_overrun_of_several_requests_counts_as_slow_failure() -> None:
