@@ -118,7 +118,7 @@ def _by_program(
                 cwd=directory,
                 env=environment,
                 limits=LIMITS,
-                port=server and server.port,
+                port=server.port if server is not None else None,
             )
         except LimitExceeded as error:
             raise RenderError(f"{name}: helm {error}, and was ended") from error

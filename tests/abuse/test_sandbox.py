@@ -236,6 +236,8 @@ with sandbox.scratch_folder() as folder:
         "cwd": ROOT,
     }
     with subprocess.Popen(start, **pipes) as killed, subprocess.Popen(start, **pipes) as running:
+        assert killed.stdout
+        assert running.stdout
         left, used = Path(killed.stdout.readline().strip()), Path(running.stdout.readline().strip())
         killed.kill()
         killed.wait()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from . import (
     clusters,
     cold,
+    fairness,
     fleet,
     forwarding,
     journey,
@@ -34,6 +35,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "providers": providers.run,
     "render": render.run,
     "charts": rendering.run,
+    "fairness": fairness.run,
 }
 ASKED_FOR: dict[str, Callable[[], None]] = {
     "scale": scale.run,
