@@ -12,14 +12,13 @@ import sys
 import time
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from .confine import SYSTEM, Access, confine
 from .limits import MIB, OUT_OF_MEMORY, SLACK, Limits
 
 _LENGTH = struct.Struct("!Q")
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 _STATM = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if os.path.exists("/proc/self/statm") else -1
 
 
@@ -54,7 +53,7 @@ def main() -> None:
     """Executes calls until the socket is closed."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, MIB)
-    confine(Access(read=[*SYSTEM, *_libraries()], list=[str(_ROOT)]))
+    confine(Access(read=[*SYSTEM, *_libraries()], list=[_ROOT]))
     memory = _Memory()
     with socket.socket(fileno=0) as connection:
         while (header := _receive(connection, _LENGTH.size)) is not None:
@@ -89,12 +88,17 @@ def _execute(memory: _Memory, function: str, arguments: tuple[Any, ...], limits:
 
 def _libraries() -> Iterator[str]:
     """Yields the folders that Python loads code from: of a folder with other things beside packages, the packages."""
-    yield from (sys.prefix, sys.base_prefix)
-    for entry in map(Path, dict.fromkeys(sys.path)):
-        if not os.path.isdir(entry) or any(entry.glob("*.dist-info")):
-            yield str(entry)
+    own = (sys.prefix, sys.base_prefix)
+    yield from own
+    for entry in dict.fromkeys(sys.path):
+        if entry.startswith(tuple(f"{prefix}/" for prefix in own)):
+            continue
+        names = os.listdir(entry) if os.path.isdir(entry) else []
+        if not names or any(name.endswith(".dist-info") for name in names):
+            yield entry
         else:
-            yield from (str(package.parent) for package in entry.glob("*/__init__.py"))
+            folders = (os.path.join(entry, name) for name in names)
+            yield from (folder for folder in folders if os.path.exists(os.path.join(folder, "__init__.py")))
 
 
 def _limit(which: int, value: int) -> None:

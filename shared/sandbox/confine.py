@@ -17,7 +17,6 @@ import ctypes
 import errno
 import json
 import os
-import platform
 import resource
 import struct
 import sys
@@ -345,7 +344,7 @@ Instruction = tuple[int, int, int, int]
 
 def filter_system_calls(access: Access) -> None:
     """Installs the filter of system calls."""
-    instructions = filter_program(access, os.getpid(), platform.machine())
+    instructions = filter_program(access, os.getpid(), os.uname().machine)
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("@HP", len(instructions), ctypes.addressof(buffer))
@@ -355,7 +354,7 @@ def filter_system_calls(access: Access) -> None:
 def has_system_call_filter() -> bool:
     """Returns whether the kernel has filters, and this module knows the processor's architecture."""
     _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, None)
-    return ctypes.get_errno() == errno.EFAULT and platform.machine() in _ARCHITECTURES
+    return ctypes.get_errno() == errno.EFAULT and os.uname().machine in _ARCHITECTURES
 
 
 def filter_program(access: Access, pid: int, machine: str) -> list[Instruction]:
@@ -415,7 +414,7 @@ def _argument(position: int) -> Instruction:
 
 
 def _numbers(machine: str = "") -> dict[str, int]:
-    column, _ = _ARCHITECTURES.get(machine or platform.machine(), (0, 0))
+    column, _ = _ARCHITECTURES.get(machine or os.uname().machine, (0, 0))
     return {name: number for name, both in _NUMBERS.items() if (number := both[column]) is not None}
 
 
