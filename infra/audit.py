@@ -98,10 +98,10 @@ def licences() -> bool:
 
 def licence(distribution: Distribution) -> str:
     """Returns the licence that a package declares: as an expression, by classifiers, or in the first line of a text."""
-    metadata = distribution.metadata
-    classified = [text for text in metadata.get_all("Classifier") or () if text.startswith(_CLASSIFIER)]
-    declared = metadata.get("License-Expression") or "; ".join(text.rpartition(":: ")[2] for text in classified)
-    return str(declared or (metadata.get("License") or "").strip().partition("\n")[0])
+    declared = distribution.metadata.json
+    classified = [str(text) for text in declared.get("classifier", ()) if str(text).startswith(_CLASSIFIER)]
+    expression = declared.get("license_expression") or "; ".join(text.rpartition(":: ")[2] for text in classified)
+    return str(expression or str(declared.get("license", "")).strip().partition("\n")[0])
 
 
 def changes(since: str) -> bool:
