@@ -137,7 +137,7 @@ def _start_installation(
     }
     effects: tuple[Effect, ...] = ()
     # A version that comes from a ConfigMap needs no second ConfigMap.
-    repository = resolved.source.repository
+    repository = resolved.repository
     downloaded = bundle.source == repository.place and not isinstance(repository, ConfigMapRepository)
     if downloaded and keeps_download(provider):
         effects = (SaveConfigMap(_config_map(provider, version, bundle)),)

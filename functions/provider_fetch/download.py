@@ -1,4 +1,4 @@
-"""Downloads the components of a version to storage, each version from each source once."""
+"""Downloads the components of a version to storage, unless storage has what the provider's status names."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 from shared.clients import Clients
 from shared.components import metadata
 from shared.components.bundles import Bundle
+from shared.components.repositories import Repository
 from shared.download import SourceError
 from shared.kube import Object
-from shared.providers.source_resolution import ProviderSource, ResolvedSource, downloaded_copy, names_source
+from shared.providers.source_resolution import ResolvedSource, downloaded_copy, names_source
 from shared.runtime.keyed_lock import KeyedLock
 
 _LOCK = KeyedLock("the download of components", limit=3)
@@ -31,21 +32,17 @@ def with_components(clients: Clients, provider: Object, resolved: ResolvedSource
         return resolved
     version = resolved.version
     try:
-        return replace(resolved, bundle=_download(clients, resolved.source, version))
+        return replace(resolved, bundle=_download(clients, resolved.repository, version))
     except SourceError:
-        place = resolved.source.repository.place
+        place = resolved.repository.place
         copy = downloaded_copy(clients, provider, version, place) if names_source(provider) else None
         if copy is None:
             raise
         return ResolvedSource(copy, version, _download(clients, copy, version))
 
 
-def _download(clients: Clients, source: ProviderSource, version: str) -> Bundle:
-    repository = source.repository
-    with _LOCK.hold((source.identity, version)):
-        if bundle := clients.components.find(source.identity, version):
-            return bundle
+def _download(clients: Clients, repository: Repository, version: str) -> Bundle:
+    with _LOCK.hold((repository.place, version)):
         files = repository.fetch(version)
         metadata.parse(files.metadata.encode(), repository.place)
-        bundle = Bundle(version, files.metadata, files.components, repository.place)
-        return clients.components.save(source.identity, bundle)
+        return clients.components.save(Bundle(version, files.metadata, files.components, repository.place))

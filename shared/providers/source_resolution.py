@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.components import bundles, versions
+from shared.components import versions
 from shared.components.bundles import Bundle
 from shared.components.repositories import Repository, config_maps, open_repository
 from shared.kube import Object, dig, key_of, selectors
@@ -21,19 +21,10 @@ SOURCE_ANNOTATION = "capi-functions.dev/source"
 
 
 @dataclass(frozen=True)
-class ProviderSource:
-    """A repository, and its key in storage."""
-
-    repository: Repository
-    identity: str
-    """Differs by namespace if credentials open the repository, so that no other namespace gets its components."""
-
-
-@dataclass(frozen=True)
 class ResolvedSource:
     """The source of one version of a provider."""
 
-    source: ProviderSource
+    repository: Repository
     version: str
     """`spec.version`, or the source's default."""
     bundle: Bundle | None = None
@@ -58,6 +49,9 @@ def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> R
 def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:
     """Resolves source and version: components in storage first, then a ConfigMap in the provider's namespace.
 
+    Components in storage are those whose digest the provider's status records: nothing in the bucket says which
+    components belong to a version, since whoever writes to the bucket would decide what is installed.
+
     A source that the provider names itself (`spec.fetchConfig`) comes first: the ConfigMap replaces it if it does not
     answer.
 
@@ -67,27 +61,15 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
         StorageError: Storage cannot be read.
         ApiError: ConfigMaps cannot be listed.
     """
-    source = _source(provider, repository_of(provider, inputs))
-    version = provider_api.spec_version(provider) or source.repository.default_version()
-    if bundle := clients.components.find(source.identity, version):
-        return ResolvedSource(source, version, bundle)
-    if names_source(provider):
-        # If the components of this version were fetched from elsewhere, this source did not answer then: it is not
-        # requested again.
-        fetched = load_components(clients, provider, inputs)
-        return ResolvedSource(source, version, fetched.bundle if fetched else None)
-    copy = downloaded_copy(clients, provider, version, source.repository.place)
-    if copy is None:
-        return ResolvedSource(source, version)
-    return ResolvedSource(copy, version, clients.components.find(copy.identity, version))
-
-
-def _source(provider: Object, repository: Repository) -> ProviderSource:
-    namespace, name = key_of(provider)
-    private_to = namespace if repository.private else ""
-    return ProviderSource(
-        repository, bundles.source_identity(repository.identity, provider["kind"], name, private_to=private_to)
-    )
+    repository = repository_of(provider, inputs)
+    version = provider_api.spec_version(provider) or repository.default_version()
+    fetched = load_components(clients, provider, inputs)
+    # If the components of this version were fetched from elsewhere, a source that the provider names did not answer
+    # then: it is not requested again.
+    if fetched and (names_source(provider) or fetched.bundle.source == repository.place):
+        return ResolvedSource(repository, version, fetched.bundle)
+    copy = None if names_source(provider) else downloaded_copy(clients, provider, version, repository.place)
+    return ResolvedSource(copy or repository, version)
 
 
 def names_source(provider: Object) -> bool:
@@ -95,7 +77,7 @@ def names_source(provider: Object) -> bool:
     return any(dig(provider, ("spec", "fetchConfig", name)) for name in ("url", "oci"))
 
 
-def downloaded_copy(clients: Clients, provider: Object, version: str, place: str) -> ProviderSource | None:
+def downloaded_copy(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
     """Returns the one ConfigMap with the labels of a download of this version, unless it is from another place."""
     if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
         return None
@@ -105,4 +87,4 @@ def downloaded_copy(clients: Clients, provider: Object, version: str, place: str
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
     found = [each for each in listed if dig(each, ("metadata", "annotations", SOURCE_ANNOTATION)) in (None, place)]
-    return _source(provider, config_maps.ConfigMapRepository(found, selector)) if len(found) == 1 else None
+    return config_maps.ConfigMapRepository(found, selector) if len(found) == 1 else None

@@ -51,11 +51,7 @@ from shared.components.repositories import Files, RepositoryType
 @dataclass
 class Shelf:
     place: str
-    private: bool
-
-    @property
-    def identity(self):
-        return self.place
+    token: str
 
     def default_version(self):
         return "v1.2.3"
@@ -65,7 +61,7 @@ class Shelf:
 
 REPOSITORY_TYPE = RepositoryType(
     lambda config: config.url.startswith("shelf:"),
-    lambda config: Shelf(config.url, "shelf-token" in config.variables),
+    lambda config: Shelf(config.url, config.variables.get("shelf-token", "")),
 )
 """
 
@@ -102,5 +98,5 @@ def test_components_repository_is_found_by_the_url_that_its_module_serves(add: A
     core = provider(CORE, fetchConfig={"url": "shelf://team/core"})
     add(repositories, "shelf", COMPONENTS)
     found = repositories.open_repository(core, {"shelf-token": "t"}, [], "")
-    assert (found.place, found.private) == ("shelf://team/core", True)
+    assert (found.place, vars(found)["token"]) == ("shelf://team/core", "t")
     assert found.fetch(found.default_version()).components == "components v1.2.3"

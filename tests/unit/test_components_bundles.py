@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from shared.components.bundles import Bundle, BundleStore, source_identity
+import pytest
+
+from shared.components.bundles import Bundle, BundleStore
 from shared.storage import ObjectStore
 
 BUNDLE = Bundle("v1.1.0", "metadata", "components", "https://example.com")
 
 
-def test_bundle_is_found_by_source_and_version(object_store: ObjectStore) -> None:
+def test_bundle_is_found_by_its_digest(object_store: ObjectStore) -> None:
     store = BundleStore(object_store)
-    here, there = source_identity("a", "CoreProvider", "x"), source_identity("b", "CoreProvider", "x")
-    assert store.find(here, "v1.1.0") is None
-    assert store.save(here, BUNDLE) == BUNDLE
-    assert store.find(here, "v1.1.0") == store.load(BUNDLE.digest) == BUNDLE
-    assert store.find(there, "v1.1.0") is None
-    assert store.find(here, "v1.2.0") is None
-    assert store.find(here, "../v1") is None
-
-
-def test_d6_each_source_has_its_own_bundle() -> None:
-    places = [
-        source_identity("a", "CoreProvider", "x"),
-        source_identity("b", "CoreProvider", "x"),
-        source_identity("a", "AddonProvider", "x"),
-        source_identity("a", "CoreProvider", "x", private_to="ns"),
-    ]
-    assert len(set(places)) == 4
-
-
-def test_damaged_bundle_counts_as_absent(object_store: ObjectStore) -> None:
-    store, here = BundleStore(object_store), source_identity("a", "CoreProvider", "x")
-    store.save(here, BUNDLE)
-    [content] = object_store.list("components/")
-    object_store.put(content, BUNDLE.encode()[:-10], if_absent=False)
-    assert store.find(here, "v1.1.0") is None
     assert store.load(BUNDLE.digest) is None
-    store.save(here, BUNDLE)
-    assert store.find(here, "v1.1.0") == BUNDLE
-    object_store.delete(content)
-    assert store.find(here, "v1.1.0") is None
-    assert store.load("../../x") is None
+    assert store.save(BUNDLE) == BUNDLE
+    assert store.load(BUNDLE.digest) == BUNDLE
+
+
+@pytest.mark.parametrize(
+    "content", [BUNDLE.encode()[:-10], b"", b"{}", BUNDLE.encode().replace(b"components", b"other")]
+)
+def test_damaged_bundle_counts_as_absent(object_store: ObjectStore, content: bytes) -> None:
+    store = BundleStore(object_store)
+    store.save(BUNDLE)
+    [key] = object_store.list("components/")
+    object_store.put(key, content, if_absent=False)
+    assert store.load(BUNDLE.digest) is None
+    store.save(BUNDLE)
+    assert store.load(BUNDLE.digest) == BUNDLE
+
+
+@pytest.mark.parametrize("digest", ["", "../../x", "0" * 63, "0" * 64])
+def test_other_digest_finds_nothing(object_store: ObjectStore, digest: str) -> None:
+    store = BundleStore(object_store)
+    store.save(BUNDLE)
+    assert store.load(digest) is None

@@ -60,12 +60,6 @@ def test_d12_two_config_maps_of_one_version_are_ambiguous() -> None:
         several.fetch("v1.2.3")
 
 
-def test_identity_of_config_maps_changes_with_their_content() -> None:
-    assert of(config_map("v1.2.3")).identity == of(config_map("v1.2.3")).identity
-    changed = config_map("v1.2.3", metadata="m", components="other")
-    assert of(config_map("v1.2.3")).identity != of(changed).identity
-
-
 def test_cz_compressed_components_are_unpacked_within_a_limit() -> None:
     assert decompress(compress("text"), "x") == b"text"
     assert decompress(compress(""), "x") == b""

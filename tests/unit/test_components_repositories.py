@@ -331,7 +331,7 @@ def test_versions_are_read_from_a_folder_of_clusterctl(tmp_path: Path) -> None:
     assert latest.default_version() == "v1.10.0"
     assert FolderRepository(f"{url}/v1.9.0/{FILE}").default_version() == "v1.9.0"
     assert latest.fetch("v1.9.0") == FILES
-    assert latest.identity == FolderRepository(f"{url}/v1.9.0/{FILE}").identity
+    assert latest.place == FolderRepository(f"{url}/v1.9.0/{FILE}").place
     with pytest.raises(SourceError, match=r"v2\.0\.0/metadata\.yaml cannot be read"):
         latest.fetch("v2.0.0")
     with pytest.raises(ComponentsError, match="in place of a version"):

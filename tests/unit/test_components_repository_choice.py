@@ -59,7 +59,6 @@ def test_uf_url_selects_the_type_of_repository() -> None:
     github = chosen(url="https://github.com/o/r/releases/v1.0.0/infrastructure-components.yaml")
     assert isinstance(github, ReleaseRepository)
     assert github.default_version() == "v1.0.0"
-    assert not github.private
     for host in ("gitlab.example.com", "gitlab-test.example.com"):
         gitlab = chosen(url=f"https://{host}/{PACKAGE}")
         assert isinstance(gitlab, GitLabRepository)
@@ -112,17 +111,6 @@ def test_file_url_is_refused_unless_local() -> None:
         assert found.place == place
         with pytest.raises(ComponentsError, match=r"only https and http are supported; only `provider export` reads"):
             open_repository(made, {}, [], "")
-
-
-def test_repository_opened_with_own_credentials_or_ca_is_private() -> None:
-    def private(variables: dict[str, str], **config: str) -> bool:
-        return open_repository(provider(CORE, fetchConfig=config), variables, [], "").private
-
-    places = {"url": "https://host/o/r/releases/v1.0.0/x.yaml"}, {"url": f"https://host/{PACKAGE}"}, {"oci": "host/x"}
-    for place, variable in zip(places, ("github-token", "gitlab-access-token", "OCI_PASSWORD"), strict=True):
-        assert not private({}, **place)
-        assert private({variable: "x"}, **place)
-        assert private({"ca.crt": "x"}, **place)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from shared.download import SourceError
 from shared.effects import Patch, Results
 from shared.kube import Object
 from shared.providers.inputs import Inputs
-from shared.providers.source_resolution import ProviderSource, ResolvedSource
+from shared.providers.source_resolution import ResolvedSource
 from shared.runtime import Decision
 from tests.support.provider_objects import provider
 
@@ -59,7 +59,7 @@ def made(
 
 def resolved(version: str = "v1.1.0", *, stored: bool = True, repository: Any = None) -> ResolvedSource:
     bundle = Bundle(version, METADATA, "components", "https://example.com") if stored else None
-    return ResolvedSource(ProviderSource(repository or Site(), "site"), version, bundle)
+    return ResolvedSource(repository or Site(), version, bundle)
 
 
 def condition(decision: Decision | None, type_: str = "ProviderInstalled") -> tuple[str, str, str]:

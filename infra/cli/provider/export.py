@@ -98,7 +98,7 @@ def from_cluster(client: Client, provider: Object) -> ExportedVersion:
         return _read_folder(provider, read, version, error)
     if bundle := resolved.bundle:
         return ExportedVersion(provider, resolved.version, Files(bundle.metadata, bundle.components), bundle.source)
-    repository = resolved.source.repository
+    repository = resolved.repository
     return ExportedVersion(provider, resolved.version, repository.fetch(resolved.version), repository.place)
 
 

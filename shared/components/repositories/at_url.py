@@ -39,16 +39,6 @@ class RepositoryAtUrl(ABC):
         """See `Repository.place`."""
         return f"{self.base}/{self.file}"
 
-    @property
-    def identity(self) -> str:
-        """See `Repository.identity`."""
-        return self.place
-
-    @property
-    def private(self) -> bool:
-        """See `Repository.private`."""
-        return bool(self.token or self.ca)
-
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
         with HttpSession(self.ca) as session:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,17 +38,6 @@ class ConfigMapRepository:
     def place(self) -> str:
         """See `Repository.place`."""
         return f"ConfigMaps with {self.selector}"
-
-    @property
-    def identity(self) -> str:
-        """A hash of the content, so that changed ConfigMaps count as another repository."""
-        parts = [[key_of(each), each.get("data"), each.get("binaryData")] for each in self.config_maps]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def private(self) -> bool:
-        """See `Repository.private`."""
-        return True  # ConfigMaps are for their namespace alone
 
     def default_version(self) -> str:
         """See `Repository.default_version`."""

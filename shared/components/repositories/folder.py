@@ -30,16 +30,6 @@ class FolderRepository:
         """See `Repository.place`."""
         return f"file://{self._path.parent.parent}/{self._path.name}"
 
-    @property
-    def identity(self) -> str:
-        """See `Repository.identity`."""
-        return self.place
-
-    @property
-    def private(self) -> bool:
-        """See `Repository.private`."""
-        return False
-
     def default_version(self) -> str:
         """See `Repository.default_version`."""
         version = self._path.parent.name

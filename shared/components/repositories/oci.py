@@ -66,16 +66,6 @@ class OciRepository:
         """See `Repository.place`."""
         return self.url
 
-    @property
-    def identity(self) -> str:
-        """See `Repository.identity`."""
-        return self.place
-
-    @property
-    def private(self) -> bool:
-        """See `Repository.private`."""
-        return bool(self.access.authorization or self.access.ca)
-
     def default_version(self) -> str:
         """See `Repository.default_version`."""
         tag = parse(self.url).tag

@@ -33,16 +33,6 @@ class Repository(Protocol):
         """The address of the repository for messages, without secrets and without a version."""
         ...
 
-    @property
-    def identity(self) -> str:
-        """A text that differs between any two repositories: their `place`, or a hash of the content."""
-        ...
-
-    @property
-    def private(self) -> bool:
-        """Whether only the provider's namespace may use the content, such as that read with credentials."""
-        ...
-
     def default_version(self) -> str:
         """Returns the version to install if `spec.version` is empty."""
         ...
