@@ -7,17 +7,18 @@ import socket
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from shared.http_request import SECONDS
 from shared.network import deadline, timed
 
 log = logging.getLogger("capi-functions.events")
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """Serves each connection in a thread, and refuses connections beyond a limit.
+    """Serves each connection in a thread, up to a limit: the one that waits longest makes room for a new one.
 
     Args:
         address: Host and port to listen at; the port is 0 for a free one.
@@ -35,6 +36,8 @@ class BoundedServer(ThreadingHTTPServer):
     def __init__(
         self, address: tuple[str, int], handler: type[TimedHandler], listener: socket.socket | None = None
     ) -> None:
+        self.waiting: dict[socket.socket, None] = {}
+        """The connections without a complete request, in the order in which they began to wait."""
         self._free = threading.BoundedSemaphore(self.connections)
         super().__init__(address, handler, bind_and_activate=listener is None)
         if listener is not None:
@@ -48,11 +51,17 @@ class BoundedServer(ThreadingHTTPServer):
         return timed(accepted), address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serves a connection in a thread, or closes it if there are too many."""
-        if self._free.acquire(blocking=False):
+        """Serves a connection in a thread, or closes it if there are too many with a request in progress."""
+        if self._free.acquire(blocking=False) or self._make_room():
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+
+    def _make_room(self) -> bool:
+        """Ends the connection that waits longest, and returns whether there is room for another one now."""
+        with suppress(StopIteration, RuntimeError, OSError):  # its own thread may end it meanwhile
+            next(iter(self.waiting)).shutdown(socket.SHUT_RDWR)
+        return self._free.acquire(timeout=1.0)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - as it is called
         """Logs the exception of a request."""
@@ -76,19 +85,26 @@ class TimedHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = 120.0
-    seconds = 30.0
-    """The deadline for the head of a request, and then for its body."""
+    seconds = SECONDS
+    """The deadline for the head of a request, and then, with the time that its size gives it, for its body."""
+    server: BoundedServer
 
     def handle_one_request(self) -> None:
         """Sets a deadline for the request from its first byte on; the connection may be idle before it."""
+        self.server.waiting[self.connection] = None
         try:
             self.rfile.peek(1)  # type: ignore[attr-defined] # it is buffered
+            with ExitStack() as self._head:
+                self._head.enter_context(deadline(time.monotonic() + self.seconds))
+                super().handle_one_request()
         except TimeoutError:
             self.close_connection = True
-            return
-        with ExitStack() as self._head:
-            self._head.enter_context(deadline(time.monotonic() + self.seconds))
-            super().handle_one_request()
+        finally:
+            self.has_arrived()
+
+    def has_arrived(self) -> None:
+        """Keeps the connection, whose request is complete, from making room for another one."""
+        self.server.waiting.pop(self.connection, None)
 
     def parse_request(self) -> bool:
         """Reads the head of a request."""
@@ -96,6 +112,7 @@ class TimedHandler(BaseHTTPRequestHandler):
             return super().parse_request()
         finally:
             self._head.close()  # the body has its own deadline
+            self.body_began = time.monotonic()
 
     def answer(self, status: int, message: str = "") -> None:
         """Sends a response with a line of text, or without a body."""
@@ -104,6 +121,10 @@ class TimedHandler(BaseHTTPRequestHandler):
     def answer_with(self, status: int, body: bytes, content_type: str) -> None:
         """Sends a response."""
         self.send_response(status)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        if status == 401:
+            self.send_header("WWW-Authenticate", "Bearer")
         if body:
             self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shared import tracing
 from shared.clients import Clients
-from shared.event import Event, EventError, from_http
-from shared.runtime import sink
+from shared.event import Event, EventError, from_http, is_event
+from shared.runtime import callers, sink
 from shared.runtime.answer import Answer
 
 if TYPE_CHECKING:
@@ -30,15 +31,23 @@ class HttpDelivery:
         single: Posts all events to `url` itself, a sink: with the token and the CA of a SinkBinding, if there are any.
         timeout: Seconds to connect, and seconds to wait for the answer.
         pool_size: Connections at a time.
+        token: The file with the token that the receiver wants, of a local run.
     """
 
     def __init__(
-        self, url: str, *, single: bool = False, timeout: tuple[float, float] = (2.0, 120.0), pool_size: int = 32
+        self,
+        url: str,
+        *,
+        single: bool = False,
+        timeout: tuple[float, float] = (2.0, 120.0),
+        pool_size: int = 32,
+        token: Path | None = None,
     ) -> None:
         import urllib3
 
         self._url = url
         self._single = single
+        self._token = token
         self._pool = urllib3.PoolManager(
             maxsize=pool_size,
             timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
@@ -55,6 +64,7 @@ class HttpDelivery:
         headers |= tracing.headers()
         if self._single:
             headers |= sink.headers(url, event)
+        headers |= callers.authorization(self._token)
         try:
             response = self._pool.request("POST", url, body=body, headers=headers, redirect=False)
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -98,7 +108,7 @@ def read_answer(status: int, headers: Mapping[str, str], body: bytes) -> Answer:
     if status >= 300:
         return Answer(status, body[:500].decode(errors="replace").strip(), retry_after=after)
     reply = None
-    if "ce-id" in lowered or "cloudevents" in lowered.get("content-type", ""):
+    if is_event(lowered):
         try:
             reply = from_http(lowered, body)
         except EventError as error:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from shared.dead_letters import FUNCTION as DEAD_LETTERS
 from shared.dead_letters import without_content
@@ -120,6 +121,7 @@ class Forwarder:
         host: Address of the ingress.
         port: Port of the ingress; 0 for a free one. Without `port` and `listener` there is no ingress.
         listener: Listening socket of the ingress.
+        token: The file with the token that senders to the ingress need, None if they need none.
         on_delivery: See `OnDelivery`.
         silence: See `events.informer.SILENCE`.
     """
@@ -141,6 +143,7 @@ class Forwarder:
         host: str = "127.0.0.1",
         port: int | None = None,
         listener: socket.socket | None = None,
+        token: Path | None = None,
         on_delivery: OnDelivery | None = None,
         silence: float = SILENCE,
     ) -> None:
@@ -178,7 +181,12 @@ class Forwarder:
         self.ingress: Ingress | None = None
         if port is not None or listener is not None:
             self.ingress = Ingress(
-                self.dispatcher.receive, host=host, port=port or 0, listener=listener, is_ready=lambda: self._active
+                self.dispatcher.receive,
+                host=host,
+                port=port or 0,
+                listener=listener,
+                token=token,
+                is_ready=lambda: self._active,
             )
 
     def start(self) -> None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 
 from shared.event import Event, EventError, from_http
+from shared.http_request import BYTES_PER_SECOND, MAX_BODY
 from shared.network import deadline
+from shared.runtime import callers
 
 from .bounded_server import BoundedServer, TimedHandler
 from .dispatcher import QueueFull
-
-_MAX_BYTES = 8 << 20
 
 
 class Ingress:
@@ -27,6 +28,7 @@ class Ingress:
         host: Address to listen at.
         port: Port to listen at; 0 for a free one.
         listener: A listening socket to use instead of host and port.
+        token: The file with the token that senders need, None if they need none.
         is_ready: Whether events are accepted; otherwise the answer is 503, also to a readiness probe.
     """
 
@@ -37,9 +39,10 @@ class Ingress:
         host: str = "127.0.0.1",
         port: int = 0,
         listener: socket.socket | None = None,
+        token: Path | None = None,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._server = _Server(submit, (host, port), listener, is_ready)
+        self._server = _Server(submit, (host, port), listener, token, is_ready)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="ingress", daemon=True)
         address = self._server.socket.getsockname()
         self.port: int = address[1]
@@ -63,9 +66,11 @@ class _Server(BoundedServer):
         submit: Callable[[Event], object],
         address: tuple[str, int],
         listener: socket.socket | None,
+        token: Path | None,
         is_ready: Callable[[], bool],
     ) -> None:
         self.submit = submit
+        self.token = token
         self.is_ready = is_ready
         super().__init__(address, _Handler, listener)
 
@@ -73,17 +78,33 @@ class _Server(BoundedServer):
 class _Handler(TimedHandler):
     server: _Server
 
+    def _is_refused(self) -> bool:
+        """Answers a request that is refused because of who sends it, and returns whether it is."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        address = str(self.server.server_address[0])
+        answer = callers.refusal(self.command, headers, address, self.server.token)
+        if answer is not None:
+            self.close_connection = True
+            with suppress(EventError, ValueError, TimeoutError):
+                self._body()  # otherwise the client may get a reset in place of the answer
+            self.answer(answer.status, answer.message)
+        return answer is not None
+
     def do_GET(self) -> None:
+        if self._is_refused():
+            return
         if self.server.is_ready():
             self.answer(200, "ok")
         else:
             self.answer(503, "in standby")
 
     def do_POST(self) -> None:
+        if self._is_refused():
+            return
         try:
-            with deadline(time.monotonic() + self.seconds):
-                body = self._body()
-            event = from_http(dict(self.headers.items()), body)
+            body = self._body()
+            self.has_arrived()
+            event = from_http(dict(self.headers.items()), bytes(body))
         except (EventError, ValueError, TimeoutError) as error:
             self.close_connection = True  # do not read the rest of the body
             self.answer(400, str(error))
@@ -98,21 +119,36 @@ class _Handler(TimedHandler):
             return
         self.answer(202)
 
-    def _body(self) -> bytes:
+    def _body(self) -> bytearray:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
             return self._chunks()
         return self._read(int(self.headers.get("Content-Length") or 0))
 
-    def _chunks(self) -> bytes:
-        body = b""
-        while size := int(self.rfile.readline(100).split(b";")[0], 16):
+    def _chunks(self) -> bytearray:
+        body = bytearray()
+        while size := int(self._line(len(body)).split(b";")[0], 16):
             body += self._read(size, len(body))
-            self.rfile.readline(3)
-        while self.rfile.readline(1000).strip():  # trailers
+            self._line(len(body))
+        while self._line(len(body)).strip():  # trailers
             pass
         return body
 
-    def _read(self, size: int, before: int = 0) -> bytes:
-        if size < 0 or size + before > _MAX_BYTES:
-            raise EventError(f"the body is larger than {_MAX_BYTES >> 20} MiB")
-        return self.rfile.read(size)
+    def _line(self, before: int) -> bytes:
+        with self._in_time(before):
+            return self.rfile.readline(1000)
+
+    def _read(self, size: int, before: int = 0) -> bytearray:
+        if size < 0 or size + before > MAX_BODY:
+            raise EventError(f"the body is larger than {MAX_BODY >> 20} MiB")
+        body = bytearray()
+        while len(body) < size:
+            with self._in_time(before + len(body)):
+                piece = self.rfile.read(min(size - len(body), 65536))
+            if not piece:
+                raise EventError("the body is shorter than announced")
+            body += piece
+        return body
+
+    def _in_time(self, received: int) -> AbstractContextManager[None]:
+        """Returns the deadline for more of a body of which `received` bytes have arrived."""
+        return deadline(self.body_began + self.seconds + received / BYTES_PER_SECOND)

@@ -14,9 +14,11 @@ from shared.private_memory import hide_in_pods
 # gunicorn's settings; `bind`, and certificates, are arguments of the command.
 workers = int(os.environ.get("WORKERS", "1"))
 threads = int(os.environ.get("THREADS", "8"))
-worker_class = "gthread"
+worker_class = "functions.worker.Worker"  # gunicorn's gthread, which does not let slow clients hold threads
+worker_connections = 512
+keepalive = 2  # seconds that a connection may be idle between two requests
 timeout = 0  # seconds without a sign of life of a worker: functions have deadlines of their own
-limit_request_line = 0
+graceful_timeout = 25  # seconds from SIGTERM to the end of deliveries: Kubernetes kills a pod after 30
 control_socket_disable = True  # it imports asyncio; nothing uses it
 loglevel = "error"
 

@@ -27,6 +27,10 @@ REFERENCE = "dev.knative.apiserver.ref."
 PING = "dev.knative.sources.ping"
 OWN = "dev.capi-functions."
 
+STRUCTURED = "application/cloudevents+json"
+"""The media type of an event in structured mode."""
+_REQUIRED = ("specversion", "id", "type", "source")
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that no attribute may contain (CloudEvents 1.0, type system): a line break would end a header."""
 _NAME = re.compile(r"[!-~]*")
@@ -183,15 +187,35 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
     from cloudevents.http import from_http as parse
 
     lowered = {name.lower(): value for name, value in headers.items()}
-    if not any(name.startswith("ce-") for name in lowered) and "cloudevents" not in lowered.get("content-type", ""):
-        raise EventError("not a CloudEvent: no ce-* headers and no application/cloudevents+json body")
-    if lowered.get("content-type", "").startswith("application/cloudevents-batch"):
+    media_type = _media_type(lowered)
+    if media_type.startswith("application/cloudevents-batch"):
         raise EventError("batches of CloudEvents are not supported: send one event per request")
+    if media_type == STRUCTURED:
+        lowered["content-type"] = STRUCTURED  # as the library compares it
+    elif media_type.startswith("application/cloudevents"):
+        raise EventError(f"{media_type[:100]} is not supported: send {STRUCTURED}, or ce-* headers")
+    elif not is_event(lowered):
+        raise EventError(f"not a CloudEvent: no ce-* headers and no {STRUCTURED} body")
+    elif missing := [name for name in _REQUIRED if f"ce-{name}" not in lowered]:  # else the library reads the body
+        raise EventError(f"not a valid CloudEvent: the header ce-{missing[0]} is missing")
     try:
         parsed = parse(lowered, body, data_unmarshaller=_json)
     except (exceptions.GenericException, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise EventError(f"not a valid CloudEvent: {str(error)[:200]}") from error
     return _event(parsed.get_attributes(), parsed.get_data())
+
+
+def is_event(headers: Mapping[str, str]) -> bool:
+    """Returns whether the headers, by name in lower case, are those of a CloudEvent in binary or structured mode.
+
+    A web page can send neither without asking the server first (CORS): not the media type, which has to be exact, nor
+    headers of their own names.
+    """
+    return _media_type(headers) == STRUCTURED or any(name.startswith("ce-") for name in headers)
+
+
+def _media_type(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def from_json(text: str | bytes) -> Event:

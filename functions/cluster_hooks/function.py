@@ -19,7 +19,7 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import MANAGER, ApiError, Key, NotFound, Object, dig, key_of
 from shared.runtime import Answer, KubernetesEvent, logs, record_event
-from shared.runtime.http import read_body, respond_to_get, response_content
+from shared.runtime.http import read_body, refused, respond_to_get, response_content
 
 from . import protocol
 from .decide import RETRY, HookDecision, decide
@@ -56,6 +56,8 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
     clients = clients or Clients()
 
     def cluster_hooks(request: flask.Request) -> flask.Response:
+        if response := refused(request):
+            return response
         if request.method == "GET":
             return respond_to_get(request)
         if request.method != "POST":

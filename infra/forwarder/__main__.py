@@ -24,7 +24,7 @@ from events.shard import ALL, Shard
 from functions import catalog
 from shared import profiles, tracing
 from shared.kube import Key, connect
-from shared.runtime import logs
+from shared.runtime import callers, logs
 from shared.settings import SETTINGS, namespaces
 
 log = logging.getLogger("capi-functions.events")
@@ -98,11 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         management = connect.management()
     except connect.KubeconfigError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
-    to_sink = options.functions is None
+    to_sink, token = options.functions is None, callers.token_file()
     forwarder = Forwarder(
         management,
         catalog.triggers(without=options.without.split(","), profiles=wanted),
-        HttpDelivery(options.functions or options.sink, single=to_sink),
+        HttpDelivery(options.functions or options.sink, single=to_sink, token=None if to_sink else token),
         to_sink=to_sink,
         workers=options.workers,
         rate=options.rate,
@@ -113,6 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         host=options.host,
         port=options.port,
         silence=options.watch_silence,
+        token=token,
     )
     probes = None
     if options.health_port is not None:

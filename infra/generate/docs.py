@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from infra import allocator
 from shared import tracing
+from shared.runtime import callers
 from shared.settings import FOLDER, GROUPS, NAMESPACE, STORAGE, Group
 from shared.triggers import Triggers, Watch
 
@@ -63,6 +64,15 @@ _POD_VARIABLES = (
         "Make the C library return freed memory to the system.",
     ),
     (f"`{FOLDER}`", "The folder that the settings above are mounted to."),
+    (
+        "`METRICS_PORT`",
+        "The port of [metrics](metrics.md), which then are at no other port. Default: the port of the functions.",
+    ),
+    (
+        f"`{callers.TOKEN_FILE}`",
+        "The path of a file with a token that functions and the forwarder's ingress want in `Authorization: Bearer`, "
+        "and that they send to each other. Local runs set it. Default: no token is needed.",
+    ),
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
     (
         ", ".join(f"`{name}`" for name in tracing.ENDPOINTS),

@@ -3,15 +3,17 @@
 The targets have the signature `http`. A target with the signature `cloudevent` answers every event with a body, which a
 Knative broker takes for a failed delivery.
 
-POST delivers an event. GET returns the metrics at `/metrics`, and the version of this project at `/version`. At
-`/healthz`, for liveness probes, it returns 503 if a delivery is stuck; at `/readyz` 500 and what the functions lack. At
-all other paths it returns 200, for readiness probes.
+POST delivers an event. GET returns the metrics at `/metrics`, unless METRICS_PORT names their own port, and the version
+of this project at `/version`. At `/healthz`, for liveness probes, it returns 503 if a delivery is stuck; at `/readyz`
+500 and what the functions lack. At all other paths it returns 200, for readiness probes. `callers` says whose requests
+are refused.
 """
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 import socket
 import threading
 import time
@@ -22,11 +24,11 @@ from importlib.metadata import version
 
 import flask
 
-from .. import fairness, metrics, tracing
+from .. import fairness, http_request, metrics, tracing
 from ..clients import Clients
 from ..event import Event, EventError, from_http
 from ..triggers import Triggers
-from . import logs
+from . import callers, logs
 from .answer import Answer
 from .readiness import Readiness
 from .spans import describe_delivery
@@ -35,8 +37,8 @@ log = logging.getLogger("capi-functions")
 
 Handler = Callable[[Clients, Event], Answer]
 
-MAX_BYTES = 8 << 20
-"""The limit of a request body, in bytes. Objects in Kubernetes have at most 3 MiB."""
+MAX_BYTES = http_request.MAX_BODY
+"""The limit of a request body, in bytes."""
 _TOO_LARGE = f"the body is larger than {MAX_BYTES >> 20} MiB\n"
 
 _STUCK_AFTER = 1200.0
@@ -66,7 +68,7 @@ def target(
     readiness = Readiness(clients, declared)
 
     def serve(request: flask.Request) -> flask.Response:
-        return _serve(name, handle, clients, request, readiness)
+        return refused(request) or _serve(name, handle, clients, request, readiness)
 
     serve.__name__ = name
     return serve
@@ -85,6 +87,8 @@ def dispatch(
     readiness = Readiness(clients, declared)
 
     def serve(request: flask.Request) -> flask.Response:
+        if response := refused(request):
+            return response
         name = request.path.strip("/").partition("/")[0]
         if request.method == "GET" and name in ("", "healthz", "readyz", "metrics", "version"):
             return respond_to_get(request, readiness)
@@ -96,6 +100,14 @@ def dispatch(
         return _serve(name, handlers[name], clients, request, readiness)
 
     return serve
+
+
+def refused(request: flask.Request) -> flask.Response | None:
+    """Returns the response to a request that is refused because of who sends it, None for others."""
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    server = request.server[0] if request.server else ""
+    answer = callers.refusal(request.method, headers, server, callers.token_file())
+    return _response(answer) if answer else None
 
 
 def _serve(
@@ -145,6 +157,8 @@ def respond_to_get(request: flask.Request, readiness: Readiness | None = None) -
     name = request.path.rpartition("/")[2]
     if name == "healthz" and (seconds := _longest_delivery()) > _STUCK_AFTER:
         return flask.Response(f"a delivery has been in progress for {seconds:.0f} s\n", 503, mimetype="text/plain")
+    if name == "metrics" and (port := os.environ.get("METRICS_PORT")):
+        return flask.Response(f"the metrics are at port {port}\n", 404, mimetype="text/plain")
     if name == "metrics":
         return flask.Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
     if name == "readyz" and readiness is not None and (missing := readiness.missing()):
@@ -166,6 +180,7 @@ def _response(answer: Answer) -> flask.Response:
     elif answer.status >= 400:
         # Only errors have a text: a broker takes a 2xx with a body that is no CloudEvent for a failed delivery.
         headers["content-type"] = "text/plain; charset=utf-8"
+        headers |= {"WWW-Authenticate": "Bearer"} if answer.status == 401 else {}
         body = (answer.message + "\n").encode()
     response = flask.Response(body, answer.status, headers)
     if not body:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..event import Event
+from . import callers
 
 TOKEN = Path("/oidc/token")
 """The token of this sender, which Knative renews; absent if it does not check senders."""
@@ -35,14 +36,12 @@ def headers(url: str, event: Event, environment: Mapping[str, str] = os.environ)
 
     Only the sink of the SinkBinding (K_SINK) gets the token, which is made for it and read anew for each request.
     """
-    return (_authorization() if url == environment.get("K_SINK") else {}) | _partition(event)
+    return (_authorization(environment) if url == environment.get("K_SINK") else {}) | _partition(event)
 
 
-def _authorization() -> dict[str, str]:
-    try:
-        return {"authorization": f"Bearer {TOKEN.read_text().strip()}"}
-    except OSError:
-        return {}
+def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
+    """Returns the header with the token of Knative, else with that of a local run, if there is one."""
+    return callers.authorization(TOKEN) or callers.authorization(callers.token_file(environment))
 
 
 def _partition(event: Event) -> dict[str, str]:

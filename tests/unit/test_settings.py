@@ -11,6 +11,7 @@ from infra.generate.__main__ import PROJECT
 from shared.settings import FOLDER, GROUPS, Settings
 
 OF_THE_PROCESS = {
+    "METRICS_PORT": "a variable of the Deployment",
     "K_SINK": "the address that a SinkBinding sets",
     "KUBECONFIG": "of a local run",
     "KUBERNETES_SERVICE_HOST": "set in every pod",
