@@ -10,6 +10,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from shared.event import Event
 from shared.kube import ApiError, Client, Object
@@ -72,6 +73,7 @@ def replay_to(
     pace: float = 0.0,
     attempts: int = 5,
     longest_wait: float = 30.0,
+    token: Path | None = None,
     progress: Callable[[Event, Answer], None] = lambda _event, _answer: None,
 ) -> Counter[int]:
     """Posts the events to one URL, in order.
@@ -82,13 +84,14 @@ def replay_to(
         pace: Seconds between events.
         attempts: How often an event is posted at most: again after an answer that is an error or requests a retry.
         longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
+        token: The file with the token that the receiver wants, of a local run.
         progress: Called with each event and its last answer.
 
     Returns:
         The number of events by the HTTP status of their last answer.
     """
     statuses: Counter[int] = Counter()
-    deliver = HttpDelivery(url, single=True)
+    deliver = HttpDelivery(url, single=True, token=token)
     try:
         for event in events:
             for attempt in range(1, attempts + 1):

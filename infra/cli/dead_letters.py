@@ -14,7 +14,7 @@ from rich.markup import escape
 from .failures import Failure, report_failures
 from .options import DEFAULT_DIR, Format, Output
 from .output import err, out
-from .runs import running
+from .runs import running, token_for
 from .text import age, columns, plain
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def replay(
                 "no URL to send events to: name one with --to, such as that of the Broker or of the forwarder, "
                 "or run this command in a pod of the functions"
             )
-        left = [letter.id for letter in _chosen(kept, names, every=every) if not _replay(kept, letter, url)]
+        token = token_for(url, directory)
+        left = [letter.id for letter in _chosen(kept, names, every=every) if not _replay(kept, letter, url, token)]
         if left:
             raise Failure(f"not sent, and still there: {', '.join(left)}")
 
@@ -126,7 +127,7 @@ def table(letters: Iterable[DeadLetter], now: datetime) -> list[str]:
     return columns(rows)
 
 
-def _replay(kept: DeadLetters, letter: DeadLetter, url: str) -> bool:
+def _replay(kept: DeadLetters, letter: DeadLetter, url: str, token: Path | None) -> bool:
     """Sends the hint of a letter and drops the letter. Returns False if it has to stay."""
     from events.replay import replay_to
 
@@ -136,7 +137,7 @@ def _replay(kept: DeadLetters, letter: DeadLetter, url: str) -> bool:
         return False
     kept.drop(letter.id)  # before, as the event may become the same letter again
     try:
-        statuses = replay_to(url, [hint], attempts=2)
+        statuses = replay_to(url, [hint], attempts=2, token=token)
     except BaseException:  # an interrupt, too
         kept.keep(letter)
         raise

@@ -17,7 +17,7 @@ from .failures import Failure, report_failures
 from .options import Context, Kubeconfig, RunDir
 from .output import out
 from .programs import helm_when_needed
-from .runs import until_signal
+from .runs import token_for, until_signal
 from .text import plain
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def replay(
                 if inputs:
                     player.apply_inputs(target.client, recording.inputs)
             if to is not None:
-                _send(recording, to)
+                _send(recording, to, token_for(to, directory))
                 return
             own = {"KUBECONFIG": os.pathsep.join(map(str, target.kubeconfig.files))}
             os.environ |= target.settings | own
@@ -98,7 +98,7 @@ def _content(recording: Recording) -> str:
     return f"{counted(len(recording.events), 'event')} and {counted(len(recording.inputs), 'input')}"
 
 
-def _send(recording: Recording, url: str) -> None:
+def _send(recording: Recording, url: str, token: Path | None) -> None:
     from events import replay as player
 
     if not url.startswith(("http://", "https://")):
@@ -108,7 +108,7 @@ def _send(recording: Recording, url: str) -> None:
         if answer.status >= 300:
             out.print(escape(f"{event.kind} {event.key}: {answer.status} {plain(answer.message)}"))
 
-    statuses = player.replay_to(url, recording.events, progress=tell)
+    statuses = player.replay_to(url, recording.events, token=token, progress=tell)
     out.print(", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())))
     refused = sum(count for status, count in statuses.items() if status >= 300)
     if refused:

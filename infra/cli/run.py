@@ -88,7 +88,8 @@ def run(
             "KUBECONFIG": str(_write(target, Path(private))),
         }
         logs.mkdir(parents=True, exist_ok=True)
-        services = Services(logs / "functions.log", profiles.parse(chosen), without=_needs_this_machine())
+        token = Path(private) / "token"
+        services = Services(logs / "functions.log", token, profiles.parse(chosen), without=_needs_this_machine())
         _prepare(target, services, timeline, namespace=namespace, install=install_crds, yes=yes)
         program = HelmProgram(logs.parent / "bin" / "helm", timeline.say)
         try:

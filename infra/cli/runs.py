@@ -19,6 +19,7 @@ from infra.local_control_plane.processes import Process
 from shared.kube.loading_rules import Kubeconfig
 
 from .failures import Failure
+from .options import DEFAULT_DIR
 from .output import out
 
 ENDS_WITHIN = 60.0
@@ -161,6 +162,28 @@ def settings_of(directory: Path) -> dict[str, str]:
     state = running(directory)
     settings = state.get("settings", {}) if state else {}
     return {name: str(value) for name, value in settings.items()}
+
+
+def token_for(url: str, directory: Path | None) -> Path | None:
+    """Returns the file with the token of the run whose functions or ingress are at a URL, None if it is no such URL.
+
+    The run is that in `directory`, by default that in the default folder.
+    """
+    state = running(directory or DEFAULT_DIR) or {}
+    server = _server(url)
+    is_of_run = server is not None and server in [_server(str(state.get(name))) for name in ("functions", "ingress")]
+    return Path(state["token"]) if is_of_run and "token" in state else None
+
+
+def _server(url: str) -> tuple[str, int] | None:
+    """Returns host and port of a URL, None for a bad URL; `localhost` is the address that a run listens at."""
+    from shared.network import origin
+
+    try:
+        _, host, port = origin(url)
+    except ValueError:
+        return None
+    return "127.0.0.1" if host == "localhost" else host, port
 
 
 def until_signal(seconds: float | None = None) -> None:

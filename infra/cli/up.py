@@ -89,6 +89,7 @@ def up(
             timeline.say("up", mark="✔", style="green")
             for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
+            out.print(f"  token         {escape(str(local_run.directory / 'token'))}")
             out.print(f"  try           kubectl --kubeconfig {escape(str(local_run.kubeconfig))} get clusters -A")
             warn_of_other_cluster(directory / "management.kubeconfig")
             out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")

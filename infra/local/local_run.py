@@ -28,6 +28,7 @@ from .services import Services
 
 STATE = "up.json"
 PLANE = "management"
+TOKEN = "token"  # noqa: S105 - the name of a file
 
 
 class LocalRunError(Exception):
@@ -72,7 +73,7 @@ class LocalRun:
         self.directory = directory.absolute()
         self._releases = releases
         self._progress = progress
-        self.services = Services(self.directory / "logs" / "functions.log", profiles)
+        self.services = Services(self.directory / "logs" / "functions.log", self.directory / TOKEN, profiles)
         self.client: Client | None = None
         self._namespaces: Namespaces | None = None
         self._get_helm = get_helm
@@ -149,6 +150,7 @@ class LocalRun:
             "started": me.started if me else 0,
             "kubeconfig": str(self.kubeconfig),
             **urls.__dict__,
+            "token": str(self.directory / TOKEN),
             "settings": settings,
         }
         files.write(self.directory / STATE, json.dumps(state, indent=2) + "\n")

@@ -18,9 +18,11 @@ from events.forwarder import Forwarder
 from functions import catalog
 from functions.kind_cluster import runtime
 from infra import object_store
+from infra.local_control_plane import files
 from shared import tracing
 from shared.event import Event
 from shared.kube import Client
+from shared.runtime import callers
 
 from .functions_server import FunctionsServer
 from .instances import Instances
@@ -35,12 +37,17 @@ class Services:
 
     Args:
         log: The log file of the functions.
+        token: The file for the run's token, which functions and ingress want of senders. It is new with each start, so
+            that no other program of this machine, and no web page, sends events.
         profiles: The profiles of the functions that receive events (`shared.profiles`).
         without: The names of functions that receive no events.
     """
 
-    def __init__(self, log: Path, profiles: Collection[str] = ("all",), without: Collection[str] = ()) -> None:
+    def __init__(
+        self, log: Path, token: Path, profiles: Collection[str] = ("all",), without: Collection[str] = ()
+    ) -> None:
         self._log = log
+        self._token = token.absolute()
         self._profiles = tuple(profiles)
         self.declared = catalog.triggers(without, profiles)
         """The triggers of the functions that receive events, by name of the function."""
@@ -66,11 +73,17 @@ class Services:
     def start_functions(self, settings: Mapping[str, str]) -> dict[str, str]:
         """Starts the functions, without waiting for them.
 
-        Returns the environment variables of the functions: `settings`, the address of the ingress, and the profiles.
+        Returns the environment variables of the functions: `settings`, the address of the ingress, the profiles, and
+        the path of the token.
         """
         # The ingress listens before the functions start: its address is in their environment.
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        added = {"K_SINK": self.ingress, "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles)}
+        files.write(self._token, secrets.token_urlsafe(32))
+        added = {
+            "K_SINK": self.ingress,
+            "CAPI_FUNCTIONS_PROFILES": ",".join(self._profiles),
+            callers.TOKEN_FILE: str(self._token),
+        }
         self.functions = FunctionsServer({**os.environ, **settings, **added}, self._log)
         self.functions.start()
         self._environment = {**os.environ, **settings, **added}
@@ -88,8 +101,10 @@ class Services:
         if self.functions is None:
             raise RuntimeError("the functions were not started")
         tracing.set_up(self._environment)
-        self._delivery = HttpDelivery(self.functions.url)
-        self.forwarder = Forwarder(client, self.declared, self._delivery, listener=self._listener, namespace=namespace)
+        self._delivery = HttpDelivery(self.functions.url, token=self._token)
+        self.forwarder = Forwarder(
+            client, self.declared, self._delivery, listener=self._listener, token=self._token, namespace=namespace
+        )
         self.forwarder.start()
         if KIND_CLUSTERS in self.declared:
             runtimes = {}
@@ -122,9 +137,12 @@ class Services:
             self._instances.stop()
         if self.forwarder is not None:
             self.forwarder.stop()
+        if self._listener is not None:
+            self._listener.close()
         if self._delivery is not None:
             self._delivery.close()  # otherwise the functions' server waits for its idle connections
         if self.functions is not None:
             self.functions.close()
+            self._token.unlink(missing_ok=True)
         if self._store is not None:
             self._store.stop()

@@ -18,7 +18,7 @@ from tests.support import processes
 from tests.support.command_line import CLI, await_end, run
 from tests.support.until import HANGS, until
 
-ADDRESSES = ("kubeconfig", "api_server", "functions", "ingress", "object_store")
+ADDRESSES = ("kubeconfig", "api_server", "functions", "ingress", "object_store", "token")
 
 
 def test_demo_verifies_all_steps_and_leaves_no_process(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
         assert "x 202" in sent.stdout
         bad = own_event("release.wanted", source="/test", subject="x", data={"release": "none", "namespace": "default"})
         (tmp_path / "bad.json").write_text(bad.to_json())
-        assert run("replay", tmp_path / "bad.json", "--to", state["ingress"]).returncode == 0
+        assert run("replay", tmp_path / "bad.json", "--dir", folder, "--to", state["ingress"]).returncode == 0
         until(lambda: "release_assets" in run("dead-letter", "list", "--dir", folder).stdout, "the dead letter")
         assert run("dead-letter", "drop", "--all", "--dir", folder).returncode == 0
         second = run("run", "--kubeconfig", folder / "management.kubeconfig", "--logs", tmp_path / "logs")
