@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from shared.api.resources import NAMESPACE
@@ -13,7 +13,7 @@ from shared.manifests import hooks_of, identity
 from ..clients import ClusterClients
 from ..kube import MANAGER, ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
 from .adoption import adopt
-from .fields import without
+from .fields import MAX_PATH, MAX_PATHS, without
 from .policy import PREFIX, RECREATE, Policy
 
 _SETTLES_WITHIN = 5.0
@@ -24,8 +24,14 @@ _ATTEMPTS = 4
 _NO_VERSION = "1"
 """A resourceVersion that no object has: applied with it, a missing object is created, an existing one conflicts."""
 
+_MAX_MANAGER = 128
+"""Characters of the name of a field manager, as Kubernetes limits them."""
+_MAX_LISTED = 10
+"""Conflicts that a message lists."""
 _CONFLICTING_MANAGER = re.compile(r'conflict with "([^"]*)"')
-_IMMUTABLE = re.compile(r"immutable|cannot change|can(?:not|\snot) be changed|updates? to .*forbidden|may not change")
+_IMMUTABLE = re.compile(
+    r"immutable|cannot change|can(?:not|\snot) be changed|updates? to .{0,200}forbidden|may not change"
+)
 _HOLDS_DATA = ("Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume")
 """Kinds that are recreated only if the object itself has the annotation: deleting them deletes data."""
 
@@ -128,7 +134,7 @@ def _apply_new(cluster: ClusterClients, resource: Resource, obj: Object, policy:
 def _creators(live: Object) -> tuple[FieldConflict, ...]:
     """Returns a conflict over the whole object for each other manager that has written it."""
     managers = {entry.get("manager", "") for entry in dig(live, "metadata.managedFields", [])} or {"unknown"}
-    return tuple(FieldConflict(manager, "") for manager in sorted(managers - {MANAGER}))
+    return tuple(FieldConflict(manager[:_MAX_MANAGER], "") for manager in sorted(managers - {MANAGER})[:MAX_PATHS])
 
 
 def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> ApplyResult:
@@ -140,7 +146,7 @@ def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Pol
         if not conflicts:
             raise
         if policy.conflicts == "fail":
-            fields = ", ".join(map(str, conflicts))
+            fields = _listed(conflicts)
             annotate = f"annotate the {policy.owner.kind} with {PREFIX}conflicts: force or yield"
             hint = f"leave it out of what is applied, or {annotate}"
             raise ApplyRejected(f"other managers hold {fields}; {hint}", status=409) from error
@@ -152,13 +158,21 @@ def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Pol
 
 
 def _field_conflicts(error: Conflict) -> list[FieldConflict]:
-    causes = dig(error.body, "details.causes", [])
+    """Returns the first conflicts that the server reports. A path longer than `MAX_PATH` leads to no field."""
+    causes = dig(error.body, "details.causes", [])[:MAX_PATHS]
     managers = [_CONFLICTING_MANAGER.search(cause.get("message", "")) for cause in causes]
     return [
-        FieldConflict(manager[1], cause.get("field", ""))
+        FieldConflict(manager[1][:_MAX_MANAGER], str(cause.get("field") or "")[: MAX_PATH + 1])
         for cause, manager in zip(causes, managers, strict=True)
         if manager and cause.get("reason") == "FieldManagerConflict"
     ]
+
+
+def _listed(conflicts: Sequence[FieldConflict]) -> str:
+    """Returns the first conflicts as text."""
+    listed = ", ".join(str(one) for one in conflicts[:_MAX_LISTED])
+    more = len(conflicts) - _MAX_LISTED
+    return f"{listed} and {more} more fields" if more > 0 else listed
 
 
 def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, force: bool) -> Object:

@@ -5,18 +5,21 @@ Paths have the syntax of server-side apply's conflict messages: `.spec.container
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from copy import deepcopy
-from typing import Any
+from collections.abc import Callable, Mapping
+from copy import copy, deepcopy
+from json import JSONDecoder
+from typing import Any, NamedTuple
 
 from ..kube import Object, dig
 
-_SELECTOR = re.compile(r"\[((?:[^\]\"]|\"(?:[^\"\\]|\\.)*\")*)\]")
-_PAIR = re.compile(r"(\w*)=((?:\"(?:[^\"\\]|\\.)*\")|[^,]+)")
+MAX_PATH = 1024
+"""The maximum number of characters of a path: an annotation, or the API server of a workload cluster, may name any."""
+MAX_PATHS = 100
+"""The maximum number of paths of one annotation, and of conflicts of one apply."""
 
 PathStep = str | int
+
+_JSON = JSONDecoder()
 
 
 def contains(live: Any, desired: Any) -> bool:
@@ -81,60 +84,109 @@ def differences(live: Any, desired: Any, path: str = "") -> list[str]:
 def resolve(obj: Any, path: str) -> list[PathStep] | None:
     """Returns the keys and indexes that lead from `obj` to the field at `path`; None if there is no such field.
 
-    A dot in a path may be a separator or a part of a name, so the longest matching name is tried first.
+    A dot in a path may be a separator or a part of a name, so the longest matching name is tried first. A path of more
+    than `MAX_PATH` characters leads to no field.
     """
-    rest = path.lstrip(".")
-    if not rest:
+    return _resolve(obj, path, 0) if len(path) <= MAX_PATH else None
+
+
+def _resolve(obj: Any, path: str, at: int) -> list[PathStep] | None:
+    """Resolves the part of the path that begins at the position `at`."""
+    while path.startswith(".", at):
+        at += 1
+    if at == len(path):
         return []
     if isinstance(obj, Mapping):
-        for name in sorted((name for name in obj if rest.startswith(name)), key=len, reverse=True):
-            after = rest[len(name) :]
-            if after[:1] in ("", ".", "["):
-                further = resolve(obj[name], after)
+        for name in sorted((name for name in obj if name and path.startswith(name, at)), key=len, reverse=True):
+            after = at + len(name)
+            if path[after : after + 1] in ("", ".", "["):
+                further = _resolve(obj[name], path, after)
                 if further is not None:
                     return [name, *further]
-    elif isinstance(obj, list) and (match := _SELECTOR.match(rest)):
+    elif isinstance(obj, list) and (selector := _selector(path, at)):
         for index, item in enumerate(obj):
-            if _selects(match[1], item, index):
-                further = resolve(item, rest[match.end() :])
+            if selector.selects(item, index):
+                further = _resolve(item, path, selector.end)
                 if further is not None:
                     return [index, *further]
     return None
 
 
-def _selects(selector: str, item: Any, index: int) -> bool:
-    """Returns whether a selector selects the list item at `index`: `[0]`, `[name="web"]` or `[="value"]`."""
-    if selector.isdecimal():
-        return selector == str(index)
-    for name, text in _PAIR.findall(selector):
+class _Selector(NamedTuple):
+    """A selector of list items, and the position after it.
+
+    `[0]` has an `index`. `[name="web"]` has `values` by field, and `[="value"]` a value of the item itself, by "".
+    """
+
+    index: int | None
+    values: tuple[tuple[str, Any], ...]
+    end: int
+
+    def selects(self, item: Any, index: int) -> bool:
+        """Returns whether the selector selects the list item at `index`."""
+        if self.index is not None:
+            return self.index == index
+        return all(
+            (item.get(name) if name and isinstance(item, Mapping) else item) == value for name, value in self.values
+        )
+
+
+def _selector(path: str, at: int) -> _Selector | None:
+    """Parses the selector that begins at the position `at`; None if none begins there. Reads each character once."""
+    values: list[tuple[str, Any]] = []
+    while path.startswith(("[", ",") if values else "[", at):
+        at += 1
+        begin = at
+        while path[at : at + 1].isalnum() or path.startswith("_", at):
+            at += 1
+        name = path[begin:at]
+        if not values and name.isdecimal() and path.startswith("]", at):
+            return _Selector(int(name), (), at + 1)
+        if not path.startswith("=", at):
+            return None
         try:
-            value = json.loads(text)
-        except ValueError:
-            return False
-        if (item.get(name) if name and isinstance(item, Mapping) else item) != value:
-            return False
-    return True
+            value, at = _JSON.raw_decode(path, at + 1)
+        except (ValueError, RecursionError):
+            return None
+        values.append((name, value))
+        if path.startswith("]", at):
+            return _Selector(None, tuple(values), at + 1)
+    return None
 
 
 def without(obj: Object, path: str) -> Object:
-    """Returns a copy of `obj` without the field at `path`."""
-    result = deepcopy(obj)
-    steps = resolve(result, path)
-    if steps:
-        del _parent(result, steps)[steps[-1]]
-    return result
+    """Returns `obj` without the field at `path`. The result shares all other values with `obj`."""
+    steps = resolve(obj, path)
+
+    def remove(parent: Any, step: PathStep) -> None:
+        del parent[step]
+
+    return _changed(obj, steps, remove) if steps else obj
 
 
 def with_live(obj: Object, live: Object, path: str) -> Object:
-    """Returns a copy of `obj` with the live value of the field at `path`, if both objects have it."""
-    result = deepcopy(obj)
-    steps, there = resolve(result, path), resolve(live, path)
-    if steps and there:
-        _parent(result, steps)[steps[-1]] = deepcopy(_parent(live, there)[there[-1]])
-    return result
+    """Returns `obj` with the live value of the field at `path`, if both objects have it.
+
+    The result shares all other values with `obj`.
+    """
+    steps, there = resolve(obj, path), resolve(live, path)
+    if not steps or not there:
+        return obj
+    value: Any = live
+    for step in there:
+        value = value[step]
+
+    def replace(parent: Any, step: PathStep) -> None:
+        parent[step] = deepcopy(value)
+
+    return _changed(obj, steps, replace)
 
 
-def _parent(obj: Any, steps: list[PathStep]) -> Any:
+def _changed(obj: Any, steps: list[PathStep], change: Callable[[Any, PathStep], None]) -> Any:
+    """Returns a copy of `obj` in which the mappings and lists on the way are copies, too, and the last is changed."""
+    result = parent = copy(obj)
     for step in steps[:-1]:
-        obj = obj[step]
-    return obj
+        parent[step] = copy(parent[step])
+        parent = parent[step]
+    change(parent, steps[-1])
+    return result

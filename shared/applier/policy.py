@@ -4,8 +4,9 @@ capi-functions.dev/conflicts     what to do about a field that another manager h
                                  fail fails the object, yield leaves the field and applies the others
 capi-functions.dev/drift         what to do about live objects that differ from what was applied: ignore (default) does
                                  not look for them, report lists them in the status, repair also reverts them
-capi-functions.dev/drift-ignore  fields that may differ: paths, separated by commas, each with an optional object before
-                                 it: `spec.replicas`, `Deployment:spec.replicas`, `ConfigMap/ns/name:data.key`
+capi-functions.dev/drift-ignore  fields that may differ: at most 100 paths, separated by commas, each with an optional
+                                 object before it: `spec.replicas`, `Deployment:spec.replicas`,
+                                 `ConfigMap/ns/name:data.key`
 capi-functions.dev/recreate      true: an object whose change is rejected as immutable is deleted and recreated;
                                  also on a single object of a chart
 capi-functions.dev/prune-crds    true: a CRD is pruned even if objects of its kind exist that are not ours
@@ -21,6 +22,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ..kube.resources import dig
+from .fields import MAX_PATH, MAX_PATHS
 from .owner import Owner
 
 PREFIX = "capi-functions.dev/"
@@ -81,7 +83,7 @@ class Policy:
         return cls(
             conflicts=_choice(values, "conflicts", "force", "fail", "yield"),
             drift=_choice(values, "drift", "ignore", "report", "repair"),
-            ignored=tuple(_ignored_path(text) for text in values.get("drift-ignore", "").split(",") if text.strip()),
+            ignored=_ignored_paths(values.get("drift-ignore", "")),
             recreate=_choice(values, "recreate", "false", "true") == "true",
             prune_crds=_choice(values, "prune-crds", "false", "true") == "true",
             wait=_choice(values, "wait", "true", "false") == "true",
@@ -103,7 +105,9 @@ def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
 def _choice(values: Mapping[str, str], name: str, default: str, *others: str) -> str:
     value = values.get(name, default)
     if value not in (default, *others):
-        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it must be one of {', '.join((default, *others))}")
+        raise PolicyError(
+            f"annotation {PREFIX}{name} is {value[:100]!r}; it must be one of {', '.join((default, *others))}"
+        )
     return value
 
 
@@ -112,11 +116,23 @@ def _seconds(values: Mapping[str, str], name: str, default: float) -> float:
     if value is None:
         return default
     if not (value.isdecimal() and len(value) < 9) or not 0 < int(value) <= 86400:
-        raise PolicyError(f"annotation {PREFIX}{name} is {value!r}; it must be from 1 to 86400, in seconds")
+        raise PolicyError(f"annotation {PREFIX}{name} is {value[:100]!r}; it must be from 1 to 86400, in seconds")
     return float(value)
 
 
+def _ignored_paths(text: str) -> tuple[IgnoredPath, ...]:
+    paths = [one for one in text.split(",") if one.strip()]
+    if len(paths) > MAX_PATHS:
+        raise PolicyError(f"annotation {PREFIX}drift-ignore has more than {MAX_PATHS} paths: name fewer fields")
+    return tuple(map(_ignored_path, paths))
+
+
 def _ignored_path(text: str) -> IgnoredPath:
+    if len(text) > MAX_PATH:
+        shown = text.strip()[:60]
+        raise PolicyError(
+            f"annotation {PREFIX}drift-ignore: the path {shown!r}... has more than {MAX_PATH} characters: shorten it"
+        )
     where, colon, path = text.strip().rpartition(":")
     kind, *rest = where.split("/")
     if not path or (colon and not kind) or len(rest) not in (0, 1, 2):

@@ -31,6 +31,13 @@ OBJECT: dict[str, Any] = {
         ('.metadata.finalizers[="b/c"]', ["metadata", "finalizers", 1]),
         (".spec.containers[1].name", ["spec", "containers", 1, "name"]),
         (f".spec.containers[{'9' * 5000}]", None),
+        (f".spec.containers[{'9' * 900}]", None),
+        (f".spec.containers[name={'[' * 900}]", None),
+        ('.spec.containers[name="side"', None),
+        (".spec.containers[name=side].image", None),
+        (".spec.ports[port=80,0]", None),
+        (".spec.ports[]", None),
+        (f"{'.' * 1015}.spec.replicas", None),
         (".spec.missing", None),
         ('.spec.containers[name="none"].image', None),
         (".spec.replicas.deeper", None),
@@ -50,6 +57,7 @@ def test_without_removes_a_field() -> None:
 def test_with_live_copies_the_live_value() -> None:
     live = {"spec": {"replicas": 7}}
     assert with_live(OBJECT, live, "spec.replicas")["spec"]["replicas"] == 7
+    assert OBJECT["spec"]["replicas"] == 2
     assert with_live(OBJECT, {}, "spec.replicas") == OBJECT
 
 

@@ -87,6 +87,8 @@ def test_drift_ignore_lists_paths_with_optional_objects() -> None:
         ({"drift_ignore": ":spec"}, ":spec"),
         ({"drift_ignore": "a/b/c/d:x"}, "a/b/c/d:x"),
         ({"drift_ignore": "ConfigMap:"}, "ConfigMap:"),
+        ({"drift_ignore": "a" * 1025}, "more than 1024 characters: shorten it"),
+        ({"drift_ignore": "a," * 101}, "more than 100 paths: name fewer fields"),
     ],
 )
 def test_invalid_value_is_rejected_with_the_allowed_ones(annotations: dict[str, str], words: str) -> None:
