@@ -26,11 +26,12 @@ def redact(text: str, values: Collection[str]) -> str:
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, "…")
         for ellipsis in _ELLIPSES:
-            before, *rest = text.split(ellipsis)
-            for after in rest:
-                before = before[: len(before) - _overlap_at_end(before, form)] + ellipsis
-                before += after[_overlap_at_start(after, form) :]
-            text = before
+            parts = text.split(ellipsis)
+            for number in range(1, len(parts)):
+                before, after = parts[number - 1 : number + 1]
+                parts[number - 1] = before[: len(before) - _overlap(before, form, len(form) - 1)]
+                parts[number] = after[_overlap(form, after, len(form) - 1) :]
+            text = ellipsis.join(parts)
     return text
 
 
@@ -80,13 +81,24 @@ def _forms(value: str) -> set[str]:
     }
 
 
-def _overlap_at_end(text: str, value: str) -> int:
-    """Returns how many characters at the end of `text` are the beginning of `value`; 0 if fewer than `MIN_LENGTH`."""
-    lengths = range(len(value) - 1, MIN_LENGTH - 1, -1)
-    return next((length for length in lengths if text.endswith(value[:length])), 0)
+def _overlap(text: str, following: str, most: int) -> int:
+    """Returns how many characters, at most `most`, end `text` and begin `following`; 0 if fewer than `MIN_LENGTH`.
 
-
-def _overlap_at_start(text: str, value: str) -> int:
-    """Returns how many characters at the start of `text` are the end of `value`; 0 if fewer than `MIN_LENGTH`."""
-    lengths = range(len(value) - 1, MIN_LENGTH - 1, -1)
-    return next((length for length in lengths if text.startswith(value[-length:])), 0)
+    The time is linear (Knuth, Morris, Pratt): a value may have a million characters.
+    """
+    most = min(most, len(text), len(following))
+    if following[:MIN_LENGTH] not in text[-most:] or most < MIN_LENGTH:
+        return 0
+    shorter = [
+        0
+    ]  # by length - 1: the longest proper beginning of `following` that also ends its first `length` letters
+    length = 0
+    for place, letter in enumerate(following[1:most] + text[-most:], 1):
+        while length and (length == most or following[length] != letter):
+            length = shorter[length - 1]
+        length += following[length] == letter
+        if place < most:
+            shorter.append(length)
+        elif place == most:  # the text begins
+            length = int(following[0] == letter)
+    return length if length >= MIN_LENGTH else 0

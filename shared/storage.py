@@ -10,7 +10,6 @@ Settings: the group `shared.settings.STORAGE`. The environment of the process ma
 from __future__ import annotations
 
 import random
-import re
 import ssl
 import threading
 import time
@@ -320,4 +319,6 @@ def _without_userinfo(url: str) -> str:
 
     A password with an unescaped slash is removed as well, although a URL parser would take its end for a path.
     """
-    return re.sub(r"//.*@", "//", url)
+    before, _, address = url.rpartition("@")
+    scheme, slashes, _ = before.partition("//")
+    return f"{scheme}//{address}" if slashes else url

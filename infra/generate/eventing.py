@@ -84,7 +84,7 @@ def label_selector(text: str) -> Object:
     equal: dict[str, str] = {}
     expressions: list[Object] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(!?)([\w./-]+)\s*(?:==?\s*([\w.-]*))?\s*", part)
+        match = re.fullmatch(r"(!?)([\w./-]+)(?:\s*==?\s*([\w.-]*))?", part.strip())
         if match is None or (match[1] and match[3] is not None):
             raise ValueError(f"label selector {text!r}: only key=value, key and !key are supported")
         if match[3] is not None:

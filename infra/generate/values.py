@@ -268,7 +268,7 @@ def values_yaml() -> str:
             lines.append(f"{outer}:")
         opened = outer
         indent = "  " if outer else ""
-        meaning = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", value.meaning)  # without the targets of links
+        meaning = re.sub(r"\[([^][]+)\]\([^()]+\)", r"\1", value.meaning)  # without the targets of links
         prefix = f"{indent}# "
         lines += textwrap.wrap(meaning, 100, initial_indent=prefix, subsequent_indent=prefix, break_on_hyphens=False)
         lines.append(f"{indent}{name}: {json.dumps(value.default)}")

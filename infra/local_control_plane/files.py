@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _GOROUTINE = re.compile(r"goroutine \d+ .*:")
-_TRACE = re.compile(r"|\t.*|goroutine \d+ .*|created by .*|[^\s:]+\(.*\)")
+_TRACE = re.compile(r"|\t.*|goroutine \d+ .*|created by .*|[^\s:(]+\(.*\)")
 
 
 def write(path: Path, data: bytes | str) -> None:

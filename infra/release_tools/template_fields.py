@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 ANY: Final = object()
 """Stands for a value in a sample that has any field."""
 
-_ACTION = re.compile(r"\{\{-?(.*?)-?\}\}", re.DOTALL)
-_COMMENT = re.compile(r"\{\{-?\s*/\*.*?\*/\s*-?\}\}", re.DOTALL)
+# What nothing closes extends to the end of the text, so that the text is read once.
+_ACTION = re.compile(r"\{\{-?(.*?)(?:-?\}\}|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"\{\{-?\s*/\*.*?(?:\*/\s*-?\}\}|\Z)", re.DOTALL)
 _TOKEN = re.compile(
-    r"""(?P<text>"(?:\\.|[^"\\])*"|`[^`]*`|'(?:\\.|[^'\\])*')
+    r"""(?P<text>"(?:\\.?|[^"\\])*(?:"|\Z)|`[^`]*(?:`|\Z)|'(?:\\.?|[^'\\])*(?:'|\Z))
     |(?P<of>\)(?:\.\w+)*)  # also a field of an expression in parentheses
     |(?P<path>(?:\$\w*)?(?:\.[A-Za-z_]\w*)+|\$\w*|\.(?!\w))
     |(?P<word>\w+)

@@ -15,7 +15,8 @@ _FUNCTIONS = (
 """Template functions whose result varies: random values, the time, and the keys or values of a mapping in any order."""
 
 _CALLS = re.compile(rb'(?<![\w.$"])(?:' + "|".join(_FUNCTIONS).encode() + rb")(?!\w)")
-_NOW = re.compile(rb'"(?:\\.|[^"\\])*"|`[^`]*`|(?<![\w.$])now(?!\w)')
+_NOW = re.compile(rb'"(?:\\.?|[^"\\])*(?:"|\Z)|`[^`]*(?:`|\Z)|(?<![\w.$])now(?!\w)')
+"""A string, or `now`. A string that nothing closes extends to the end, so that the text is read once."""
 _FIXED_TIME = b'(toDate "2006-01-02" "2001-02-03")'
 _CHART = re.compile(r"[^/]+/(?:charts/(?:[^/]+\.tgz/)?+[^/]+/)*")
 """The folder of a chart, or of a subchart: as files, or packed."""

@@ -16,7 +16,7 @@ _UNITS: Final = {
     "m": Decimal(60),
     "h": Decimal(3600),
 }
-_PART = re.compile(rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNITS)})")
+_PART = re.compile(rf"(?<![0-9.])([0-9]+(?:\.[0-9]*)?|\.[0-9]+)({'|'.join(_UNITS)})")
 _WHOLE = re.compile(rf"[-+]?(?:0|(?:{_PART.pattern})+)")
 
 

@@ -24,6 +24,9 @@ from .globs import prefix_lengths
 MAX_WORK: Final = 2**24
 """Characters that all expressions together may read and write: a few lines can multiply into very many."""
 
+_GLOB_STEP: Final = 16
+"""The characters that can be copied in the time of one step of a glob."""
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
@@ -94,7 +97,7 @@ def _work(operator: str, value: str, arguments: Sequence[str]) -> int:
     """Returns an upper bound of the characters that the operation reads and writes."""
     match operator, arguments:
         case (("#" | "##" | "%" | "%%"), [pattern]):
-            return len(value) * len(pattern)
+            return _GLOB_STEP * len(value) * len(pattern)
         case ["//", [sought, replacement]]:
             return value.count(sought) * len(replacement)
     return 0

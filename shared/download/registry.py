@@ -35,7 +35,7 @@ _ACCEPT = ", ".join((MANIFEST, _DOCKER_MANIFEST, *_INDEXES))
 _REPOSITORY = re.compile(r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_CHALLENGE = re.compile(r'([A-Za-z_]+)="([^"]*)"')
+_CHALLENGE = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)="([^"]*)"')
 _NEXT = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
 _PAGES = 200
 _NAMES = 10_000

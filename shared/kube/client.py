@@ -339,11 +339,15 @@ class Client:
         try:
             if on_open is not None:
                 on_open(response.shutdown)
-            buffer, most = b"", self._transport.limits.bytes
+            buffer, most = bytearray(), self._transport.limits.bytes
             while received := chunk():
-                *lines, buffer = (buffer + received).split(b"\n")
-                if len(buffer) > most:
+                buffer += received
+                if len(buffer) > most + len(received):
                     raise TooLarge(f"{subject}: a line is longer than {most} bytes")
+                if b"\n" not in received:
+                    continue  # a server may send a long line in single bytes
+                *lines, rest = bytes(buffer).split(b"\n")
+                buffer = bytearray(rest)
                 for line in lines:
                     event = parse_watch_event(line, subject)
                     if event["type"] == "ERROR":

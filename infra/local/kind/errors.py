@@ -46,12 +46,12 @@ _CLASSES = (
     ),
     _Class(
         "PortTaken",
-        r"port is already allocated|address already in use|failed to expose ports|port .* is already in use",
+        r"port is already allocated|address already in use|failed to expose ports|port .{0,200} is already in use",
         "free the port, or choose another in spec.nodes[].extraPortMappings or spec.networking.apiServerPort",
     ),
     _Class(
         "NameTaken",
-        r"node\(s\) already exist for a cluster with the name|container name .* is already in use",
+        r"node\(s\) already exist for a cluster with the name|container name .{0,200} is already in use",
         "another cluster has this name and is left alone: choose another spec.clusterName, or delete that cluster",
     ),
     _Class(
@@ -71,7 +71,7 @@ _CLASSES = (
         r"control-plane|is not a valid node role|is a required field|ERROR: failed to create cluster: invalid |"
         r"invalid (apiServerPort|ipFamily|pod subnet|service subnet|kubeProxyMode|configuration for node|hostPort|"
         r"containerPort|portMapping|listen address|port number)|port mapping with same listen address|"
-        r"could not determine kind|error reading file|statfs .*: no such file|invalid mount config|"
+        r"could not determine kind|error reading file|statfs .{0,4096}: no such file|invalid mount config|"
         r"bind source path does not exist",
         "correct the spec: it is tried again at once",
     ),
@@ -114,7 +114,8 @@ def _cause(output: str) -> str:
     at = next((number for number, line in enumerate(lines) if line.startswith("ERROR:")), None)
     if at is None:
         return _short(lines[-1]) if lines else "no output"
-    error = re.sub(r'command ".*?" failed with error: ', "", lines[at].removeprefix("ERROR: "))
+    *commands, last = lines[at].removeprefix("ERROR: ").split('" failed with error: ')
+    error = "".join([*(command.partition('command "')[0] for command in commands), last])
     error = error.removeprefix("failed to create cluster: ")
     detail = lines[-1].removeprefix("Command Output:").strip()
     return f"{_short(error)}: {_short(detail)}" if at + 1 < len(lines) and detail else _short(error)
