@@ -8,16 +8,20 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 
 from shared.event import Event, EventError, from_http
 from shared.http_request import BYTES_PER_SECOND, MAX_BODY
+from shared.memory_budget import BUDGET, MemoryBusy
 from shared.network import deadline
 from shared.runtime import callers
 
 from .bounded_server import BoundedServer, TimedHandler
 from .dispatcher import QueueFull
+
+_PART = 1 << 17
+"""Bytes of a body that are read at a time: memory is reserved for a longer one as it arrives."""
 
 
 class Ingress:
@@ -102,9 +106,14 @@ class _Handler(TimedHandler):
         if self._is_refused():
             return
         try:
-            body = self._body()
-            self.has_arrived()
+            with ExitStack() as self._reserved:
+                body = self._body()
+                self.has_arrived()
             event = from_http(dict(self.headers.items()), bytes(body))
+        except MemoryBusy as error:
+            self.close_connection = True
+            self.answer(503, str(error))
+            return
         except (EventError, ValueError, TimeoutError) as error:
             self.close_connection = True  # do not read the rest of the body
             self.answer(400, str(error))
@@ -142,8 +151,10 @@ class _Handler(TimedHandler):
             raise EventError(f"the body is larger than {MAX_BODY >> 20} MiB")
         body = bytearray()
         while len(body) < size:
+            if before + len(body):
+                self._reserved.enter_context(BUDGET.reserved(2 * _PART))
             with self._in_time(before + len(body)):
-                piece = self.rfile.read(min(size - len(body), 65536))
+                piece = self.rfile.read(min(size - len(body), _PART))
             if not piece:
                 raise EventError("the body is shorter than announced")
             body += piece

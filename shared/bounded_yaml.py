@@ -13,10 +13,18 @@ from typing import Any, Final
 
 import yaml
 
+from .memory_budget import BUDGET, MAX_INPUT
+
 YAMLError = yaml.YAMLError
 
 MAX_NODES: Final = 1_000_000
 """The maximum number of values in a stream, with aliases expanded: few nested aliases can stand for billions."""
+
+MAX_COMPOSED: Final = 200_000
+"""The maximum number of values in one document as it is written."""
+
+_COMPOSED: Final = 750
+"""Bytes that each of them takes at most until its document is parsed."""
 
 MAX_NESTING: Final = 200
 """The maximum depth of a document: libyaml's composer recurses in C, where a stack overflow ends the process."""
@@ -38,11 +46,17 @@ _FLOAT = re.compile(
 
 
 class _Bounded:
-    """A mixin for loaders: raises an error for a document that is nested too deeply."""
+    """A mixin for loaders: raises an error for a document that is nested too deeply or has too many values."""
 
+    most = MAX_COMPOSED
     _level = 0
+    _composed = 0
 
     def descend_resolver(self, parent: yaml.Node | None, index: object) -> None:
+        """Counts a value before it is built."""
+        self._composed = self._composed + 1 if self._level else 1
+        if self._composed > self.most:
+            raise YAMLError(f"a document has more than {self.most} values")
         self._level += 1
         if self._level > MAX_NESTING:
             raise YAMLError(f"the document is nested more than {MAX_NESTING} levels deep")
@@ -109,30 +123,50 @@ _Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.boolean)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.text)
 
 
-def load_all(text: str | bytes, *, untyped: bool = False) -> Iterator[Any]:
+def load_all(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED) -> Iterator[Any]:
     """Yields the documents of a stream as JSON values: mappings have string keys, and aliases are copies.
 
-    With `untyped`, every scalar is a string, as it is written in the stream.
+    Args:
+        text: The stream.
+        untyped: Every scalar is a string, as it is written in the stream.
+        most: The maximum number of values of a document, as they are written.
 
     Raises:
         YAMLError: A document is invalid or exceeds a limit; raised when the iteration reaches it.
+        MemoryBusy: Other inputs use too much memory.
     """
     copier = _JsonCopier()
     try:
-        for document in yaml.load_all(text, Loader=_UntypedLoader if untyped else _Loader):
-            yield copier.copy(document)
+        with BUDGET.parsing(_weight(text, most)):
+            loader = (_UntypedLoader if untyped else _Loader)(text)
+            loader.most = most
+            try:
+                while loader.check_data():
+                    yield copier.copy(loader.get_data())
+            finally:
+                loader.dispose()
     except RecursionError as error:
         raise YAMLError("the document contains itself") from error
     except (ValueError, OverflowError) as error:  # such as `!!int abc`, or a very long number
         raise YAMLError(str(error)) from error
 
 
-def load(text: str | bytes, *, untyped: bool = False) -> Any:
-    """Returns the only document of a text; None if it is empty. Raises `YAMLError`, also for a second document."""
-    documents = [document for document in load_all(text, untyped=untyped) if document is not None]
+def load(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED) -> Any:
+    """Returns the only document of a text; None if it is empty. Raises `YAMLError`, also for a second document.
+
+    The arguments and other errors are those of `load_all`.
+    """
+    documents = [document for document in load_all(text, untyped=untyped, most=most) if document is not None]
     if len(documents) > 1:
         raise YAMLError(f"expected one YAML document, found {len(documents)}")
     return documents[0] if documents else None
+
+
+def _weight(text: str | bytes, most: int) -> int:
+    """Returns the bytes of memory that are set aside for a text, by what its values have before them."""
+    marks = "\n:,[{" if isinstance(text, str) else (b"\n", b":", b",", b"[", b"{")
+    values = sum(map(text.count, marks))  # type: ignore[arg-type] # both are of the type of the text
+    return min(4 * len(text) + min(values, most) * _COMPOSED, MAX_INPUT)
 
 
 def _plain(number: float) -> int | float:

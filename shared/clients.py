@@ -23,7 +23,8 @@ from .api.provider import CORE_NAME, PROVIDER_LABEL
 from .api.resources import CLUSTER_CLASS, DEPLOYMENT
 from .kube import ApiError, Client, Key, NotServed, Object, Resource, dig, key_of
 from .kube.crds import find_definition
-from .kube.discovery import Discovery
+from .kube.discovery import KIND_BYTES, Discovery
+from .kube.loading_rules import KubeconfigError
 from .kube.resources import BUILT_IN_GROUPS, conventional_plural, group_of
 from .settings import NAMESPACE
 
@@ -39,6 +40,13 @@ V = TypeVar("V")
 
 _MAX_WORKLOADS = 512
 """Workload clusters whose discovery is remembered."""
+_MAX_BYTES = 64 << 20
+"""Bytes of memory that they take at most, by what their servers and kubeconfigs name."""
+_TLS_FACTOR = 12
+"""Bytes of memory that the TLS library takes for a byte of a kubeconfig."""
+_MAX_INVALID = 1024
+_INVALID_SECONDS = 300.0
+"""Invalid kubeconfigs that are remembered, and for how long: what is valid depends on settings, too."""
 _MAX_CONNECTED = 32
 """Workload clusters to which connections stay open, those used last: more than a process has threads. A cluster has up
 to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
@@ -103,10 +111,14 @@ class _Memory(Generic[K, V]):
 
 
 class ClusterClients:
-    """The clients of one cluster, workload or management: requests and discovery."""
+    """The clients of one cluster, workload or management: requests and discovery.
 
-    def __init__(self, client: Client, discovery: Discovery | None = None) -> None:
+    `size` is about how many bytes of memory the client takes.
+    """
+
+    def __init__(self, client: Client, discovery: Discovery | None = None, size: int = 0) -> None:
         self.client = client
+        self.size = size
         self.discovery = discovery or Discovery(client)
 
     def within(self, seconds: float) -> ClusterClients:
@@ -129,6 +141,8 @@ class Clients:
         self._lock = Lock()
         self._workloads: OrderedDict[str, ClusterClients] = OrderedDict()
         self._connected: OrderedDict[str, ClusterClients] = OrderedDict()
+        self._invalid: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        """The error of each invalid kubeconfig by its digest, and until when it is remembered."""
         self._contracts: _Memory[tuple[str, str], tuple[Resource, str]] = _Memory(_CONTRACT_SECONDS)
         """Version and contract for each group and kind of a provider."""
         self._core: _Memory[None, str] = _Memory(_CORE_SECONDS)
@@ -196,21 +210,46 @@ class Clients:
         digest = hashlib.sha256(kubeconfig).hexdigest()
         with self._lock:
             workload = self._workloads.get(digest)
+            until, problem = self._invalid.get(digest, (0.0, ""))
+        if time.monotonic() < until:
+            raise KubeconfigError(problem)
         if workload is None:
-            client = connect.workload(kubeconfig)
+            try:
+                client = connect.workload(kubeconfig)
+            except KubeconfigError as error:
+                self._remember_invalid(digest, str(error))
+                raise
             with self._lock:
-                workload = ClusterClients(client, self._shared.get(client.identity))
+                workload = ClusterClients(client, self._shared.get(client.identity), _TLS_FACTOR * len(kubeconfig))
                 if client.identity:
                     self._shared[client.identity] = workload.discovery
         with self._lock:
             self._workloads[digest] = self._connected[digest] = workload
             self._workloads.move_to_end(digest)
             self._connected.move_to_end(digest)
-            if len(self._workloads) > _MAX_WORKLOADS:
-                self._workloads.popitem(last=False)
+            self._evict()
             if len(self._connected) > _MAX_CONNECTED:
                 self._connected.popitem(last=False)[1].client.close()
         return workload
+
+    def _remember_invalid(self, digest: str, problem: str) -> None:
+        with self._lock:
+            self._invalid[digest] = time.monotonic() + _INVALID_SECONDS, problem
+            self._invalid.move_to_end(digest)
+            if len(self._invalid) > _MAX_INVALID:
+                self._invalid.popitem(last=False)
+
+    def _evict(self) -> None:
+        """Drops the workload clusters used least recently that are too many, or need too much memory together."""
+        size, kinds = 0, dict[int, int]()
+        for number, (digest, one) in enumerate(reversed(list(self._workloads.items()))):
+            known = one.discovery.known_kinds
+            kinds[id(known)] = KIND_BYTES * len(known)
+            size += one.size
+            if number and (number >= _MAX_WORKLOADS or size + sum(kinds.values()) > _MAX_BYTES):
+                del self._workloads[digest]
+                if connected := self._connected.pop(digest, None):
+                    connected.client.close()
 
     def forget(self, kubeconfig: bytes) -> None:
         """Drops the cached clients of a kubeconfig, after its credentials were rejected."""

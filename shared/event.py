@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from . import tracing
+from . import memory_budget, tracing
 from .kube.resources import Key, Object, conventional_plural, dig, key_of, split_api_version
 
 Change = Literal["add", "update", "delete"]
@@ -182,7 +182,10 @@ def is_reference(obj: Mapping[str, Any]) -> bool:
 
 
 def from_http(headers: Mapping[str, str], body: bytes) -> Event:
-    """Returns the CloudEvent of a request, in binary or structured mode. Raises `EventError` if it is not valid."""
+    """Returns the CloudEvent of a request, in binary or structured mode.
+
+    Raises `EventError` if it is not valid, or `MemoryBusy`.
+    """
     from cloudevents import exceptions
     from cloudevents.http import from_http as parse
 
@@ -199,10 +202,15 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
     elif missing := [name for name in _REQUIRED if f"ce-{name}" not in lowered]:  # else the library reads the body
         raise EventError(f"not a valid CloudEvent: the header ce-{missing[0]} is missing")
     try:
-        parsed = parse(lowered, body, data_unmarshaller=_json)
+        with memory_budget.BUDGET.parsing(memory_budget.admitted(body)) as charge:
+            parsed = parse(lowered, body, data_unmarshaller=_json)
+            return _event(parsed.get_attributes(), charge.keep(parsed.get_data()))
+    except EventError:
+        raise
+    except memory_budget.InputTooLarge as error:
+        raise EventError(f"the body {error}") from None
     except (exceptions.GenericException, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise EventError(f"not a valid CloudEvent: {str(error)[:200]}") from error
-    return _event(parsed.get_attributes(), parsed.get_data())
 
 
 def is_event(headers: Mapping[str, str]) -> bool:

@@ -23,6 +23,7 @@ class _Dumper(_Base):  # type: ignore[misc]
         return True
 
 
+_Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 _Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))
 _Dumper.add_implicit_resolver(
     "tag:yaml.org,2002:float",

@@ -105,9 +105,9 @@ class SaveManifest:
 
     def execute(self, clients: Clients) -> SavedManifests:
         """Writes the Secret; raises `ApiError` if the API server fails."""
-        packed = pack(list(self.objects))
+        packed = pack(list(self.objects), _MAX_BYTES)
         before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
-        if len(packed) * 3 // 4 > _MAX_BYTES:
+        if not packed:
             problem = f"the manifest of {self.class_name} is too large to store: a rollback to it is not possible"
             return SavedManifests(frozenset(before - {self.class_name}), problem)
         others = frozenset(entry["clusterStack"] for entry in _other_entries(self.addon, self.class_name))

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import base64
 import gzip
-import io
 import json
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from shared import memory_budget
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.kube import Key, owned_by
 
-_MAX_UNPACKED = 64 * 2**20
+_MAX_UNPACKED = 16 * 2**20
+"""Bytes: the manifest of a large chart has a tenth of it."""
 
 
-def pack(data: Any) -> str:
-    """Returns JSON data as text for a Secret's `data`."""
-    compressed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 6, mtime=0)
-    return base64.b64encode(compressed).decode()
+def pack(data: Any, most: int) -> str:
+    """Returns JSON data as text for a Secret's `data`; empty if it is too large for `most` bytes, or for `unpack`."""
+    text = json.dumps(data, separators=(",", ":")).encode()
+    compressed = gzip.compress(text, 6, mtime=0)
+    readable = len(text) <= _MAX_UNPACKED and memory_budget.weigh(text) <= memory_budget.MAX_INPUT
+    return base64.b64encode(compressed).decode() if readable and len(compressed) <= most else ""
 
 
 def unpack(text: str) -> Any:
-    """Returns the data of `pack`; raises `ValueError` for other text."""
+    """Returns the data of `pack`; raises `ValueError` for other text, or `MemoryBusy`."""
+    stream = zlib.decompressobj(wbits=31)
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(base64.b64decode(text, validate=True))) as stream:
-            return json.loads(stream.read(_MAX_UNPACKED))
-    except (OSError, EOFError, zlib.error, RecursionError) as error:
+        data = stream.decompress(base64.b64decode(text, validate=True), _MAX_UNPACKED)
+        if not stream.eof:
+            raise ValueError(f"it is cut off, or has more than {_MAX_UNPACKED >> 20} MiB")
+        return memory_budget.loads(data)
+    except (zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 

@@ -68,12 +68,12 @@ class SaveValues:
 
     @cached_property
     def _packed(self) -> str:
-        return pack(self.record.dump())
+        return pack(self.record.dump(), _MAX_BYTES)
 
     @property
     def too_large(self) -> bool:
         """Whether the values do not fit into a Secret."""
-        return len(self._packed) * 3 // 4 > _MAX_BYTES
+        return not self._packed
 
     def execute(self, clients: Clients) -> None:
         """Writes the Secret if the values are new and fit into it."""

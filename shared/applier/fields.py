@@ -115,17 +115,17 @@ def _resolve(obj: Any, path: str, at: int) -> list[PathStep] | None:
 class _Selector(NamedTuple):
     """A selector of list items, and the position after it.
 
-    `[0]` has an `index`. `[name="web"]` has `values` by field, and `[="value"]` a value of the item itself, by "".
+    `[0]` has a `position`. `[name="web"]` has `values` by field, and `[="value"]` a value of the item itself, by "".
     """
 
-    index: int | None
+    position: int | None
     values: tuple[tuple[str, Any], ...]
     end: int
 
     def selects(self, item: Any, index: int) -> bool:
         """Returns whether the selector selects the list item at `index`."""
-        if self.index is not None:
-            return self.index == index
+        if self.position is not None:
+            return self.position == index
         return all(
             (item.get(name) if name and isinstance(item, Mapping) else item) == value for name, value in self.values
         )
@@ -182,9 +182,10 @@ def with_live(obj: Object, live: Object, path: str) -> Object:
     return _changed(obj, steps, replace)
 
 
-def _changed(obj: Any, steps: list[PathStep], change: Callable[[Any, PathStep], None]) -> Any:
+def _changed(obj: Object, steps: list[PathStep], change: Callable[[Any, PathStep], None]) -> Object:
     """Returns a copy of `obj` in which the mappings and lists on the way are copies, too, and the last is changed."""
-    result = parent = copy(obj)
+    result = copy(obj)
+    parent: Any = result
     for step in steps[:-1]:
         parent[step] = copy(parent[step])
         parent = parent[step]

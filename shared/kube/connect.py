@@ -30,6 +30,11 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_REREAD = 60.0
 """Seconds after which a service account's token is read again; the kubelet rotates it."""
 
+_MAX_KUBECONFIG, _MAX_VALUES = 256 << 10, 2_000
+"""The maximum number of bytes and of values of a workload kubeconfig: one with a single cluster has 6 KiB and 30."""
+_MAX_PEM = 64 << 10
+"""The maximum number of bytes of certificates or of a key: the TLS library takes ten times as many for each cluster."""
+
 _NULL = ("", "~", "null", "Null", "NULL")
 """The spellings of null in YAML."""
 
@@ -89,7 +94,9 @@ def inline_credentials(kubeconfig: bytes) -> Credentials:
 
     Raises `KubeconfigError` if the kubeconfig names a command or a file, or cannot be used.
     """
-    document = parse(kubeconfig, untyped=True)
+    if len(kubeconfig) > _MAX_KUBECONFIG:
+        raise KubeconfigError(f"kubeconfig is larger than {_MAX_KUBECONFIG >> 10} KiB")
+    document = parse(kubeconfig, untyped=True, most=_MAX_VALUES)
     return _inline(document, document.get("current-context"))
 
 
@@ -155,9 +162,12 @@ def _url(section: Mapping[str, Any], field: str) -> str:
 
 def _data(section: Mapping[str, Any], field: str) -> bytes:
     try:
-        return base64.b64decode(_text(section, field), validate=True)
+        data = base64.b64decode(_text(section, field), validate=True)
     except (binascii.Error, ValueError):
         raise KubeconfigError(f"kubeconfig {field} is not base64") from None
+    if len(data) > _MAX_PEM:
+        raise KubeconfigError(f"kubeconfig {field} is larger than {_MAX_PEM >> 10} KiB: keep the certificates in use")
+    return data
 
 
 def _in_cluster() -> Credentials:

@@ -24,6 +24,8 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 _MAX_KINDS, _MAX_NAME = 10_000, 253
 """Most kinds, in all versions, and characters of a name. A kind takes 1.5 KiB of memory, and a server that is not
 trusted may name any number; thousands of CRDs are fewer."""
+KIND_BYTES = 1536
+"""Bytes of memory that a kind takes."""
 _SECONDS = 30.0
 """Time limit for all requests of one discovery: a server before 1.26 needs one request for each group version."""
 _PROBE_SECONDS = 5.0
@@ -131,6 +133,11 @@ class Discovery:
         with self._locked():
             self._load()
             return self._known.served
+
+    @property
+    def known_kinds(self) -> tuple[Resource, ...]:
+        """The kinds that were read so far; servers that serve the same kinds share this tuple."""
+        return self._known.resources
 
     def invalidate(self) -> None:
         """Makes the next call load the kinds from the server again."""

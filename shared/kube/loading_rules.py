@@ -69,10 +69,13 @@ def load(files: Sequence[Path], context: str = "") -> Kubeconfig:
     return Kubeconfig(present, document, str(selected), str(fields.get("namespace") or ""), str(server))
 
 
-def parse(content: bytes, *, untyped: bool = False) -> Object:
-    """Parses a kubeconfig; with `untyped`, every scalar is a string. Raises `KubeconfigError`."""
+def parse(content: bytes, *, untyped: bool = False, most: int = bounded_yaml.MAX_COMPOSED) -> Object:
+    """Parses a kubeconfig of at most `most` values; with `untyped`, every scalar is a string.
+
+    Raises `KubeconfigError`, or `MemoryBusy`.
+    """
     try:
-        document = bounded_yaml.load(content, untyped=untyped)
+        document = bounded_yaml.load(content, untyped=untyped, most=most)
     except bounded_yaml.YAMLError:  # its message would quote the content
         raise KubeconfigError("kubeconfig is not valid YAML") from None
     if not isinstance(document, dict):

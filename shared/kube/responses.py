@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
+from .. import memory_budget
+from .errors import ApiError, Conflict, Gone, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
 from .resources import Object, dig
 
 log = logging.getLogger("capi-functions")
@@ -24,7 +24,7 @@ _ERRORS: Mapping[int, type[ApiError]] = {401: Unauthorized, 404: NotFound, 409: 
 
 def parse_object(payload: bytes, subject: str, *, written: bool) -> Object:
     """Parses the body of a successful response. Raises `Unavailable` if it is not what an API server sends."""
-    obj = _json(payload) if payload else {}
+    obj = _json(payload, subject) if payload else {}
     if not isinstance(obj, dict) or (written and not isinstance(obj.get("metadata"), dict)):
         raise Unavailable(f"{subject}: the response is not a Kubernetes object: is this an API server?")
     return obj
@@ -32,7 +32,7 @@ def parse_object(payload: bytes, subject: str, *, written: bool) -> Object:
 
 def parse_watch_event(line: bytes, subject: str) -> Object:
     """Parses one line of a watch. Raises `Unavailable` if it has no `type` and `object`."""
-    event = _json(line)
+    event = _json(line, subject, keep=False)
     if not isinstance(event, dict) or not isinstance(event.get("object"), dict) or "type" not in event:
         raise Unavailable(f"{subject}: the response is not a watch event: is this an API server?")
     return event
@@ -52,9 +52,14 @@ def understood(subject: str) -> Iterator[None]:
         raise Unavailable(f"{subject}: {problem}", detail=problem) from error
 
 
-def _json(payload: bytes) -> Any:
+def _json(payload: bytes, subject: str, *, keep: bool = True) -> Any:
+    """Parses JSON; returns None for another text. Raises `TooLarge`, or `Unavailable` while memory is used up."""
     try:
-        return json.loads(payload)
+        return memory_budget.loads(payload, keep=keep)
+    except memory_budget.MemoryBusy as error:
+        raise Unavailable(f"{subject}: the response waits for memory: {error}", retry_after=2.0) from None
+    except memory_budget.InputTooLarge as error:
+        raise TooLarge(f"{subject}: the response {error}") from None
     except (ValueError, RecursionError):
         return None
 
@@ -68,7 +73,7 @@ def error_of(
     status: int, payload: bytes, headers: Mapping[str, str], subject: str, path: str = "", needs: str = ""
 ) -> ApiError:
     """Builds the error for a failed request. Quotes a body only if it is a Status object; a proxy sends others."""
-    body = _json(payload)
+    body = _json(payload, subject)
     body = body.get("object", body) if isinstance(body, dict) else {}
     if not isinstance(body, dict) or body.get("kind") != "Status":
         body = {}

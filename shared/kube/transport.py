@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from .. import fairness, tracing
+from .. import fairness, memory_budget, tracing
 from . import spans
 from .causes import cause
 from .circuit_breaker import CircuitBreaker, NotSent
@@ -21,8 +21,8 @@ Cluster = Literal["management", "workload"]
 
 _CONNECTIONS = 16
 """Idle connections that are kept."""
-_MAX_VALUES = 1_000_000
-"""JSON values in one response: two bytes of JSON can take a hundred in memory."""
+_PART = 1 << 20
+"""Bytes of a response that are read at a time: memory is reserved for a longer one as it arrives."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ResponseLimits:
 
 
 LIMITS: Mapping[Cluster, ResponseLimits] = {
-    "management": ResponseLimits(30.0, 64 << 20),
+    "management": ResponseLimits(30.0, 16 << 20),
     "workload": ResponseLimits(10.0, 8 << 20),
 }
 
@@ -176,21 +176,28 @@ class Transport:
         """Returns the body of an open response. Raises `Unavailable` if it is not complete, or `TooLarge`."""
         import urllib3
 
-        most, body = self.limits.bytes, b""
+        most, body, complete = self.limits.bytes, bytearray(), False
         try:
-            # No encoding was requested. Only a read up to the end shows whether the body is complete.
-            while len(body) <= most and (part := response.read(most + 1 - len(body), decode_content=False)):
-                body = body + part if body else part
-                if response.length_remaining == 0:
-                    break
+            with ExitStack() as held:
+                # No encoding was requested. Only a read up to the end shows whether the body is complete.
+                while not complete and len(body) <= most:
+                    if body:
+                        held.enter_context(memory_budget.BUDGET.reserved(2 * _PART))
+                    part = response.read(min(_PART, most + 1 - len(body)), decode_content=False)
+                    body += part
+                    complete = not part or response.length_remaining == 0
+                received = bytes(body)
+        except memory_budget.MemoryBusy as error:
+            response.close()
+            raise Unavailable(f"{subject}: the response waits for memory: {error}", retry_after=2.0) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             response.close()
             raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error
-        if len(body) > most or (len(body) > _MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES):
+        if len(body) > most:
             response.close()
             response.release_conn()
-            raise TooLarge(f"{subject}: the response is larger than {most >> 20} MiB or {_MAX_VALUES} values")
-        return body
+            raise TooLarge(f"{subject}: the response is larger than {most >> 20} MiB")
+        return received
 
     def close(self) -> None:
         """Closes all connections, those with a request in progress after it. A later request opens a new one."""

@@ -27,6 +27,7 @@ import flask
 from .. import fairness, http_request, metrics, tracing
 from ..clients import Clients
 from ..event import Event, EventError, from_http
+from ..memory_budget import MemoryBusy
 from ..triggers import Triggers
 from . import callers, logs
 from .answer import Answer
@@ -140,6 +141,8 @@ def _deliver(
         answer = Answer(400, str(error))
     except fairness.Overdrawn as error:
         answer = Answer(503, str(error), retry_after=error.retry_after)
+    except MemoryBusy as error:
+        answer = Answer(503, str(error), retry_after=2.0)
     except Exception as error:
         subject = f"{event.type} {event.kind} {event.key}" if event else "an event"
         log.exception("%s failed on %s", name, logs.one_line(subject))

@@ -95,7 +95,7 @@ def _repetitions(tree: Any, prefix: str, alphabet: str) -> Iterator[tuple[str, s
 
 def _samples(tree: Any, alphabet: str) -> list[str]:
     """Returns some texts that a part of a pattern matches."""
-    choices = [list(islice(dict.fromkeys(_texts(*node, alphabet)), _SAMPLES)) or [""] for node in tree]
+    choices = [list(islice(dict.fromkeys(_texts(node[0], node[1], alphabet)), _SAMPLES)) or [""] for node in tree]
     most = max(map(len, choices), default=1)
     return list(dict.fromkeys("".join(each[number % len(each)] for each in choices) for number in range(most)))
 

@@ -173,7 +173,7 @@ def test_generated_values_too_large_for_a_secret_are_reported() -> None:
 
 @pytest.mark.parametrize("damaged", ["", "no base64", "AAAA", "H4sIAAAAAAAC/////////////w=="])
 def test_unpack_rejects_damaged_records(damaged: str) -> None:
-    assert unpack(pack({"a": [1]})) == {"a": [1]}
+    assert unpack(pack({"a": [1]}, 100)) == {"a": [1]}
     with pytest.raises(ValueError, match=r"."):
         unpack(damaged)
 
