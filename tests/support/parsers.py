@@ -288,7 +288,7 @@ PARSERS = (
         "shared.addons.secret_record.unpack",
         _text(secret_record.unpack),
         (ValueError,),
-        (secret_record.pack([1]).encode(),),
+        (secret_record.pack([1], 1_000).encode(),),
     ),
     Parser(
         "shared.addons.first_values.FirstValues",
