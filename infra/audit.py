@@ -30,7 +30,7 @@ PERMITTED = re.compile(
 """Permissive licences, and MPL-2.0, which concerns changes of the files themselves only."""
 
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", re.MULTILINE)
-_MODULE = re.compile(r"^\s+(?:tool )?(\S+/\S+) (v\S+)", re.MULTILINE)
+_MODULE = re.compile(r"^[ \t]+(?:tool )?([^\s/]+/\S+) (v\S+)", re.MULTILINE)
 _CLASSIFIER = "License :: "
 
 

@@ -111,6 +111,7 @@ def assignments(tree: ast.Module) -> Iterator[tuple[ast.expr, list[str]]]:
 
 
 BUILT = {
+    "functions/cluster_stack_release/kinds.py": "the name of an object, as it is, between bounds of words",
     "infra/local/kind/errors.py": "a table of patterns, for the output of kind",
     "infra/local_control_plane/modules.py": "the name of a module, for our own go.mod",
     "infra/node/knative.py": "the name of a module, for files of that module",
