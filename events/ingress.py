@@ -89,7 +89,7 @@ class _Handler(TimedHandler):
         answer = callers.refusal(self.command, headers, address, self.server.token)
         if answer is not None:
             self.close_connection = True
-            with suppress(EventError, ValueError, TimeoutError):
+            with suppress(EventError, ValueError, TimeoutError, MemoryBusy), ExitStack() as self._reserved:
                 self._body()  # otherwise the client may get a reset in place of the answer
             self.answer(answer.status, answer.message)
         return answer is not None
