@@ -1,4 +1,7 @@
-"""Connections to untrusted servers: each wait has a deadline, and link-local and cloud metadata addresses are refused.
+"""Connections to untrusted servers: each wait has a deadline, and addresses that no such server has are refused.
+
+Refused are link-local and cloud metadata addresses, multicast and unspecified addresses, in a pod the pod's loopback
+addresses, and the networks of a setting. The address of the connection counts, however it was written or resolved.
 
 A socket's own timeout starts anew with each byte, so a server that sends one byte at a time would occupy a thread
 forever. The sockets of this module also obey a deadline per thread, over all reads and writes together. Only name
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import socket
 import ssl
 import threading
@@ -28,14 +32,26 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from shared.settings import SETTINGS
 
 ALLOWED = "CAPI_FUNCTIONS_ALLOWED_NETWORKS"
-"""The setting with the networks (CIDR, separated by spaces or commas) that are exempt from the refusal."""
+"""The setting with the networks (CIDR, separated by spaces or commas) that are exempt from every refusal."""
+REFUSED = "CAPI_FUNCTIONS_REFUSED_NETWORKS"
+"""The setting with further networks that are refused, in the same form."""
+PLAIN_HTTP = "CAPI_FUNCTIONS_PLAIN_HTTP"
+"""The setting that allows kubeconfigs with `http:` servers, if it is `true`."""
 
 _MAX_ADDRESSES = 4
 """The number of addresses of one name that are tried."""
 
-_REFUSED = tuple(
-    ipaddress.ip_network(network)
-    for network in (
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _kind(what: str, *networks: str) -> tuple[tuple[_Network, str], ...]:
+    return tuple((ipaddress.ip_network(network), what) for network in networks)
+
+
+_NEVER = (
+    *_kind(
+        "a link-local or metadata address",
         "169.254.0.0/16",  # link-local: the metadata of most clouds
         "fe80::/10",
         "fd00:ec2::/32",  # EC2's metadata and DNS
@@ -43,9 +59,13 @@ _REFUSED = tuple(
         "100.100.100.200/32",  # Alibaba Cloud's metadata
         "168.63.129.16/32",  # Azure's wire server
         "192.0.0.192/32",  # Oracle Cloud's metadata
-    )
+    ),
+    *_kind("a multicast address", "224.0.0.0/4", "ff00::/8"),
+    *_kind("an unspecified address", "0.0.0.0/8", "::/128"),  # Linux connects them to loopback
 )
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_LOOPBACK = _kind("a loopback address of this pod", "127.0.0.0/8", "::1/128")
+_TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
+"""NAT64, NAT64 of a site, IPv4-compatible: the last 32 bits are the IPv4 address that packets are for."""
 
 _SLACK = 0.5
 """Seconds by which a wait may miss the deadline: setting a timeout costs a system call and a release of the GIL."""
@@ -131,10 +151,10 @@ class TlsSocket(_Timed, ssl.SSLSocket):
 
 
 class Forbidden(OSError):
-    """The address is link-local or serves a cloud's metadata, which no workload cluster or release source does."""
+    """The address is refused."""
 
-    def __init__(self, address: str, hint: str) -> None:
-        super().__init__(errno.EACCES, f"{address} is a link-local or metadata address, which is refused ({hint})")
+    def __init__(self, address: object, what: str, hint: str) -> None:
+        super().__init__(errno.EACCES, f"{address} is {what}, which is refused ({hint})")
 
 
 def origin(url: str) -> tuple[str, str, int]:
@@ -154,8 +174,23 @@ def origin(url: str) -> tuple[str, str, int]:
     return parts.scheme, host, parts.port or (443 if parts.scheme == "https" else 80)
 
 
+def in_clear(scheme: str, host: str, proxy: str = "") -> bool:
+    """Returns whether a request crosses a network without TLS; without a proxy one to loopback does not."""
+    return scheme == "http" and (bool(proxy) or not _is_loopback(host))
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return _is_localhost(host)
+
+
+def _is_localhost(host: str) -> bool:
+    return f".{host.rstrip('.').lower()}".endswith(".localhost")
+
+
 def check_host(host: str) -> None:
-    """Raises `Forbidden` for a refused IP address in any notation; host names pass.
+    """Raises `Forbidden` for a refused IP address in any notation; host names pass, except those of loopback.
 
     This is for hosts that a proxy connects to. For direct connections the addresses of a name are checked as well.
     """
@@ -166,31 +201,55 @@ def check_host(host: str) -> None:
         try:  # the C library also accepts 2852039166, 0xa9fea9fe and 169.254.43518
             address = socket.inet_ntoa(socket.inet_aton(literal))
         except (OSError, UnicodeError):
-            return
+            if not _is_localhost(literal):
+                return
+            address = "127.0.0.1"
     _check(address)
 
 
 def _check(text: str) -> None:
-    """Raises `Forbidden` for a refused address. An IPv6 address that embeds an IPv4 address counts as the latter."""
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        embedded = address.ipv4_mapped or address.sixtofour
-        if address in _NAT64:
-            embedded = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        address = embedded or address
-    if not any(address in network for network in _REFUSED):
-        return
+    """Raises `Forbidden` for a refused address, and for an IPv6 address that stands for a refused IPv4 address."""
+    for address in _meanings(text):
+        if not (what := _refusal(address)):
+            continue
+        try:
+            if any(address in network for network in _networks(SETTINGS.get(ALLOWED, ""))):
+                continue
+            hint = f"{ALLOWED} allows networks"
+        except ValueError as error:
+            hint = f"{ALLOWED} is ignored: {error}"
+        raise Forbidden(address, what, hint)
+
+
+def _refusal(address: _Address) -> str:
+    """Returns what the address is, as in "a multicast address", if that is a reason to refuse it; else ""."""
     try:
-        if any(address in network for network in _networks(SETTINGS.get(ALLOWED, ""))):
-            return
-        hint = f"{ALLOWED} allows networks"
-    except ValueError as error:
-        hint = f"{ALLOWED} is ignored: {error}"
-    raise Forbidden(str(address), hint)
+        refused = _networks(SETTINGS.get(REFUSED, ""))
+    except ValueError as error:  # an incomplete list must not allow what it should refuse
+        return f"of an unknown network, since {REFUSED} is invalid: {error}"
+    if any(address in network for network in refused):
+        return f"in a network of {REFUSED}"
+    in_pod = "KUBERNETES_SERVICE_HOST" in os.environ  # the kubelet sets it in every pod
+    networks = _NEVER + _LOOPBACK if in_pod else _NEVER
+    return next((what for network, what in networks if address in network), "")
+
+
+def _meanings(text: str) -> tuple[_Address, ...]:
+    """Returns the address, and the IPv4 address that packets to an IPv6 address are for."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv4Address):
+        return (address,)
+    if address.ipv4_mapped:
+        return (address.ipv4_mapped,)
+    if address.sixtofour:
+        return address, address.sixtofour
+    if int(address) > 1 and any(address in network for network in _TRANSLATED):
+        return address, ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return (address,)
 
 
 @lru_cache(maxsize=4)
-def _networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+def _networks(text: str) -> tuple[_Network, ...]:
     """Parses the networks. Raises `ValueError` that names the first invalid one."""
     networks = []
     for network in text.replace(",", " ").split():

@@ -139,8 +139,16 @@ NETWORK = Group(
     (
         (
             "CAPI_FUNCTIONS_ALLOWED_NETWORKS",
-            "Networks (CIDR, separated by spaces or commas) that are allowed although they contain link-local or "
-            "metadata addresses.",
+            "Networks (CIDR, separated by spaces or commas) that are exempt from every refusal of addresses.",
+        ),
+        (
+            "CAPI_FUNCTIONS_REFUSED_NETWORKS",
+            "Networks that are refused, besides link-local, metadata, multicast, unspecified and loopback addresses. "
+            "`0.0.0.0/0 ::/0` refuses all but the allowed networks.",
+        ),
+        (
+            "CAPI_FUNCTIONS_PLAIN_HTTP",
+            "`true` allows kubeconfigs with an `http:` server, whose credentials anybody on the way can read.",
         ),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -35,6 +36,9 @@ pytest_plugins = [
     "tests.support.controllers",
     "tests.support.documents",
 ]
+
+
+os.environ.pop("KUBERNETES_SERVICE_HOST", None)  # tests that run in a pod use its loopback, as a local run does
 
 
 def pytest_collection_finish() -> None:

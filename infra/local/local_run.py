@@ -19,6 +19,7 @@ from shared.api.provider import PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT
 from shared.charts import HelmMissing
 from shared.kube import Client, connect
+from shared.network import ALLOWED
 
 from . import crds, helm
 from .components_server import ComponentsServer
@@ -196,6 +197,8 @@ class LocalRun:
             "KUBECONFIG": str(self.kubeconfig),
             "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
             "KIND_RUNTIME": os.environ.get("KIND_RUNTIME") or "local",
+            # All servers of a local run are on loopback, which is refused where the local run is in a pod.
+            ALLOWED: " ".join(filter(None, (os.environ.get(ALLOWED), "127.0.0.0/8", "::1/128"))),
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
             # For `provider init --managers`: a package may be the only place of the managers.

@@ -26,6 +26,7 @@ from infra.generate.__main__ import PROJECT
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Client, Key, Object, dig
 from shared.kube.connect import inline_credentials
+from shared.network import ALLOWED
 from tests.support import processes
 from tests.support.accounts import kubeconfig_of
 from tests.support.ports import free_port
@@ -191,7 +192,11 @@ class Pod:
         (folder / "ca.crt").write_bytes(server.ca)
         self.mounts[_SERVICE_ACCOUNT] = folder
         address = urlsplit(server.host)
-        return {"KUBERNETES_SERVICE_HOST": str(address.hostname), "KUBERNETES_SERVICE_PORT": str(address.port)}
+        return {
+            "KUBERNETES_SERVICE_HOST": str(address.hostname),
+            "KUBERNETES_SERVICE_PORT": str(address.port),
+            ALLOWED: "127.0.0.0/8",  # these pods have no network of their own: all servers are on loopback
+        }
 
     def _script(self) -> str:
         """Returns a script that runs its arguments in a root file system of its own.
