@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import os
+import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -37,6 +38,10 @@ _MAX_PEM = 64 << 10
 
 _NULL = ("", "~", "null", "Null", "NULL")
 """The spellings of null in YAML."""
+
+_PREFIX = re.compile(r"(?:/[A-Za-z0-9_~:-][A-Za-z0-9._~:-]*)*/?")
+_ONLY_HOST = re.compile(r"[A-Za-z]+://[^/?#]+/?")
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 _FORBIDDEN_USER = {
     "exec": "runs a command (exec plugin)",
@@ -105,11 +110,7 @@ def _inline(document: Mapping[str, Any], context_name: Any) -> Credentials:
     context = entry(document, "contexts", context_name, "context")
     cluster = entry(document, "clusters", context.get("cluster"), "cluster")
     user = entry(document, "users", context.get("user"), "user")
-    server = _url(cluster, "server")
-    if not server:
-        raise KubeconfigError("kubeconfig cluster has no server")
-    if "@" in server:  # anywhere: credentials with an unescaped slash would otherwise pass as a path
-        raise KubeconfigError("kubeconfig server contains credentials: move them to the user")
+    server = _server(cluster)
     for fields, section in ((_FORBIDDEN_USER, user), (_FORBIDDEN_CLUSTER, cluster)):
         for field, why in fields.items():
             if field in section:
@@ -124,8 +125,8 @@ def _inline(document: Mapping[str, Any], context_name: Any) -> Credentials:
         key=_data(user, "client-key-data"),
         token=(lambda: token) if token else None,
         verify=_text(cluster, "insecure-skip-tls-verify").lower() != "true",
-        server_name=_text(cluster, "tls-server-name"),
-        proxy=_url(cluster, "proxy-url"),
+        server_name=_server_name(cluster),
+        proxy=_proxy(cluster),
     )
 
 
@@ -158,6 +159,40 @@ def _url(section: Mapping[str, Any], field: str) -> str:
     except ValueError:
         raise KubeconfigError(f"kubeconfig {field} is not an http(s) URL") from None
     return url
+
+
+def _server(cluster: Mapping[str, Any]) -> str:
+    """Returns the server's URL: scheme, host, port, and the path prefix of a proxy such as Rancher's.
+
+    Anything else would let the author of a kubeconfig choose the path and the query of requests to any server.
+    """
+    url = _url(cluster, "server")
+    if not url:
+        raise KubeconfigError("kubeconfig cluster has no server")
+    if "@" in url:  # anywhere: credentials with an unescaped slash would otherwise pass as a path
+        raise KubeconfigError("kubeconfig server contains credentials: move them to the user")
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if "?" in url or "#" in url or not _PREFIX.fullmatch(slash + path):
+        raise KubeconfigError(
+            "kubeconfig server has more than a host, a port and a plain path such as /k8s/clusters/x: remove query, "
+            "fragment, escapes, dot segments and empty segments"
+        )
+    return f"{scheme.lower()}://{host}{slash}{path}".rstrip("/")
+
+
+def _proxy(cluster: Mapping[str, Any]) -> str:
+    url = _url(cluster, "proxy-url")
+    if url and not _ONLY_HOST.fullmatch(url):
+        raise KubeconfigError("kubeconfig proxy-url has more than a host and a port: remove path, query and fragment")
+    return url
+
+
+def _server_name(cluster: Mapping[str, Any]) -> str:
+    name = _text(cluster, "tls-server-name")
+    if name and not _NAME.fullmatch(name):
+        raise KubeconfigError("kubeconfig tls-server-name is not a host name")
+    return name
 
 
 def _data(section: Mapping[str, Any], field: str) -> bytes:

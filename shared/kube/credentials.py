@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from shared.settings import SETTINGS
+
 from .errors import ApiError
 
 if TYPE_CHECKING:
@@ -63,8 +65,9 @@ class Credentials:
         """Returns a pool of `size` connections to the server, through the proxy of the kubeconfig or the environment.
 
         The proxy variables are those of the process, as for kubectl; the settings for downloads do not apply. For a
-        server that is not trusted, `size` also bounds the number of open connections, and link-local and metadata
-        addresses are refused. Raises `ValueError` or `ssl.SSLError` for unusable PEM, `OSError` for an invalid URL.
+        server that is not trusted, `size` also bounds the number of open connections, and the addresses that
+        `shared.network` refuses and `http:` are refused. Raises `ValueError` or `ssl.SSLError` for unusable PEM,
+        `OSError` for an invalid or refused URL.
         """
         from .. import network
 
@@ -77,9 +80,15 @@ class Credentials:
             options["ssl_context"] = self._tls()
             if self.server_name:
                 options["server_hostname"] = options["assert_hostname"] = self.server_name
+        proxy = self.proxy or network.proxy_for(scheme, host, os.environ)
         if not trusted:
             network.check_host(host)
-        proxy = self.proxy or network.proxy_for(scheme, host, os.environ)
+            if network.in_clear(scheme, host, proxy) and SETTINGS.get(network.PLAIN_HTTP, "").lower() != "true":
+                raise OSError(
+                    errno.EPROTO,
+                    "its http: server would get credentials in the clear: use https:, or set "
+                    f"{network.PLAIN_HTTP} to true",
+                )
         return network.manager(proxy, anywhere=trusted, **options)
 
     def _tls(self) -> ssl.SSLContext:

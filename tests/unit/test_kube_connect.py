@@ -257,7 +257,7 @@ CA_DATA = {"certificate-authority-data": b64(CA.cert_pem)}
             kubeconfig(**{"insecure-skip-tls-verify": True}) + b"\n",
             False,
         ),
-        (kubeconfig(server="http://h:1"), kubeconfig(server="http://h:1") + b"\n", False),
+        (kubeconfig(server="http://127.0.0.1:1"), kubeconfig(server="http://127.0.0.1:1") + b"\n", False),
     ],
     ids=["same", "user", "server name", "proxy", "CA", "port", "not verified", "no TLS"],
 )

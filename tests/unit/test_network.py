@@ -12,7 +12,7 @@ from shared.download import SourceError
 from shared.download.web import HttpSession
 from shared.kube import Unavailable, connect
 from shared.kube.connect import KubeconfigError
-from shared.network import ALLOWED, Forbidden, check_host, origin
+from shared.network import ALLOWED, PLAIN_HTTP, Forbidden, check_host, origin
 from tests.support.hostile import HostileServer, answering, kubeconfig, redirecting
 
 METADATA = (
@@ -71,7 +71,7 @@ def test_invalid_networks_setting_is_named_in_refusals(networks: str, monkeypatc
         connect.workload(kubeconfig("http://169.254.169.254"))
     _answers(monkeypatch, "169.254.169.254")
     with pytest.raises(Unavailable, match=wrong):
-        connect.workload(kubeconfig("http://rebinds.example")).text("/readyz")
+        connect.workload(kubeconfig("https://rebinds.example")).text("/readyz")
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "2852039166", "%31%36%39.254.169.254", "[fd00:ec2::254]"])
@@ -95,6 +95,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
 
 def test_addresses_of_a_name_are_checked_at_each_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checked address is the one that is connected to, so a changed answer cannot bypass the check."""
+    monkeypatch.setenv(PLAIN_HTTP, "true")
     with HostileServer(answering(b"{}", "200 OK", "Connection: close")) as server:
         left = _answers(monkeypatch, "127.0.0.1", "169.254.169.254")
         client = connect.workload(kubeconfig(server.url.replace("127.0.0.1", "rebinds.example")))
@@ -108,7 +109,7 @@ def test_addresses_of_a_name_are_checked_at_each_connection(monkeypatch: pytest.
 
 def test_proxy_of_a_kubeconfig_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     _answers(monkeypatch, "169.254.169.254")
-    client = connect.workload(kubeconfig("http://h.example", **{"proxy-url": "http://rebinds.example:3128"}))
+    client = connect.workload(kubeconfig("https://h.example", **{"proxy-url": "http://rebinds.example:3128"}))
     with pytest.raises(Unavailable, match="metadata address"):
         client.text("/readyz")
 
