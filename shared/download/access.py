@@ -11,9 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.kube.resources import key_of
+from shared.kube.resources import dig, key_of
 
 from .errors import SourceError
+
+HOSTS = "capi-functions.dev/hosts"
+"""The annotation of a Secret: the hosts that its credentials are for, with a port if that is not 443, separated by
+spaces or commas."""
 
 _TYPES = ("Opaque", "kubernetes.io/basic-auth")
 _FIELDS = {
@@ -52,6 +56,11 @@ class Access:
         return self.basic if self.username or self.password else ""
 
     @property
+    def sends_secrets(self) -> bool:
+        """Whether requests contain credentials. Keys of a bucket only sign requests, and stay here."""
+        return bool(self.token or self.username or self.password)
+
+    @property
     def basic(self) -> str:
         """The Authorization header of user name and password."""
         return f"Basic {base64.b64encode(f'{self.username}:{self.password}'.encode()).decode()}"
@@ -79,3 +88,19 @@ def from_secret(secret: Mapping[str, Any]) -> Access:
         if attribute != "ca" and not values[attribute].isprintable():
             raise SourceError(f"Secret {key}: {name} is more than one line", transient=False)
     return Access(**values)
+
+
+def hosts_of(secret: Mapping[str, Any]) -> frozenset[str] | None:
+    """Returns the hosts that a Secret's annotation names, None without the annotation."""
+    annotation = dig(secret, ("metadata", "annotations", HOSTS))
+    return None if annotation is None else frozenset(map(without_default_port, annotation.replace(",", " ").split()))
+
+
+def without_default_port(host: str) -> str:
+    """Returns a host, or host and port, in lower case, without the port of https."""
+    return host.lower().removesuffix(":443")
+
+
+def not_sent(secret: str, host: str) -> str:
+    """Returns the message for credentials that are not for a host; `secret` names their Secret."""
+    return f"{secret} is not sent to {host[:253]}: add the host to its annotation {HOSTS}"

@@ -1,7 +1,7 @@
 """Pulls from and pushes to one repository of an OCI registry, by the OCI distribution API.
 
-Credentials are sent to the registry and to the token server that its challenge names: over TLS only, unless plain HTTP
-was chosen for the registry.
+Credentials are sent to the registry and to the token server that its challenge names, over TLS only: whoever changes a
+plain answer could name another token server.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ class Registry:
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         self._base = f"{'http' if self.plain else 'https'}://{host}/v2/{self.repository}/"
         self._session = HttpSession(self.access.ca)
+        if self.access.sends_secrets:
+            self._session.require_tls(self._base)
         self._authorization = f"Bearer {self.access.token}" if self.access.token else ""
 
     def __enter__(self) -> Registry:

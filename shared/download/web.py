@@ -1,7 +1,8 @@
 """HTTP requests to servers that are not trusted.
 
 All requests of a session have one deadline, which holds even if a server answers byte by byte. Proxies and CAs come
-from the environment. Redirects are limited, and do not carry credentials to another host. Messages contain no secrets.
+from the environment. Redirects are limited, and do not carry credentials to another host. Credentials need TLS, except
+to loopback. Messages contain no secrets.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from urllib.parse import urljoin
 
 import urllib3
 
-from shared.network import Forbidden, TlsSocket, check_host, deadline, manager, origin, proxy_for
+from shared.network import Forbidden, TlsSocket, check_host, deadline, in_clear, manager, origin, proxy_for
 from shared.redaction import redact_url
 from shared.settings import SETTINGS
 
@@ -180,6 +181,7 @@ class HttpSession:
         self.check(url)
         sent = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **(headers or {})}
         if authorization:
+            self.require_tls(url)
             sent["Authorization"] = authorization
         try:
             with deadline(self.deadline):
@@ -203,6 +205,17 @@ class HttpSession:
         if time.monotonic() >= self.deadline:
             raise self._timeout_error(url)
 
+    def require_tls(self, url: str) -> None:
+        """Raises `SourceError` if credentials for the URL would cross a network without TLS."""
+        try:
+            scheme, host, proxy = self._route(url)
+        except OSError as error:
+            raise self.failure(url, error) from None
+        if in_clear(scheme, host, proxy):
+            raise SourceError(
+                f"{redact_url(url)} would get credentials in the clear: use TLS, or no credentials", transient=False
+            )
+
     def failure(self, url: str, error: Exception) -> SourceError:
         """Returns the error for an exception of the transport, without its text, which may quote a whole URL."""
         if time.monotonic() >= self.deadline:
@@ -219,16 +232,20 @@ class HttpSession:
         return SourceError(f"{redact_url(url)} takes longer than {self._total:g} s in all", transient=True)
 
     def _pool(self, url: str) -> urllib3.PoolManager:
-        try:
-            scheme, host, _ = origin(url)
-        except ValueError:
-            raise SourceError(f"{redact_url(url)} is not an http(s) URL", transient=False) from None
+        _, host, proxy = self._route(url)
         check_host(host)  # a proxy connects to the host in place of this process
-        proxy = proxy_for(scheme, host, SETTINGS, fallback="all")
         if proxy not in self._pools:
             options: dict[str, Any] = {"proxy_ssl_context": self._context} if proxy else {}
             self._pools[proxy] = manager(proxy, ssl_context=self._context, **options)
         return self._pools[proxy]
+
+    def _route(self, url: str) -> tuple[str, str, str]:
+        """Returns scheme and host of a URL, and the proxy for it, or ""."""
+        try:
+            scheme, host, _ = origin(url)
+        except ValueError:
+            raise SourceError(f"{redact_url(url)} is not an http(s) URL", transient=False) from None
+        return scheme, host, proxy_for(scheme, host, SETTINGS, fallback="all")
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:

@@ -9,7 +9,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
+from shared.download.access import hosts_of
 from shared.kube import Object, dig, key_of
 from shared.kube.selectors import as_text
 
@@ -29,6 +30,8 @@ class Inputs:
 
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The decoded data of the Secret in `spec.configSecret`."""
+    hosts: Collection[str] | None = None
+    """The hosts that this Secret names for its credentials; None if it names none."""
     additional: str = ""
     """YAML from `spec.additionalManifests`, appended to the components."""
     config_maps: Sequence[Object] = ()
@@ -44,18 +47,19 @@ def read(clients: Clients, provider: Object) -> Inputs:
         ApiError: The API server does not answer, or rejects a request.
     """
     variables: Mapping[str, str] = {}
+    hosts = None
     additional = ""
     if key := provider_api.config_secret(provider):
         secret = clients.management.find(SECRET, key)
         if secret is None:
             return Inputs(problem=f"Secret {key} (spec.configSecret) does not exist")
-        variables = decode_secret(secret)
+        variables, hosts = decode_secret(secret), hosts_of(secret)
     if key := provider_api.additional_manifests(provider):
         config_map = clients.management.find(CONFIG_MAP, key)
         if config_map is None:
             return Inputs(problem=f"ConfigMap {key} (spec.additionalManifests) does not exist")
         additional = str(dig(config_map, "data.manifests", ""))
-    return Inputs(variables, additional, _selected(clients, provider))
+    return Inputs(variables, hosts, additional, _selected(clients, provider))
 
 
 def decode_secret(secret: Mapping[str, Any]) -> dict[str, str]:

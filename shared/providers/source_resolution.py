@@ -43,7 +43,7 @@ def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> R
         ComponentsError: Neither the provider nor the catalog has a source.
     """
     selector = as_text(dig(provider, "spec.fetchConfig.selector", {}))
-    return open_repository(provider, inputs.variables, inputs.config_maps, selector, local=local)
+    return open_repository(provider, inputs.variables, inputs.config_maps, selector, hosts=inputs.hosts, local=local)
 
 
 def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.download import File, SourceError
-from shared.download.access import Access, from_secret
+from shared.download.access import Access, from_secret, hosts_of, not_sent, without_default_port
 from shared.kube import ApiError, Client, Key, NotServed, Unavailable, dig, key_of
 from shared.kube.crds import find_definition
 from shared.kube.list_cache import ListCache
@@ -24,7 +24,7 @@ from shared.kube.list_cache import ListCache
 from .naming import STABLE, ReleaseName
 from .sources import Source
 from .sources.chain import SourceChain
-from .sources.urls import from_env, from_url
+from .sources.urls import from_env, from_url, server, servers_in
 
 COMMON_SCOPE = ""
 """The scope of releases from the sources that the settings name."""
@@ -153,17 +153,26 @@ def _places(stack: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _connect(clients: HasManagement, namespace: str, place: tuple[str, str]) -> Source:
     url, secret = place
-    return from_url(url, _access(clients, Key(namespace, secret)) if secret else None, local=False)
+    return from_url(url, _access(clients, Key(namespace, secret), url) if secret else None, local=False)
 
 
-def _access(clients: HasManagement, key: Key) -> Access:
+def _access(clients: HasManagement, key: Key, url: str) -> Access:
+    """Returns the access in a Secret, which is for the hosts that it names, else for those of the settings' sources.
+
+    The author of a ClusterStack may not be allowed to read the Secret: he must not choose who gets it.
+    """
     try:
         secret = clients.management.find(SECRET, key)
     except ApiError as error:
         raise SourceError(f"Secret {key} cannot be read: {error}", transient=isinstance(error, Unavailable)) from error
     if secret is None:
         raise SourceError(f"Secret {key}, which spec.sources names, does not exist", transient=False)
-    return from_secret(secret)
+    access = from_secret(secret)
+    hosts, host = hosts_of(secret), without_default_port(server(url))
+    if access.sends_secrets and host and host not in (servers_in() if hosts is None else hosts):
+        from_url(url, local=False)  # an unusable URL is the first thing to correct
+        raise SourceError(not_sent(f"Secret {key}", host), transient=False)
+    return access
 
 
 def _publishes(stack: Mapping[str, Any], name: ReleaseName) -> bool:

@@ -14,6 +14,7 @@ from events.capture import Capture
 from functions import catalog
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.clients import Clients
+from shared.download.access import HOSTS
 from shared.event import change_event, own_event
 from shared.kube import Key, dig
 from shared.releases.naming import ReleaseName
@@ -183,7 +184,9 @@ def test_source_credentials_do_not_leak(
         }.get(scheme, f"{scheme}{site.url}/a/b")
         if scheme == "s3":
             secret = {**secret, "endpoint": site.url}
-        world.client.apply(SECRET, objects.secret("access", world.namespace, **secret), manager="user")
+        access = objects.secret("access", world.namespace, **secret)
+        access["metadata"]["annotations"] = {HOSTS: site.host}
+        world.client.apply(SECRET, access, manager="user")
         release = ReleaseName.parse(tag)
         spec = {
             "provider": release.provider,

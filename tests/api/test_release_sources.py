@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from functions.release_prune.function import handle as prune
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.clients import Clients
 from shared.download import SourceError
+from shared.download.access import HOSTS
 from shared.event import PING, Event, own_event
 from shared.kube import Client, Key, Object, Resource, Unavailable
 from shared.kube.credentials import Credentials
@@ -29,6 +29,7 @@ from shared.releases.source_resolution import resolve_source, scope_of, source_o
 from shared.releases.store import ReleaseStore
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import ObjectStore
+from tests.support import objects
 from tests.support.accounts import as_function
 from tests.support.http_server import HttpServer, Request, Response, files
 from tests.support.releases import STACK, write_release
@@ -89,9 +90,10 @@ def stack(management: Client, namespace: str) -> Iterator[Any]:
         management.delete(CLUSTER_STACK, Key(namespace, obj["metadata"]["name"]))
 
 
-def _secret(management: Client, namespace: str, **data: str) -> None:
-    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
-    _apply(management, SECRET, namespace, "access", data=encoded)
+def _secret(management: Client, namespace: str, hosts: str, **data: str) -> None:
+    secret = objects.secret("access", namespace, **data)
+    secret["metadata"]["annotations"] = {HOSTS: hosts}
+    management.apply(SECRET, secret, manager="user")
 
 
 def _wanted(namespace: str, tag: str = V1) -> Event:
@@ -164,7 +166,7 @@ def test_unusable_secret_fails_the_fetch(
 ) -> None:
     origin = source_of_stack(clients, stack("https://host/x", secret="access"))
     if secret is not None:
-        _secret(management, namespace, **secret)
+        _secret(management, namespace, "h.example", **secret)
     for ask in (origin.source.list, lambda: list(origin.source.fetch(V1))):
         with pytest.raises(SourceError, match=message.format(namespace=namespace)) as caught:
             ask()
@@ -179,7 +181,7 @@ def test_release_comes_from_the_source_of_the_cluster_stack(
     management: Client, clients: Clients, namespace: str, stack: Any, site: HttpServer, store: ReleaseStore
 ) -> None:
     own = stack(site.url, secret="access")
-    _secret(management, namespace, token="t0ken")
+    _secret(management, namespace, site.host, token="t0ken")
     answer = fetch(clients, _wanted(namespace))
     assert (answer.status, answer.message) == (200, f"{V1} fetched")
     assert answer.reply is not None
@@ -217,7 +219,7 @@ def test_failure_is_recorded_for_all_that_share_the_source(
     management: Client, clients: Clients, namespace: str, stack: Any, site: HttpServer, store: ReleaseStore
 ) -> None:
     own = stack(f"{site.url}/nowhere", secret="access")
-    _secret(management, namespace, token="t0ken")
+    _secret(management, namespace, site.host, token="t0ken")
     answer = fetch(clients, _wanted(namespace))
     assert (answer.status, answer.message) == (200, f"no release '{V1}' in {site.url}/nowhere")
     failure = store.in_scope(scope_of(own)).last_failure(V1)
@@ -376,7 +378,7 @@ def test_with_the_rights_of_the_generated_roles(
     management: Client, namespace: str, kubeconfig: Path, stack: Any, site: HttpServer, store: ReleaseStore
 ) -> None:
     own = stack(site.url, secret="access")
-    _secret(management, namespace, token="t0ken")
+    _secret(management, namespace, site.host, token="t0ken")
     fetcher, pruner = (as_function(management, kubeconfig, name) for name in ("release_assets", "release_prune"))
     try:
         until(lambda: fetch(fetcher, _wanted(namespace)).status == 200)  # the authorizer learns of new roles in moments

@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
-from shared.download.access import Access
+from shared.download.access import HOSTS, Access
 from shared.download.registry import Layer, Registry
 from shared.releases.sources.oci import ARTIFACT_TYPE, media_type
 from tests.support.http_server import HttpServer, Response
@@ -33,7 +33,7 @@ def test_cluster_stack_follows_its_own_registry(stacks: Stacks, start_registry: 
     access = Access(username=USER, password=PASSWORD, ca=ca)
     data = {"username": USER, "password": PASSWORD, "ca.crt": ca}
     encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
-    stacks.apply(SECRET, "access", data=encoded)
+    stacks.apply(SECRET, "access", data=encoded, metadata={"annotations": {HOSTS: host}})
     _publish(host, access, built, "v1")
     stacks.stack(sources=[{"url": f"oci://{host}/{REPOSITORY}", "secretRef": {"name": "access"}}])
     stacks.settle()

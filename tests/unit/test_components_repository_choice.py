@@ -135,17 +135,14 @@ def test_token_of_the_installation_is_sent_to_github_alone(
 
 
 @pytest.mark.parametrize("path", ["o/r/releases/v1.0.0/x.yaml", PACKAGE])
-def test_tokens_go_over_plain_http_only_if_the_provider_itself_names_the_url(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+@pytest.mark.parametrize(("scheme", "token"), [("https", "mine"), ("http", "")])
+def test_tokens_go_to_a_host_of_the_catalog_with_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, scheme: str, token: str
 ) -> None:
     configuration = tmp_path / "clusterctl.yaml"
     monkeypatch.setenv("CLUSTERCTL_CONFIG", str(configuration))
-    variables = {"github-token": "mine", "gitlab-access-token": "mine"}
-    for scheme, elsewhere in (("https", "mine"), ("http", "")):
-        url = f"{scheme}://mirror.internal/{path}"
-        configuration.write_text(f"providers: [{{name: cluster-api, type: CoreProvider, url: '{url}'}}]")
-        named = open_repository(provider(CORE, fetchConfig={"url": url}), variables, [], "")
-        listed = open_repository(provider(CORE), variables, [], "")
-        assert isinstance(named, ReleaseRepository | GitLabRepository)
-        assert isinstance(listed, ReleaseRepository | GitLabRepository)
-        assert (named.token, listed.token) == ("mine", elsewhere)
+    url = f"{scheme}://mirror.internal/{path}"
+    configuration.write_text(f"providers: [{{name: cluster-api, type: CoreProvider, url: '{url}'}}]")
+    listed = open_repository(provider(CORE), {"github-token": "mine", "gitlab-access-token": "mine"}, [], "")
+    assert isinstance(listed, ReleaseRepository | GitLabRepository)
+    assert listed.token == token

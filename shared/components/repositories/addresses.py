@@ -19,6 +19,14 @@ def scheme_of(url: str) -> str:
         return ""
 
 
+def server_of(url: str) -> str:
+    """Returns host and port of a URL as it has them; empty if the text is not a URL."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
+
+
 def split(url: str, *schemes: str) -> SplitResult:
     """Returns the parts of a URL.
 

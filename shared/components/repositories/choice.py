@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from shared.api import provider as provider_api
+from shared.download.access import without_default_port
 from shared.kube.resources import Object, dig, key_of
 from shared.registration import registered
 
 from .. import catalog
-from .addresses import scheme_of
+from .addresses import scheme_of, server_of
 from .port import Repository, RepositoryConfig, RepositoryType
 
 
@@ -20,6 +21,7 @@ def open_repository(
     config_maps: Sequence[Mapping[str, Any]],
     selector: str,
     *,
+    hosts: Collection[str] | None = None,
     local: bool = False,
 ) -> Repository:
     """Returns the repository of a provider, without a request to it.
@@ -29,12 +31,13 @@ def open_repository(
         variables: The keys of the Secret of `spec.configSecret`, decoded.
         config_maps: What `spec.fetchConfig.selector` selects.
         selector: The text form of that selector.
+        hosts: The hosts that this Secret names for its credentials, None if it names none.
         local: The URL may name a folder: for users on their own machine.
 
     Raises:
         ComponentsError: `spec.fetchConfig` is unusable, or it is empty and the catalog has no such provider.
     """
-    config = _config(provider, variables, config_maps, selector, local)
+    config = _config(provider, variables, config_maps, selector, hosts, local)
     types: tuple[RepositoryType, ...] = registered(__package__, "REPOSITORY_TYPE")
     serving = (each for each in sorted(types, key=lambda each: each.fallback) if each.serves(config))
     return next(serving).open(config)
@@ -45,6 +48,7 @@ def _config(
     variables: Mapping[str, str],
     config_maps: Sequence[Mapping[str, Any]],
     selector: str,
+    hosts: Collection[str] | None,
     local: bool,
 ) -> RepositoryConfig:
     name, kind = key_of(provider).name, provider_api.kind_of(provider)
@@ -52,8 +56,11 @@ def _config(
     if config.get("selector") is not None:
         return RepositoryConfig(kind.type_name, name, selector=selector, config_maps=config_maps)
     if oci := config.get("oci"):
-        return RepositoryConfig(kind.type_name, name, oci=oci, variables=variables)
-    url = config.get("url") or catalog.lookup(kind, name)
-    if scheme_of(url) == "http" and not config.get("url"):
-        variables = {}  # only the provider itself may choose to send credentials without TLS
-    return RepositoryConfig(kind.type_name, name, url=url, variables=variables, local=local)
+        return RepositoryConfig(kind.type_name, name, oci=oci, variables=variables, hosts=hosts)
+    if url := config.get("url"):
+        return RepositoryConfig(kind.type_name, name, url=url, variables=variables, hosts=hosts, local=local)
+    url = catalog.lookup(kind, name)
+    if scheme_of(url) == "http":
+        variables = {}  # credentials need TLS, and the provider's author did not choose this URL
+    hosts = {without_default_port(server_of(url))} if hosts is None else hosts
+    return RepositoryConfig(kind.type_name, name, url=url, variables=variables, hosts=hosts, local=local)

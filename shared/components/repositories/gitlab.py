@@ -10,7 +10,7 @@ from shared.download.web import HttpSession
 from shared.redaction import redact_url
 
 from ..errors import ComponentsError
-from .addresses import validate_version
+from .addresses import split, validate_version
 from .at_url import RepositoryAtUrl
 from .port import RepositoryConfig, RepositoryType
 
@@ -62,8 +62,8 @@ def _serves(config: RepositoryConfig) -> bool:
 
 
 def _open(config: RepositoryConfig) -> GitLabRepository:
-    variables = config.variables
-    return GitLabRepository(config.url, variables.get("gitlab-access-token", ""), variables.get("ca.crt", ""))
+    [token] = config.credentials(split(config.url, "https", "http").netloc, "gitlab-access-token")
+    return GitLabRepository(config.url, token, config.variables.get("ca.crt", ""))
 
 
 REPOSITORY_TYPE = RepositoryType(_serves, _open)

@@ -119,13 +119,10 @@ def _serves(config: RepositoryConfig) -> bool:
 
 
 def _open(config: RepositoryConfig) -> OciRepository:
-    variables = config.variables
-    access = Access(  # the keys of Cluster API Operator
-        username=variables.get("OCI_USERNAME", ""),
-        password=variables.get("OCI_PASSWORD", "") or variables.get("OCI_REFRESH_TOKEN", ""),
-        token=variables.get("OCI_ACCESS_TOKEN", ""),
-        ca=variables.get("ca.crt", ""),
+    username, password, refresh_token, token = config.credentials(  # the keys of Cluster API Operator
+        parse(config.oci).host, "OCI_USERNAME", "OCI_PASSWORD", "OCI_REFRESH_TOKEN", "OCI_ACCESS_TOKEN"
     )
+    access = Access(token, username, password or refresh_token, config.variables.get("ca.crt", ""))
     return OciRepository(config.oci, config.type_name, config.name, access)
 
 

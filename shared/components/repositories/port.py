@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from shared.download.access import not_sent, without_default_port
 
 from ..errors import ComponentsError
 
@@ -49,8 +51,9 @@ class RepositoryConfig:
     Exactly one of `selector`, `oci` and `url` is not empty. `type_name` and `name` are the provider's type
     (`infrastructure`) and name. `selector` is the text form of the label selector, and `config_maps` are the ConfigMaps
     that it selects. `variables` are the decoded keys of the Secret in `spec.configSecret`; they are empty if the URL of
-    the catalog has no TLS, so that no credentials are sent to it. `local` allows URLs of folders: for commands on the
-    user's machine.
+    the catalog has no TLS, so that no credentials are sent to it. `hosts` are those that get credentials of this
+    Secret: the Secret names them, else the catalog does; None if neither does. `local` allows URLs of folders: for
+    commands on the user's machine.
     """
 
     type_name: str
@@ -60,7 +63,19 @@ class RepositoryConfig:
     oci: str = ""
     url: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
+    hosts: Collection[str] | None = None
     local: bool = False
+
+    def credentials(self, host: str, *names: str) -> list[str]:
+        """Returns the values of keys of the Secret, "" for absent ones.
+
+        Raises:
+            ComponentsError: The Secret names its hosts, and `host` (with its port) is none of them.
+        """
+        found = [self.variables.get(name, "") for name in names]
+        if any(found) and self.hosts is not None and without_default_port(host) not in self.hosts:
+            raise ComponentsError(not_sent("the Secret of spec.configSecret", without_default_port(host)))
+        return found
 
 
 @dataclass(frozen=True)

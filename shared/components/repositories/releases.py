@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from shared.download import ReleaseNotFound, SourceError
-from shared.download.access import Access
+from shared.download.access import HOSTS, Access
 from shared.download.github import GitHubReleases
 from shared.download.ingest import IngestLimits, ingest
 from shared.download.web import HttpSession
@@ -30,7 +30,10 @@ from .port import MAX_METADATA, METADATA, RepositoryConfig, RepositoryType
 LATEST = "latest"
 GITHUB_API = "https://api.github.com"
 _GITHUB = origin(catalog.GITHUB)
-_HINT = "give a token that may read it as github-token in the Secret of spec.configSecret"
+_HINT = (
+    "give a token that may read it as github-token in the Secret of spec.configSecret, whose annotation "
+    f"{HOSTS} names the host if that is not github.com"
+)
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,10 @@ def _serves(config: RepositoryConfig) -> bool:
 
 
 def _open(config: RepositoryConfig) -> ReleaseRepository:
-    split(config.url, "https", "http")
-    token = config.variables.get("github-token", "")
+    host = split(config.url, "https", "http").netloc
+    # Without hosts the token is for the one host that Cluster API Operator sends it to.
+    known = config.hosts is not None or origin(config.url)[1:] == _GITHUB[1:]
+    [token] = config.credentials(host, "github-token") if known else [""]
     if not token and origin(config.url) == _GITHUB:
         token = SETTINGS.get("GITHUB_TOKEN", "")  # the installation's token, which is for no other host
     return ReleaseRepository(config.url, token, config.variables.get("ca.crt", ""))

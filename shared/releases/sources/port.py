@@ -99,11 +99,25 @@ def no_access(_env: Mapping[str, str]) -> Access:
     return Access()
 
 
+def server_of(url: str) -> str:
+    """Returns the host of a URL in lower case, with its port."""
+    try:
+        return urlsplit(url).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def no_server(_url: str) -> str:
+    """Returns "": for a type whose URLs name no server."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceType:
     """The declaration of one type of source, as `SOURCE_TYPE` of a module in this folder.
 
-    `schemes` are those of its URLs; the first one is the name of the type. `open` creates the source without a request;
+    `schemes` are those of its URLs; the first one is the name of the type. `server` returns the host and port of the
+    server that a URL names, or "". `open` creates the source without a request;
     it may raise `UnusableUrl` or `SourceError`. `access_from` reads credentials from the settings, for the first host
     in `RELEASE_SOURCE` that has a source of this type.
     """
@@ -111,3 +125,4 @@ class SourceType:
     schemes: tuple[str, ...]
     open: Callable[[SourceUrl, Access], Source]
     access_from: Callable[[Mapping[str, str]], Access] = no_access
+    server: Callable[[str], str] = server_of

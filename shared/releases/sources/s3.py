@@ -15,7 +15,7 @@ from shared import s3
 from shared.download import File, ReleaseNotFound, SourceError, declared_size
 from shared.download.access import Access
 
-from .port import SourceType, SourceUrl, UnusableUrl
+from .port import SourceType, SourceUrl, UnusableUrl, no_server
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -127,4 +127,4 @@ def _open(url: SourceUrl, access: Access) -> S3Source:
     return S3Source(parts.netloc, parts.path.strip("/"), access, url.trusted)
 
 
-SOURCE_TYPE = SourceType(("s3",), _open)
+SOURCE_TYPE = SourceType(("s3",), _open, server=no_server)

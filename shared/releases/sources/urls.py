@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 from shared.download import SourceError
 from shared.download.access import Access
 from shared.registration import registered
 from shared.settings import RELEASE_SOURCES, SETTINGS
 
-from .port import Source, SourceType, SourceUrl, UnusableUrl
+from .port import Source, SourceType, SourceUrl, UnusableUrl, server_of
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
@@ -52,7 +51,7 @@ def from_url(url: str, access: Access | None = None, *, local: bool = True) -> S
 
 def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
     """Returns the source that the settings name, or a chain of all if there are several. Raises `SourceError`."""
-    urls = env.get("RELEASE_SOURCE", "").split() or _urls_of_cluster_stack_operator(env)
+    urls = _urls_in(env)
     if not urls:
         raise SourceError(f"RELEASE_SOURCE is not set: {_supported_forms()} ({RELEASE_SOURCES.where})", transient=False)
     hosts_with_credentials: dict[str, str] = {}
@@ -60,14 +59,29 @@ def from_env(env: Mapping[str, str] = SETTINGS) -> Source:
     for url in urls:
         access, source_type = None, _types().get(_scheme(url))
         if source_type is not None:
-            first_host = hosts_with_credentials.setdefault(source_type.schemes[0], _netloc(url))
-            access = source_type.access_from(env) if _netloc(url) == first_host else None
+            first_host = hosts_with_credentials.setdefault(source_type.schemes[0], server_of(url))
+            access = source_type.access_from(env) if server_of(url) == first_host else None
         sources.append(from_url(url, access))
     if len(sources) == 1:
         return sources[0]
     from .chain import SourceChain
 
     return SourceChain(tuple(sources))
+
+
+def server(url: str) -> str:
+    """Returns the host, and the port if there is one, of the server that a source's URL names; "" if it names none."""
+    source_type = _types().get(_scheme(url))
+    return source_type.server(url) if source_type else ""
+
+
+def servers_in(env: Mapping[str, str] = SETTINGS) -> frozenset[str]:
+    """Returns the servers that the sources of the settings name. Raises `SourceError` if the settings are invalid."""
+    return frozenset(map(server, _urls_in(env)))
+
+
+def _urls_in(env: Mapping[str, str]) -> list[str]:
+    return env.get("RELEASE_SOURCE", "").split() or _urls_of_cluster_stack_operator(env)
 
 
 def _types() -> dict[str, SourceType]:
@@ -97,10 +111,3 @@ def _urls_of_cluster_stack_operator(env: Mapping[str, str]) -> list[str]:
 def _scheme(url: str) -> str:
     match = _SCHEME.match(url)
     return match[1].lower() if match else ""
-
-
-def _netloc(url: str) -> str:
-    try:
-        return urlsplit(url).netloc.lower()
-    except ValueError:
-        return ""
