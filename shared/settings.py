@@ -74,6 +74,10 @@ RELEASE_SOURCES = Group(
     "Where cluster-stack releases come from, unless a ClusterStack has its own sources.",
     (
         ("RELEASE_SOURCE", "One or more URLs, separated by whitespace; see [releases](releases.md)."),
+        (
+            "RELEASE_ALLOWED_SOURCES",
+            "URL prefixes, separated by whitespace, that the sources of ClusterStacks begin with. Default: any source.",
+        ),
         ("RELEASE_POLL_SECONDS", "How often a ClusterStack with `autoSubscribe` looks for releases. Default: 300."),
         ("GIT_PROVIDER", "`github`, or unset. Like the next four, used only if `RELEASE_SOURCE` is not set."),
         ("GIT_ORG_NAME", "Organization on github.com."),
@@ -106,6 +110,11 @@ PROVIDER_SOURCES = Group(
         (
             "clusterctl.yaml",
             "clusterctl's configuration: `providers` and `images`; see [providers](providers.md).",
+        ),
+        (
+            "PROVIDER_ALLOWED_SOURCES",
+            "URL prefixes, separated by whitespace, that the sources of providers begin with; `configmaps:` stands for "
+            "ConfigMaps. Default: any source.",
         ),
         ("GITHUB_TOKEN", "Token for github.com, which otherwise limits requests to 60 an hour."),
         ("GITHUB_URL", "A mirror of github.com."),

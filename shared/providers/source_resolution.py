@@ -9,7 +9,7 @@ from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.components import versions
 from shared.components.bundles import Bundle
-from shared.components.repositories import Repository, config_maps, open_repository
+from shared.components.repositories import CONFIG_MAPS, Repository, config_maps, is_allowed, open_repository
 from shared.kube import Object, dig, key_of, selectors
 from shared.kube.selectors import as_text
 
@@ -80,6 +80,8 @@ def names_source(provider: Object) -> bool:
 def downloaded_copy(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
     """Returns the one ConfigMap with the labels of a download of this version, unless it is from another place."""
     if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
+        return None
+    if not is_allowed(CONFIG_MAPS):
         return None
     labels = provider_api.download_labels(provider, version)
     if not all(map(selectors.is_label_value, labels.values())):

@@ -17,9 +17,12 @@ from typing import Any, Protocol
 from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.download import File, SourceError
 from shared.download.access import Access, from_secret, hosts_of, not_sent, without_default_port
+from shared.download.allow_list import is_allowed
 from shared.kube import ApiError, Client, Key, NotServed, Unavailable, dig, key_of
 from shared.kube.crds import find_definition
 from shared.kube.list_cache import ListCache
+from shared.redaction import redact_url
+from shared.settings import RELEASE_SOURCES, SETTINGS
 
 from .naming import STABLE, ReleaseName
 from .sources import Source
@@ -153,7 +156,18 @@ def _places(stack: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _connect(clients: HasManagement, namespace: str, place: tuple[str, str]) -> Source:
     url, secret = place
+    _require_allowed(url)
     return from_url(url, _access(clients, Key(namespace, secret), url) if secret else None, local=False)
+
+
+def _require_allowed(url: str) -> None:
+    """Raises `SourceError` for a URL that the installation does not allow in objects of users."""
+    if not is_allowed(url, SETTINGS.get("RELEASE_ALLOWED_SOURCES", "")):
+        raise SourceError(
+            f"release source {redact_url(url)[:200]} is refused because RELEASE_ALLOWED_SOURCES does not list it "
+            f"({RELEASE_SOURCES.where})",
+            transient=False,
+        )
 
 
 def _access(clients: HasManagement, key: Key, url: str) -> Access:
@@ -168,6 +182,8 @@ def _access(clients: HasManagement, key: Key, url: str) -> Access:
     if secret is None:
         raise SourceError(f"Secret {key}, which spec.sources names, does not exist", transient=False)
     access = from_secret(secret)
+    if access.endpoint:
+        _require_allowed(access.endpoint)
     hosts, host = hosts_of(secret), without_default_port(server(url))
     if access.sends_secrets and host and host not in (servers_in() if hosts is None else hosts):
         from_url(url, local=False)  # an unusable URL is the first thing to correct

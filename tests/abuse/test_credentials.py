@@ -119,6 +119,19 @@ def test_secret_without_hosts_is_sent_to_a_source_of_the_settings(
     assert "is not sent to" in team.fetch(f"{stranger.url}/of-the-team")
 
 
+def test_source_outside_the_allow_list_gets_no_request(
+    team: Team, stranger: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELEASE_ALLOWED_SOURCES", f"{stranger.url}/ours s3://bucket")
+    team.secret(stranger.host)
+    assert "is refused because RELEASE_ALLOWED_SOURCES does not list it" in team.fetch(f"{stranger.url}/theirs")
+    team.secret(None, accessKeyId="key", secretAccessKey=TOKEN, endpoint=stranger.url)
+    assert "is refused because RELEASE_ALLOWED_SOURCES" in team.fetch("s3://bucket/prefix")
+    assert stranger.requests == []
+    team.secret(stranger.host)
+    assert "refuses access" in team.fetch(f"{stranger.url}/ours/stacks")
+
+
 def test_secret_without_credentials_needs_no_hosts(team: Team, stranger: HttpServer) -> None:
     """Such as one with a CA alone; and a Secret with keys of a bucket names the endpoint itself."""
     team.secret(None, region="eu-1")

@@ -8,7 +8,15 @@ To add a type, put a module into this folder that defines `REPOSITORY_TYPE`, a `
 Nothing else refers to the module: `open_repository` tries each type of this folder in turn.
 """
 
-from .choice import open_repository
+from .choice import CONFIG_MAPS, is_allowed, open_repository
 from .port import Files, Repository, RepositoryConfig, RepositoryType
 
-__all__ = ["Files", "Repository", "RepositoryConfig", "RepositoryType", "open_repository"]
+__all__ = [
+    "CONFIG_MAPS",
+    "Files",
+    "Repository",
+    "RepositoryConfig",
+    "RepositoryType",
+    "is_allowed",
+    "open_repository",
+]

@@ -6,13 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from shared.api import provider as provider_api
+from shared.download import allow_list
 from shared.download.access import without_default_port
 from shared.kube.resources import Object, dig, key_of
+from shared.redaction import redact_url
 from shared.registration import registered
+from shared.settings import PROVIDER_SOURCES, SETTINGS
 
 from .. import catalog
+from ..errors import ComponentsError
 from .addresses import scheme_of, server_of
+from .oci import canonical_url
 from .port import Repository, RepositoryConfig, RepositoryType
+
+CONFIG_MAPS = "configmaps:"
+"""What stands for ConfigMaps in the list of allowed sources."""
 
 
 def open_repository(
@@ -43,6 +51,19 @@ def open_repository(
     return next(serving).open(config)
 
 
+def is_allowed(source: str) -> bool:
+    """Returns whether the installation allows the source, a URL or `CONFIG_MAPS`, in providers."""
+    return allow_list.is_allowed(source, SETTINGS.get("PROVIDER_ALLOWED_SOURCES", ""))
+
+
+def _require_allowed(source: str) -> None:
+    if not is_allowed(source):
+        raise ComponentsError(
+            f"source {redact_url(source)[:200]} is refused because PROVIDER_ALLOWED_SOURCES does not list it "
+            f"({PROVIDER_SOURCES.where})"
+        )
+
+
 def _config(
     provider: Object,
     variables: Mapping[str, str],
@@ -54,10 +75,13 @@ def _config(
     name, kind = key_of(provider).name, provider_api.kind_of(provider)
     config = dig(provider, "spec.fetchConfig", {})
     if config.get("selector") is not None:
+        _require_allowed(CONFIG_MAPS)
         return RepositoryConfig(kind.type_name, name, selector=selector, config_maps=config_maps)
     if oci := config.get("oci"):
+        _require_allowed(canonical_url(oci))
         return RepositoryConfig(kind.type_name, name, oci=oci, variables=variables, hosts=hosts)
     if url := config.get("url"):
+        _require_allowed(url)
         return RepositoryConfig(kind.type_name, name, url=url, variables=variables, hosts=hosts, local=local)
     url = catalog.lookup(kind, name)
     if scheme_of(url) == "http":

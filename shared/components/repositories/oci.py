@@ -49,6 +49,12 @@ def parse(url: str) -> ArtifactReference:
     return ArtifactReference(host, path, tag, match["digest"] or "", match["plain"] == "http://")
 
 
+def canonical_url(url: str) -> str:
+    """Returns the URL of an artifact with its scheme, without tag and digest. Raises `ComponentsError`."""
+    reference = parse(url)
+    return f"oci{'+http' if reference.plain else ''}://{reference.host}/{reference.repository}"
+
+
 @dataclass(frozen=True)
 class OciRepository:
     """The versions of one provider in a repository; `type_name` and `name` select its files in an artifact."""
