@@ -75,6 +75,10 @@ RELEASE_SOURCES = Group(
     (
         ("RELEASE_SOURCE", "One or more URLs, separated by whitespace; see [releases](releases.md)."),
         (
+            "RELEASE_PUBLIC_KEY",
+            "Public keys (PEM) of cosign. If it is set, releases that none of them has signed are refused.",
+        ),
+        (
             "RELEASE_ALLOWED_SOURCES",
             "URL prefixes, separated by whitespace, that the sources of ClusterStacks begin with. Default: any source.",
         ),
@@ -110,6 +114,10 @@ PROVIDER_SOURCES = Group(
         (
             "clusterctl.yaml",
             "clusterctl's configuration: `providers` and `images`; see [providers](providers.md).",
+        ),
+        (
+            "PROVIDER_PUBLIC_KEY",
+            "Public keys (PEM) of cosign. If it is set, components that none of them has signed are refused.",
         ),
         (
             "PROVIDER_ALLOWED_SOURCES",

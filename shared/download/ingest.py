@@ -17,13 +17,14 @@ class File:
     """A file that a source offers; `chunks` can be read once.
 
     `size` (bytes) and `digest` (sha256, hexadecimal) are what the source says about the file, None if it does not.
-    `ingest` checks both.
+    `ingest` checks both. `signed`: the source has verified a signature of the digest.
     """
 
     name: str
     chunks: Iterable[bytes]
     size: int | None = None
     digest: str | None = None
+    signed: bool = False
 
 
 def declared_size(text: str) -> int | None:
@@ -45,11 +46,12 @@ class IngestLimits:
 
 @dataclass(frozen=True, slots=True)
 class IngestedFile:
-    """A complete and checked file; `digest` is the sha256 of `data` in hexadecimal."""
+    """A complete and checked file; `digest` is the sha256 of `data` in hexadecimal, `signed` that of the `File`."""
 
     name: str
     data: bytes
     digest: str
+    signed: bool = False
 
 
 def ingest(files: Iterable[File], limits: IngestLimits) -> Iterator[IngestedFile]:
@@ -98,4 +100,4 @@ def _read(file: File, limit: int) -> IngestedFile:
         raise SourceError(f"file {file.name!r} has {size} bytes instead of {file.size}", transient=True)
     if file.digest is not None and sha256.hexdigest() != file.digest:
         raise SourceError(f"file {file.name!r} does not match its digest {file.digest}", transient=True)
-    return IngestedFile(file.name, b"".join(parts), sha256.hexdigest())
+    return IngestedFile(file.name, b"".join(parts), sha256.hexdigest(), file.signed and file.digest is not None)

@@ -19,8 +19,10 @@ from urllib.parse import urlencode, urlsplit
 from shared.network import origin
 from shared.redaction import redact_url
 
+from . import signatures
 from .access import Access
 from .errors import SourceError
+from .ingest import File, IngestLimits, ingest
 from .web import HttpResponse, HttpSession, resolve_url
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -37,6 +39,8 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _CHALLENGE = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)="([^"]*)"')
 _NEXT = re.compile(r'<([^<>]*)>\s*;\s*rel="?next"?')
+_SIGNATURE = "dev.cosignproject.cosign/signature"
+_SIGNATURES = 16
 _PAGES = 200
 _NAMES = 10_000
 
@@ -131,6 +135,30 @@ class Registry:
             NotInRegistry: The repository has no such tag or digest.
             SourceError: The registry fails, or the tag names an index of several artifacts.
         """
+        data, digest, media_type, url = self._get_manifest(reference)
+        return _manifest(data, digest, media_type, redact_url(url))
+
+    def signatures(self, digest: str) -> Iterator[tuple[bytes, str]]:
+        """Yields content and signature, in base64, of the first signatures by cosign of the manifest with this digest.
+
+        `Verifier.signs_artifact` judges them.
+        """
+        try:
+            data, _, _, url = self._get_manifest(f"{digest.replace(':', '-')}{signatures.SUFFIX}")
+        except NotInRegistry:
+            return
+        for layer in _layers(data, redact_url(url))[:_SIGNATURES]:
+            signature = (layer.get("annotations") or {}).get(_SIGNATURE) if isinstance(layer, dict) else None
+            if not isinstance(signature, str) or len(signature) > signatures.MAX_SIGNATURE:
+                continue
+            found = _descriptor(layer | {"annotations": {TITLE: "signature"}}, f"a signature in {redact_url(url)}")
+            if found.size <= signatures.MAX_PAYLOAD:
+                limits = IngestLimits(file=found.size, release=found.size)
+                file = File(found.name, self.blob(found), found.size, found.digest.removeprefix("sha256:"))
+                yield next(ingest([file], limits)).data, signature
+
+    def _get_manifest(self, reference: str) -> tuple[bytes, str, str, str]:
+        """Returns content, digest, media type and URL of a manifest."""
         if not (_TAG.fullmatch(reference) or _DIGEST.fullmatch(reference)):
             raise NotInRegistry(f"{reference!r} is not a tag", transient=False)
         url = f"{self._base}manifests/{reference}"
@@ -144,7 +172,7 @@ class Registry:
         promised = reference if ":" in reference else reply.headers.get("Docker-Content-Digest", digest)
         if promised != digest:
             raise SourceError(f"{redact_url(url)} does not match its digest {promised}", transient=True)
-        return _manifest(data, digest, media_type, redact_url(url))
+        return data, digest, media_type, url
 
     def blob(self, layer: Descriptor) -> Iterator[bytes]:
         """Returns the content of a layer in chunks; the caller checks size and digest."""
@@ -269,10 +297,7 @@ class Registry:
 
 
 def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageManifest:
-    try:
-        document = _mapping(json.loads(data), where)
-    except (ValueError, RecursionError):
-        raise SourceError(f"{where} is not a manifest", transient=False) from None
+    document = _parse(data, where)
     media_type = document.get("mediaType") or media_type
     if media_type in _INDEXES or "manifests" in document:
         raise SourceError(
@@ -280,9 +305,7 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageMan
         )
     if media_type not in (MANIFEST, _DOCKER_MANIFEST):
         raise SourceError(f"{where} is of type {media_type!r}, which is not an artifact", transient=False)
-    layers = document.get("layers")
-    if not isinstance(layers, list):
-        raise SourceError(f"{where} has no layers", transient=False)
+    layers = _list_of_layers(document, where)
     annotations = document.get("annotations")
     return ImageManifest(
         digest,
@@ -290,6 +313,24 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageMan
         annotations if isinstance(annotations, dict) else {},
         tuple(_descriptor(layer, f"layer {number} of {where}") for number, layer in enumerate(layers)),
     )
+
+
+def _layers(data: bytes, where: str) -> list[Any]:
+    return _list_of_layers(_parse(data, where), where)
+
+
+def _parse(data: bytes, where: str) -> dict[str, Any]:
+    try:
+        return _mapping(json.loads(data), where)
+    except (ValueError, RecursionError):
+        raise SourceError(f"{where} is not a manifest", transient=False) from None
+
+
+def _list_of_layers(document: Mapping[str, Any], where: str) -> list[Any]:
+    layers = document.get("layers")
+    if not isinstance(layers, list):
+        raise SourceError(f"{where} has no layers", transient=False)
+    return layers
 
 
 def _descriptor(layer: Any, where: str) -> Descriptor:

@@ -21,7 +21,9 @@ from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
 
+from shared.download.checksums import SUMS
 from shared.download.ingest import MIB, IngestedFile, IngestLimits, ingest
+from shared.download.signatures import RELEASE_KEY, SUFFIX, verifier_in
 from shared.records import Records
 from shared.releases import manifest
 from shared.releases.blob_cache import BlobCache
@@ -32,6 +34,7 @@ from shared.storage import ObjectStore
 
 CACHE_BYTES = 32 * MIB
 BLOBS = "blobs/sha256/"
+_PROOF = 64 * 1024  # bytes of a signature, or of a list of digests
 _LONGEST = 4000  # characters of a failure's message: objects' conditions quote it
 _SCOPE = re.compile(r"[0-9a-z]{1,64}")
 
@@ -75,7 +78,7 @@ class ReleaseStore:
 
         Raises:
             ReleaseNotFound: The source does not have the release.
-            SourceError: The source fails.
+            SourceError: The source fails, or a file is not signed by the key that the settings require.
             InvalidRelease: Required files are missing or unusable.
             Retagged: The files differ from those of the first fetch.
         """
@@ -83,11 +86,21 @@ class ReleaseStore:
         self._objects.ensure_bucket()
         files: dict[str, Blob] = {}
         metadata: bytes | None = None
+        verifier = verifier_in(RELEASE_KEY)
+        to_verify: dict[str, str] = {}
+        proofs: dict[str, bytes] = {}
         for received in ingest(source.fetch(name.tag), self._limits):
             self._put_blob(received)
             files[received.name] = Blob(received.digest, len(received.data))
             if received.name == METADATA:
                 metadata = received.data
+            if verifier and not received.signed:
+                to_verify[received.name] = received.digest
+                if len(received.data) <= _PROOF and received.name.endswith((SUMS, SUFFIX)):
+                    proofs[received.name] = received.data
+        if verifier and (unsigned := verifier.unsigned(to_verify, proofs)):
+            way_out = f"sign the OCI artifact, {SUMS}, or each file; a signature of a file is <file>{SUFFIX}"
+            raise verifier.refusal([f"release {name.tag}: {unsigned[0]}", *unsigned[1:]], way_out)
         release = assemble(name, files, metadata)
         pinned = self._pinned(name)
         if pinned is not None and (changed := _differing(pinned, release.applied_files)):

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from urllib.parse import SplitResult
 
+from shared.download import SourceError
+from shared.download.signatures import MAX_SIGNATURE, PROVIDER_KEY, SUFFIX, verifier_in
 from shared.download.web import HttpSession
 
 from .addresses import split
@@ -41,11 +43,25 @@ class RepositoryAtUrl(ABC):
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
+        verifier = verifier_in(PROVIDER_KEY)
         with HttpSession(self.ca) as session:
-            return Files(
-                decode_file(self.download(session, version, METADATA, MAX_METADATA), METADATA),
-                decode_file(self.download(session, version, self.file, MAX_COMPONENTS), self.file),
-            )
+
+            def read(file: str, limit: int) -> str:
+                data = self.download(session, version, file, limit)
+                if verifier:
+                    verifier.require(f"{self.base}/{version}/{file}", data, self._signature(session, version, file))
+                return decode_file(data, file)
+
+            return Files(read(METADATA, MAX_METADATA), read(self.file, MAX_COMPONENTS))
+
+    def _signature(self, session: HttpSession, version: str, file: str) -> bytes:
+        """Returns the signature of a file; empty if it is not published."""
+        try:
+            return self.download(session, version, f"{file}{SUFFIX}", MAX_SIGNATURE)
+        except SourceError as error:
+            if error.transient:
+                raise
+            return b""
 
     @property
     def parts(self) -> SplitResult:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.api import provider as provider_api
+from shared.download.signatures import PROVIDER_KEY, verifier_in
 from shared.kube.resources import Object, dig, key_of, owner_reference
 
 from .. import versions
@@ -45,6 +46,8 @@ class ConfigMapRepository:
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
+        if verifier := verifier_in(PROVIDER_KEY):
+            raise verifier.refusal([f"ConfigMaps with {self.selector}"], "publish a signed OCI artifact in their place")
         available, requested = self._versions(), versions.parse(version)
         matching = [
             config_map

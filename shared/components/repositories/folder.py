@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from shared.download import SourceError
+from shared.download.signatures import MAX_SIGNATURE, PROVIDER_KEY, SUFFIX, verifier_in
 
 from .. import versions
 from ..errors import ComponentsError
@@ -47,10 +48,18 @@ class FolderRepository:
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
         folder = self._path.parent.parent / validate_version(self.url, version)
-        return Files(
-            decode_file(_read(folder / METADATA, MAX_METADATA), METADATA),
-            decode_file(_read(folder / self._path.name, MAX_COMPONENTS), self._path.name),
-        )
+        verifier = verifier_in(PROVIDER_KEY)
+
+        def read(file: str, limit: int) -> str:
+            data = _read(folder / file, limit)
+            if verifier:
+                signature = folder / f"{file}{SUFFIX}"
+                verifier.require(
+                    f"{folder}/{file}", data, _read(signature, MAX_SIGNATURE) if signature.exists() else b""
+                )
+            return decode_file(data, file)
+
+        return Files(read(METADATA, MAX_METADATA), read(self._path.name, MAX_COMPONENTS))
 
     @property
     def _path(self) -> Path:

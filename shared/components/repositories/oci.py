@@ -13,6 +13,7 @@ from shared.download import File, SourceError
 from shared.download.access import Access
 from shared.download.ingest import IngestLimits, ingest
 from shared.download.registry import ImageManifest, Layer, NotInRegistry, Registry
+from shared.download.signatures import PROVIDER_KEY, verifier_in
 
 from ..errors import ComponentsError
 from .addresses import validate_version
@@ -87,6 +88,10 @@ class OciRepository:
                 manifest = registry.manifest(reference.digest or reference.tag or version)
             except NotInRegistry as error:
                 raise SourceError(f"OCI artifact {self.url} of version {version}: {error}", transient=False) from None
+            verifier = verifier_in(PROVIDER_KEY)
+            if verifier and not verifier.signs_artifact(manifest.digest, registry.signatures(manifest.digest)):
+                artifact = f"{reference.host}/{reference.repository}@{manifest.digest}"
+                raise verifier.refusal([f"OCI artifact {artifact}"], f"cosign sign {artifact}")
             return Files(
                 self._file(registry, manifest, metadata_names(self.type_name, self.name, version), MAX_METADATA),
                 self._file(registry, manifest, components_names(self.type_name, self.name, version), MAX_COMPONENTS),

@@ -2,19 +2,21 @@
 
 Web servers need not list folders. So the source requests the files that a release must have, those that it may have
 (404: this release has none), and those that `SHA256SUMS`, the output of sha256sum, lists. If a release has that file,
-it must list all other files. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
+it must list all other files, except signatures. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from shared.download import File, ReleaseNotFound, SourceError, declared_size
+from shared.download import File, ReleaseNotFound, SourceError, checksums, declared_size
 from shared.download.access import Access
+from shared.download.checksums import SUMS
+from shared.download.signatures import RELEASE_KEY, SUFFIX
+from shared.settings import SETTINGS
 
 from ..metadata import MAX_BYTES, MetadataError, parse
 from ..naming import InvalidName, ReleaseName
@@ -24,10 +26,8 @@ from .port import SourceType, SourceUrl
 if TYPE_CHECKING:
     from shared.download.web import HttpResponse, HttpSession
 
-SUMS = "SHA256SUMS"
 INDEX = "index.json"
 
-_SUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](?:\./)?(.+)")
 _ABSENT = {404, 410}
 
 
@@ -49,9 +49,15 @@ class HttpSource:
             if metadata is None:
                 raise ReleaseNotFound(tag, self.root)
             data = metadata.read(MAX_BYTES + 1)
-            sums = self._sums(session, tag)
+            listed, sums = self._sums(session, tag)
             yield File(METADATA, [data], len(data), self._digest(sums, METADATA))
-            for file in _files(name, data, sums):
+            signs_sums = bool(listed and SETTINGS.get(RELEASE_KEY))
+            if signs_sums:
+                yield File(SUMS, [listed], len(listed))
+            files = _files(name, data, sums)
+            if signs_sums or SETTINGS.get(RELEASE_KEY):
+                files += [f"{file}{SUFFIX}" for file in ([SUMS] if signs_sums else [METADATA, *files])]
+            for file in files:
                 reply = self._get(session, tag, file)
                 if reply is not None:
                     yield File(file, reply.chunks(), _length(reply), self._digest(sums, file))
@@ -74,20 +80,20 @@ class HttpSource:
             raise SourceError(f'{self.root}/{INDEX} is not {{"releases": ["<tag>", ...]}}', transient=False)
         return sorted(set(releases))
 
-    def _sums(self, session: HttpSession, tag: str) -> Mapping[str, str]:
-        """Returns the sha256 of each file that SHA256SUMS lists; empty if the release has no SHA256SUMS."""
+    def _sums(self, session: HttpSession, tag: str) -> tuple[bytes, Mapping[str, str]]:
+        """Returns the content of SHA256SUMS, and the sha256 of each file in it; empty without SHA256SUMS."""
         reply = self._get(session, tag, SUMS)
         if reply is None:
-            return {}
-        lines = [line for line in reply.read().decode(errors="replace").splitlines() if line.strip()]
-        matches = [_SUM_LINE.fullmatch(line) for line in lines]
-        sums = {match[2]: match[1].lower() for match in matches if match}
-        if not sums or None in matches or len(sums) < len(lines):
-            raise SourceError(f"{self.root}/{tag}/{SUMS} is not the output of sha256sum", transient=False)
-        return {file: digest for file, digest in sums.items() if file != SUMS}
+            return b"", {}
+        data = reply.read()
+        try:
+            sums = checksums.parse(data)
+        except ValueError as error:
+            raise SourceError(f"{self.root}/{tag}/{error}", transient=False) from None
+        return data, {file: digest for file, digest in sums.items() if file != SUMS}
 
     def _digest(self, sums: Mapping[str, str], file: str) -> str | None:
-        if sums and file not in sums:
+        if sums and file not in sums and not file.endswith(SUFFIX):
             raise SourceError(f"{self.root}: {file!r} exists but is not in {SUMS}", transient=False)
         return sums.get(file)
 

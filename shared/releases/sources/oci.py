@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from shared.download import File, ReleaseNotFound
 from shared.download.access import Access
+from shared.download.signatures import RELEASE_KEY, verifier_in
 
 from .port import SourceType, SourceUrl, UnusableUrl
 
@@ -33,8 +34,10 @@ class OciSource:
                 manifest = registry.manifest(tag)
             except NotInRegistry:
                 raise ReleaseNotFound(tag, f"{self.host}/{self.repository}") from None
+            verifier = verifier_in(RELEASE_KEY)
+            signed = bool(verifier and verifier.signs_artifact(manifest.digest, registry.signatures(manifest.digest)))
             for layer in manifest.layers:
-                yield File(layer.name, registry.blob(layer), layer.size, layer.digest.removeprefix("sha256:"))
+                yield File(layer.name, registry.blob(layer), layer.size, layer.digest.removeprefix("sha256:"), signed)
 
     def list(self) -> Sequence[str]:
         """See `Source.list`."""
