@@ -30,7 +30,8 @@ class ReleaseSource(Model):
 
     url: str = Field(min_length=1, max_length=2048)
     secret_ref: SecretReference | None = None
-    """A Secret in the namespace of the ClusterStack."""
+    """A Secret in the namespace of the ClusterStack. Its annotation `capi-functions.dev/hosts` names the hosts that its
+    credentials are for."""
 
 
 class ClusterStackSpec(Model):
