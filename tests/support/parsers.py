@@ -33,7 +33,7 @@ from shared.components import bundles, durations, globs, images, json_patch, met
 from shared.components import versions as component_versions
 from shared.components.errors import ComponentsError
 from shared.components.repositories import addresses, config_maps
-from shared.download import SourceError, access
+from shared.download import SourceError, access, checksums, signatures
 from shared.kube import Unavailable, responses, selectors
 from shared.kube.connect import inline_credentials
 from shared.kube.loading_rules import KubeconfigError
@@ -42,6 +42,7 @@ from shared.manifests.parsing import parse as parse_manifests
 from shared.releases import manifest, naming, stages
 from shared.releases import metadata as release_metadata
 from shared.releases.sources import urls
+from tests.support import cosign
 
 CORPORA = Path(__file__).parent.parent / "abuse" / "corpora"
 """A folder for each parser, with inputs that once reached new code or failed."""
@@ -264,6 +265,13 @@ PARSERS = (
         (ManifestError,),
         (_MANIFEST, _YAML),
     ),
+    Parser(
+        "shared.download.signatures.names_artifact",
+        lambda data: signatures.names_artifact(data, "sha256:0"),
+        (),
+        (cosign.payload("sha256:0"),),
+    ),
+    Parser("shared.download.checksums.parse", checksums.parse, (ValueError,), (b"0" * 64 + b"  a\n",)),
     Parser("shared.kube.loading_rules.parse", inline_credentials, (KubeconfigError,), (_KUBECONFIG,)),
     Parser("shared.kube.connect.inline_credentials", inline_credentials, (KubeconfigError,), (_KUBECONFIG,)),
     Parser(
