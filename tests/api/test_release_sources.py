@@ -24,6 +24,7 @@ from shared.download.access import HOSTS
 from shared.event import PING, Event, own_event
 from shared.kube import Client, Key, Object, Resource, Unavailable
 from shared.kube.credentials import Credentials
+from shared.records import Records
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import resolve_source, scope_of, source_of_stack
 from shared.releases.store import ReleaseStore
@@ -263,9 +264,9 @@ def test_no_request_is_sent_before_retry_after(
     assert len(site.requests) == sent
     assert fetch(clients, _wanted("elsewhere")).status == 200  # that is another source
     key = f"scopes/{scope_of(own)}/failures/{V1}.json"
-    note = json.loads(object_store.get(key) or b"")
+    note = json.loads(Records(object_store).get(key) or b"")
     note["until"] = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    object_store.put(key, json.dumps(note).encode(), if_absent=False)
+    Records(object_store).put(key, json.dumps(note).encode(), if_absent=False)
     assert fetch(clients, _wanted(namespace)).message == f"{V1} fetched"
     assert object_store.get(key) is None
 
@@ -296,14 +297,14 @@ def test_concurrent_requests_for_a_failing_release_send_one_request(
     assert all(answer.reply is not None for answer in answers)  # nobody knew before
     monkeypatch.setattr(release_assets, "_LOCK", KeyedLock("the fetch of releases"))
     key = f"scopes/{scope_of(own)}/failures/{V1}.json"
-    note = json.loads(object_store.get(key) or b"")
+    note = json.loads(Records(object_store).get(key) or b"")
     pause = datetime.fromisoformat(note["until"]) - datetime.fromisoformat(note["at"])
     assert pause == timedelta(seconds=release_assets.PAUSE)
     later = datetime.now(UTC) + timedelta(hours=1)
-    object_store.put(key, json.dumps({**note, "until": later.isoformat()}).encode(), if_absent=False)
+    Records(object_store).put(key, json.dumps({**note, "until": later.isoformat()}).encode(), if_absent=False)
     answer = fetch(clients, _wanted(namespace))
     assert (answer.status, answer.reply, len(site.requests)) == (202, None, 1)
-    object_store.put(key, json.dumps({**note, "until": note["at"]}).encode(), if_absent=False)
+    Records(object_store).put(key, json.dumps({**note, "until": note["at"]}).encode(), if_absent=False)
     site.answer = files(content)
     assert fetch(clients, _wanted(namespace)).message == f"{V1} fetched"
 
