@@ -36,6 +36,7 @@ PREFIX = "dead-letters/"
 
 _LONGEST = 512
 """Characters of an attribute. A letter has at most 32 KiB, and all together 16 MiB."""
+_MOST_BYTES = 64 << 10
 _ID = re.compile(r"[0-9a-f]{12}")
 _UID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _VERSION = re.compile(r"[0-9]{1,20}")
@@ -158,8 +159,6 @@ class DeadLetters:
         earlier = self.get(letter.id)
         if earlier is not None:
             letter = replace(letter, first=earlier.first, count=earlier.count + letter.count)
-        else:
-            self._objects.ensure_bucket()
         self._objects.put(_key(letter.id), _encode(letter), if_absent=False)
         if earlier is None:
             if self._new % self._slack == 0:
@@ -176,7 +175,7 @@ class DeadLetters:
 
     def get(self, name: str) -> DeadLetter | None:
         """Returns a letter by its id; None if there is none, or it is damaged."""
-        data = self._objects.get(_key(name)) if _ID.fullmatch(name) else None
+        data = self._objects.get(_key(name), _MOST_BYTES) if _ID.fullmatch(name) else None
         letter = _decode(data) if data is not None else None
         return letter if letter is not None and letter.id == name else None
 

@@ -22,6 +22,9 @@ KEY = "CAPI_FUNCTIONS_STORE_KEY"
 SHORTEST = 32
 """Characters that the key has at least."""
 
+LARGEST = 1 << 20
+"""Bytes of a record: a manifest of 256 files with long names has a tenth of that."""
+
 _CODE = 64  # characters: SHA-256 in hexadecimal
 
 log = logging.getLogger(__name__)
@@ -37,7 +40,7 @@ class Records:
     def get(self, key: str) -> bytes | None:
         """Returns the content of a record; None if it is absent, or if its code is wrong."""
         secret = self._secret()
-        sealed = self._objects.get(key)
+        sealed = self._objects.get(key, LARGEST)
         if sealed is None or secret is None:
             return sealed
         content, code = sealed[:-_CODE], sealed[-_CODE:]

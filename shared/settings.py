@@ -43,10 +43,16 @@ _PROXIES = (
 
 STORAGE = Group(
     "capi-functions-storage",
-    "The object store for release assets and provider components; its keys also open `s3:` release sources.",
+    "The object store for release assets and provider components; keys of S3 also open `s3:` release sources.",
     (
+        (
+            "CAPI_FUNCTIONS_STORE",
+            "URL of the store: `s3://<bucket>/<prefix>`, `gs://<bucket>/<prefix>`, `az://<container>/<prefix>` or "
+            "`file:///<path>`. Default: `s3:` with `CAPI_FUNCTIONS_BUCKET`; an installation of one pod without "
+            "`CAPI_FUNCTIONS_BUCKET` and `S3_ENDPOINT_URL` uses a folder of the pod.",
+        ),
         ("S3_ENDPOINT_URL", "URL of the S3 endpoint. Default: AWS."),
-        ("CAPI_FUNCTIONS_BUCKET", "The bucket, created if it is absent. Default: `capi-functions`."),
+        ("CAPI_FUNCTIONS_BUCKET", "The bucket of S3, created if it is absent. Default: `capi-functions`."),
         (
             "CAPI_FUNCTIONS_STORE_KEY",
             "A random text of at least 32 characters, such as that of `openssl rand -hex 32`. Records in a bucket are "
@@ -63,11 +69,26 @@ STORAGE = Group(
         ("AWS_SESSION_TOKEN", "The session token of temporary keys."),
         ("AWS_CA_BUNDLE", "Path of a file with the CA of the endpoint; an overlay has to mount it."),
         (
+            "GOOGLE_SERVICE_ACCOUNT_KEY",
+            "The key of a service account, in JSON, for `gs:`. Default: the identity of the pod.",
+        ),
+        ("AZURE_STORAGE_ACCOUNT_NAME", "The storage account for `az:`."),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "Its key. Default: the identity of the pod."),
+        (
             "RELEASE_KEEP_HOURS",
             "Hours that `release_prune` keeps unused releases. Default: 24.",
         ),
     ),
-    frozenset({"CAPI_FUNCTIONS_STORE_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}),
+    frozenset(
+        {
+            "CAPI_FUNCTIONS_STORE_KEY",
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "GOOGLE_SERVICE_ACCOUNT_KEY",
+            "AZURE_STORAGE_ACCOUNT_KEY",
+        }
+    ),
 )
 RELEASE_SOURCES = Group(
     "capi-functions-releases",

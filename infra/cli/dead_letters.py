@@ -25,7 +25,6 @@ app = typer.Typer(
     help="List, show, send again and drop the events that no function handled.",
     no_args_is_help=True,
 )
-_STORES = ("S3_ENDPOINT_URL", "CAPI_FUNCTIONS_BUCKET")
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of letters.", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="All letters.")]
@@ -34,8 +33,8 @@ RunDir = Annotated[
     typer.Option(
         "--dir",
         "-d",
-        help="Use the run in this folder (default: the object store of $S3_ENDPOINT_URL and $CAPI_FUNCTIONS_BUCKET, "
-        "else the run in .capi-functions).",
+        help="Use the run in this folder (default: the object store of $CAPI_FUNCTIONS_STORE, or of "
+        "$S3_ENDPOINT_URL and $CAPI_FUNCTIONS_BUCKET, else the run in .capi-functions).",
         show_default=False,
     ),
 ]
@@ -163,6 +162,7 @@ def _chosen(kept: DeadLetters, names: list[str] | None, *, every: bool) -> list[
 
 def _settings(directory: Path | None) -> Mapping[str, str]:
     """Returns the settings that name the object store. Raises `Failure` if nothing does."""
+    from shared.buckets import DEFAULT_STORE, NAMING
     from shared.settings import FOLDER, SETTINGS
 
     run = None
@@ -170,10 +170,10 @@ def _settings(directory: Path | None) -> Mapping[str, str]:
         run = running(directory)
         if run is None:
             raise Failure(f"no run in {directory}: start it with `capi-functions up -d {directory}`")
-    elif not any(SETTINGS.get(name) for name in (*_STORES, FOLDER)):
+    elif not any(SETTINGS.get(name) for name in (*NAMING, DEFAULT_STORE, FOLDER)):
         run = running(DEFAULT_DIR)
         if run is None:
-            names = " or $".join(_STORES)
+            names = " or $".join(NAMING)
             raise Failure(f"no object store: name a run with --dir, or set ${names} as the functions have it")
     return {**SETTINGS, **(run["settings"] if run else {})}
 

@@ -27,7 +27,6 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
     from infra.local.local_run import LocalRunError
     from infra.local_control_plane import ControlPlaneError
     from infra.local_control_plane.binaries import BinaryNotFound
-    from infra.object_store import ObjectStoreError
     from shared.kube import ApiError
     from shared.kube.connect import KubeconfigError
 
@@ -35,7 +34,6 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
         Failure,
         WaitTimeout,
         LocalRunError,
-        ObjectStoreError,
         ControlPlaneError,
         BinaryNotFound,
         ApiError,

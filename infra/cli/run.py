@@ -1,4 +1,4 @@
-"""The command `run`: functions, forwarder and object store on this machine, for a management cluster that exists."""
+"""The command `run`: functions and forwarder on this machine, for a management cluster that exists."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def run(
     store: Annotated[
         str,
         typer.Option(
-            metavar="URL/BUCKET",
-            help="S3 endpoint and bucket, with the keys in $AWS_ACCESS_KEY_ID and $AWS_SECRET_ACCESS_KEY "
-            "(default: a store in memory, which ends with the command).",
+            metavar="URL",
+            help="Bucket for releases: s3://, gs:// or az://, or an S3 endpoint and a bucket, as in "
+            "https://s3.example.com/capi; keys are in the environment (default: a folder, which ends with the "
+            "command).",
             show_default=False,
         ),
     ] = "",
@@ -59,7 +60,7 @@ def run(
     Nothing is installed in the cluster, except missing definitions with --install-crds.
     """
     from infra.local.helm import HelmProgram
-    from infra.local.services import Services
+    from infra.local.services import Services, store_in
     from shared.charts import HelmMissing
     from shared.clients import find_running_core
     from shared.kube import ApiError
@@ -83,7 +84,7 @@ def run(
         chosen = profiles_or_default(profile, beside_core=bool(core))
         timeline.say(f"profiles: {chosen}{'' if profile else '; --profile chooses others'}")
         settings = {
-            **_usable_storage(store),
+            **(_usable_storage(store) or store_in(Path(private, "store"))),
             **_release_source(releases),
             "KUBECONFIG": str(_write(target, Path(private))),
         }
@@ -93,11 +94,8 @@ def run(
         _prepare(target, services, timeline, namespace=namespace, install=install_crds, yes=yes)
         program = HelmProgram(logs.parent / "bin" / "helm", timeline.say)
         try:
-            if not store:
-                settings |= services.start_object_store()
             services.start_functions({**settings, **program.setting()})
             services.start_forwarder(target.client, namespace)
-            services.wait_for_object_store()
             timeline.say(f"functions: {', '.join(services.declared)}")
             for name in left_out(chosen):
                 timeline.say(f"left out: {name}, which runs with `capi-functions up` only", style="yellow")
@@ -131,11 +129,13 @@ def _storage(store: str) -> dict[str, str]:
     if not store:
         return {}
     parts = urlsplit(store)
+    if parts.scheme in ("s3", "gs", "az", "file"):
+        return {"CAPI_FUNCTIONS_STORE": store}
     bucket = parts.path.strip("/")
     if parts.scheme not in ("http", "https") or not parts.netloc or not bucket or "/" in bucket:
-        example = "https://s3.example.com/capi"
-        raise typer.BadParameter(f"must be an endpoint and a bucket, as in {example}", param_hint="--store")
-    return {"S3_ENDPOINT_URL": f"{parts.scheme}://{parts.netloc}", "CAPI_FUNCTIONS_BUCKET": bucket}
+        example = "s3://capi or https://s3.example.com/capi"
+        raise typer.BadParameter(f"must be a bucket, as in {example}", param_hint="--store")
+    return {"CAPI_FUNCTIONS_STORE": f"s3://{bucket}", "S3_ENDPOINT_URL": f"{parts.scheme}://{parts.netloc}"}
 
 
 def _usable_storage(store: str) -> dict[str, str]:

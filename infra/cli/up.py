@@ -48,7 +48,7 @@ def up(
     package: From = None,
     ip_family: Family = None,
 ) -> None:
-    """Run a management cluster locally: API server, CRDs, object store, functions, forwarder. Ctrl-C ends it."""
+    """Run a management cluster locally: API server, CRDs, functions, forwarder. Ctrl-C ends it."""
     from .provider import local_managers
 
     with report_failures(), usable_folder(directory, "--dir names another folder"):

@@ -1,1 +1,1 @@
-"""A local run: control plane, object store, functions and forwarder as processes of one machine."""
+"""A local run: control plane, functions and forwarder as processes of one machine."""

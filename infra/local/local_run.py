@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from . import crds, helm
 from .components_server import ComponentsServer
 from .managers import Managers
 from .namespaces import Namespaces
-from .services import Services
+from .services import Services, store_in
 
 STATE = "up.json"
 PLANE = "management"
@@ -44,7 +45,6 @@ class Urls:
     functions: str
     ingress: str
     """Accepts CloudEvents, and sends each to the functions that the event starts."""
-    object_store: str
 
 
 class LocalRun:
@@ -98,6 +98,11 @@ class LocalRun:
         """The kubeconfig of the management cluster."""
         return self.directory / "management.kubeconfig"
 
+    @property
+    def store(self) -> Path:
+        """The folder with releases and components, which is empty at the start of a run."""
+        return self.directory / "store"
+
     def start(self, prepare: Callable[[], None] = lambda: None) -> Urls:
         """Starts all parts, then calls `prepare`, before the run counts as up.
 
@@ -112,7 +117,7 @@ class LocalRun:
     def _start(self, prepare: Callable[[], None]) -> Urls:
         (self.directory / "logs").mkdir(parents=True, exist_ok=True)
         self._end_leftovers()
-        store = self.services.start_object_store()
+        shutil.rmtree(self.store, ignore_errors=True)  # so that a tag may have other content than in the last run
         try:
             plane = local_control_plane.start(
                 self.plane,
@@ -127,7 +132,7 @@ class LocalRun:
         self._progress(f"API server ready at {plane.url}")
         self.client = connect.from_kubeconfig(str(self.kubeconfig))
         components = self._components.start() if self._components else {}
-        settings = self.services.start_functions({**store, **components, **self._settings(), **self.helm_program()})
+        settings = self.services.start_functions({**components, **self._settings(), **self.helm_program()})
         settings.pop("HELM", None)  # the commands find the program themselves
         skipped = crds.install_missing(self.client, crds.load())
         self._progress("custom resources installed")
@@ -140,11 +145,10 @@ class LocalRun:
         self._managers.start()
         if next(self.client.list(DEPLOYMENT, selector=PROVIDER_LABEL), None):
             self._managers.look()
-        self.services.wait_for_object_store()
         functions = self.services.functions.url if self.services.functions else ""
         self._progress(f"functions at {functions}: {', '.join(self.services.declared)}")
         prepare()
-        urls = Urls(plane.url, functions, self.services.ingress, store["S3_ENDPOINT_URL"])
+        urls = Urls(plane.url, functions, self.services.ingress)
         me = Process.of(os.getpid())
         state = {
             "pid": os.getpid(),
@@ -195,6 +199,7 @@ class LocalRun:
         assets = os.environ.get("KUBEBUILDER_ASSETS")
         return {
             "KUBECONFIG": str(self.kubeconfig),
+            **store_in(self.store),
             "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
             "KIND_RUNTIME": os.environ.get("KIND_RUNTIME") or "local",
             # All servers of a local run are on loopback, which is refused where the local run is in a pod.

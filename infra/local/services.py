@@ -1,13 +1,13 @@
-"""Runs the functions for a management cluster on this machine, with an object store and the forwarder.
+"""Runs the functions for a management cluster on this machine, with the forwarder, and a folder for releases.
 
-Object store and functions are child processes, which end with this process even if it is killed. The forwarder runs in
-threads of this process.
+The functions are a child process, which ends with this process even if it is killed. The forwarder runs in threads of
+this process.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
+import shutil
 import socket
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -17,7 +17,6 @@ from events.delivery import HttpDelivery
 from events.forwarder import Forwarder
 from functions import catalog
 from functions.kind_cluster import runtime
-from infra import object_store
 from infra.local_control_plane import files
 from shared import tracing
 from shared.event import Event
@@ -33,7 +32,7 @@ _POLL_SECONDS = {"local": 0.25, "kind": 2.0}
 
 
 class Services:
-    """The object store, the functions and the forwarder, started one by one in this order.
+    """The functions and the forwarder, started one by one in this order.
 
     Args:
         log: The log file of the functions.
@@ -51,24 +50,12 @@ class Services:
         self._profiles = tuple(profiles)
         self.declared = catalog.triggers(without, profiles)
         """The triggers of the functions that receive events, by name of the function."""
-        self._store: object_store.ObjectStoreServer | None = None
         self._listener: socket.socket | None = None
         self._delivery: HttpDelivery | None = None
         self.functions: FunctionsServer | None = None
         self.forwarder: Forwarder | None = None
         self._instances: Instances | None = None
         self._environment: Mapping[str, str] = {}
-
-    def start_object_store(self) -> dict[str, str]:
-        """Starts an object store in memory, without waiting for it. Returns its environment variables."""
-        self._store = object_store.start()
-        return {
-            "S3_ENDPOINT_URL": self._store.url,
-            "CAPI_FUNCTIONS_STORE_KEY": secrets.token_hex(32),
-            "AWS_ACCESS_KEY_ID": "local",
-            "AWS_SECRET_ACCESS_KEY": "local",
-            "AWS_DEFAULT_REGION": "us-east-1",
-        }
 
     def start_functions(self, settings: Mapping[str, str]) -> dict[str, str]:
         """Starts the functions, without waiting for them.
@@ -118,19 +105,6 @@ class Services:
         if self.forwarder is not None:
             self.forwarder.dispatcher.submit(event, [KIND_CLUSTERS])
 
-    def wait_for_object_store(self) -> None:
-        """Waits until the object store answers, if one was started. Raises `ObjectStoreError`."""
-        if self._store is not None:
-            self._store.wait_ready()
-
-    def wipe_object_store(self) -> None:
-        """Replaces the object store by an empty one at the same address."""
-        if self._store is None:
-            raise RuntimeError("the object store was not started")
-        port = int(self._store.url.rpartition(":")[2])
-        self._store.stop()
-        self._store = object_store.start(port)
-
     def stop(self) -> None:
         """Ends all parts that were started."""
         if self._instances is not None:
@@ -144,5 +118,14 @@ class Services:
         if self.functions is not None:
             self.functions.close()
             self._token.unlink(missing_ok=True)
-        if self._store is not None:
-            self._store.stop()
+
+
+def store_in(folder: Path) -> dict[str, str]:
+    """Returns the setting that makes functions keep releases and components in a folder, which need not exist."""
+    return {"CAPI_FUNCTIONS_STORE": folder.absolute().as_uri()}
+
+
+def wipe(folder: Path) -> None:
+    """Deletes all objects in a folder of functions, which may run."""
+    for path in folder.iterdir():
+        shutil.rmtree(path)

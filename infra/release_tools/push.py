@@ -136,7 +136,7 @@ def _to_folder(target: FolderSource, name: ReleaseName, files: Files) -> None:
 def _to_bucket(target: S3Source, name: ReleaseName, files: Files) -> None:
     from shared.storage import ObjectStore
 
-    store = ObjectStore(target.bucket, ObjectStore.from_env().endpoint)
+    store = ObjectStore(f"s3://{target.bucket}")
     prefix = "".join(f"{part}/" for part in (target.prefix, name.tag) if part)
     # A release without metadata does not exist: the metadata is deleted first and written last.
     store.delete(prefix + METADATA)

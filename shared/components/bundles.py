@@ -54,7 +54,6 @@ class BundleStore:
 
     def save(self, bundle: Bundle) -> Bundle:
         """Stores a bundle, and returns it."""
-        self._objects.ensure_bucket()
         self._objects.put(_content_key(bundle.digest), bundle.encode(), if_absent=False)
         return bundle
 

@@ -15,6 +15,7 @@ from typing import Any
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.kube import Object, dig, key_of
+from shared.records import LARGEST
 from shared.storage import ObjectStore, StoredObject
 
 from .naming import InvalidName, ReleaseName, StackVersion
@@ -64,7 +65,7 @@ def collect_garbage(objects: ObjectStore, references: References, before: dateti
     garbage = {entry for entry in records if _is_garbage(entry.key, references)}
     gone = {entry for entry in garbage if _delete_old(objects, entry, before)}
     manifests = [entry for entry in records if entry not in gone and "releases/" in entry.key]
-    in_use = {f"{BLOBS}{digest}" for entry in manifests for digest in _digests(objects.get(entry.key))}
+    in_use = {f"{BLOBS}{digest}" for entry in manifests for digest in _digests(objects.get(entry.key, LARGEST))}
     unused = [entry for entry in blobs if entry.key not in in_use]
     return Collected(
         sum("releases/" in entry.key for entry in gone), sum(_delete_old(objects, entry, before) for entry in unused)

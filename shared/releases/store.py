@@ -83,7 +83,6 @@ class ReleaseStore:
             Retagged: The files differ from those of the first fetch.
         """
         name = ReleaseName.parse(tag)
-        self._objects.ensure_bucket()
         files: dict[str, Blob] = {}
         metadata: bytes | None = None
         verifier = verifier_in(RELEASE_KEY)
@@ -142,7 +141,6 @@ class ReleaseStore:
         """
         key = self._failure_key(ReleaseName.parse(tag))
         if message:
-            self._objects.ensure_bucket()
             now = datetime.now(UTC)
             note = {"message": message[:_LONGEST], "at": now.isoformat()}
             if retry_after is not None:
@@ -221,7 +219,7 @@ class ReleaseStore:
         """Returns a blob. If it is damaged or missing, deletes the manifest and raises `CorruptedFile`."""
         if (cached := self._cache.get(blob.digest)) is not None:
             return cached
-        data = self._objects.get(blob_key(blob.digest))
+        data = self._objects.get(blob_key(blob.digest), min(blob.size, self._limits.file))
         if data is None or hashlib.sha256(data).hexdigest() != blob.digest:
             self._objects.delete(blob_key(blob.digest))
             self._objects.delete(self._manifest_key(name))

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from infra import local_control_plane, object_store
+from infra import local_control_plane
 from infra.local import crds
 from shared.kube import Client, connect
+from tests.support import moto_server
 
 
 @contextmanager
@@ -34,10 +35,11 @@ def management() -> Iterator[tuple[Client, Path]]:
 
 @contextmanager
 def storage(releases: Path) -> Iterator[None]:
-    store = object_store.start()
-    store.wait_ready()
+    store = moto_server.start()
+    moto_server.wait_ready(store.url)
     os.environ |= {
         "S3_ENDPOINT_URL": store.url,
+        "CAPI_FUNCTIONS_STORE_KEY": "k" * 32,
         "AWS_ACCESS_KEY_ID": "bench",
         "AWS_SECRET_ACCESS_KEY": "bench",
         "AWS_DEFAULT_REGION": "us-east-1",

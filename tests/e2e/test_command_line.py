@@ -18,7 +18,7 @@ from tests.support import processes
 from tests.support.command_line import CLI, await_end, run
 from tests.support.until import HANGS, until
 
-ADDRESSES = ("kubeconfig", "api_server", "functions", "ingress", "object_store", "token")
+ADDRESSES = ("kubeconfig", "api_server", "functions", "ingress", "token")
 
 
 def test_demo_verifies_all_steps_and_leaves_no_process(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, SECRET
 from shared.kube import Client, Key, dig
 from shared.kube.crds import CRD
+from shared.settings import SETTINGS
 from shared.storage import ObjectStore
 from tests.support import accounts, processes
 from tests.support.command_line import CLI, run
@@ -62,8 +63,7 @@ def test_missing_definitions_are_named_and_installed_on_request(
     client, kubeconfig = cluster
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
-    bucket = ObjectStore("run", object_store_url)
-    bucket.ensure_bucket()
+    bucket = ObjectStore("s3://run", {**SETTINGS, "S3_ENDPOINT_URL": object_store_url})
     refused = run("run", "--kubeconfig", kubeconfig, "--profile", "addons", "--logs", tmp_path / "logs")
     assert refused.returncode == 1
     assert "clusteraddons.clusterstack.x-k8s.io" in refused.stderr

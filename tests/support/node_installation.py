@@ -19,11 +19,11 @@ import yaml
 from infra import local_control_plane
 from infra.node import addresses, daemons, knative
 from infra.node.node import Node
-from infra.object_store import wait_ready
 from shared.api import resources
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.kube import Client, Object, connect, dig
 from tests.support import processes
+from tests.support.moto_server import wait_ready
 from tests.support.objects import manifest, secret
 from tests.support.releases import write_release
 from tests.support.until import HANGS, until
@@ -205,7 +205,7 @@ def installation(node: Node, kubectl: Path, helm: Path, folder: Path) -> Iterato
 def _store() -> Iterator[str]:
     """Runs an object store at an address that pods reach, in the block."""
     with socket.create_server((addresses.MACHINE, 0), backlog=128) as listener:
-        command = [sys.executable, "-m", "infra.object_store", "--fd", str(listener.fileno())]
+        command = [sys.executable, "-m", "tests.support.moto_server", "--fd", str(listener.fileno())]
         server = processes.start(command, cwd=PROJECT, pass_fds=[listener.fileno()])
         url = f"http://{addresses.MACHINE}:{listener.getsockname()[1]}"
     try:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.object_store import start, wait_ready
 from shared.storage import ObjectStore
+from tests.support.moto_server import create_bucket, start, wait_ready
 from tests.support.until import HANGS
 
 _NUMBERS = itertools.count(1)
@@ -38,6 +38,5 @@ def object_store(object_store_url: str, monkeypatch: pytest.MonkeyPatch) -> Obje
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)
-    store = ObjectStore.from_env()
-    store.ensure_bucket()
-    return store
+    create_bucket(object_store_url, bucket)
+    return ObjectStore.from_env()

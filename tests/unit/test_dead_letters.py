@@ -19,6 +19,7 @@ from functions.dead_letters.function import kubernetes_event
 from infra.cli.dead_letters import table
 from infra.cli.main import app
 from shared.api.resources import CLUSTER, SECRET
+from shared.buckets import NAMING
 from shared.dead_letters import PREFIX, DeadLetter, DeadLetters, dead_letter, function_at, without_content
 from shared.event import PING, REFERENCE, DeliveryFailure, Event, change_event, from_http, own_event
 from shared.kube import Object, Resource, dig
@@ -290,7 +291,7 @@ def test_clean_up_of_releases_leaves_letters(letters: DeadLetters, object_store:
 
 
 def test_first_letter_creates_the_bucket(object_store: ObjectStore) -> None:
-    other = DeadLetters(ObjectStore(f"{object_store.bucket}-new", object_store.endpoint))
+    other = DeadLetters(ObjectStore(f"{object_store.url}-new"))
     assert other.list() == []
     other.keep(letter())
     assert len(other.list()) == 1
@@ -394,11 +395,11 @@ def test_error_names_the_way_out(arguments: tuple[str, ...], message: str, lette
 
 def test_without_an_object_store_the_error_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("S3_ENDPOINT_URL", "CAPI_FUNCTIONS_BUCKET"):
+    for name in NAMING:
         monkeypatch.delenv(name, raising=False)
     result = call("list")
     assert result.exit_code == 1
-    assert "name a run with --dir, or set $S3_ENDPOINT_URL" in result.stderr
+    assert "name a run with --dir, or set $CAPI_FUNCTIONS_STORE" in result.stderr
 
 
 def test_replayed_letter_is_a_hint_and_dropped(letters: DeadLetters, receiver: EventReceiver) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from events.delivery import HttpDelivery
-from shared import storage
+from shared import buckets
 from shared.download import SourceError
 from shared.download.web import HttpSession
 from shared.event import Event
 from shared.kube import Client, Unavailable
 from shared.kube.credentials import Credentials
+from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageUnavailable
 
 
@@ -31,7 +32,7 @@ def _releases(url: str) -> None:
 
 def _storage(url: str) -> None:
     with pytest.raises(StorageUnavailable, match="no answer in time"):
-        ObjectStore("b", url).get("k")
+        ObjectStore("s3://bucket", {**SETTINGS, "S3_ENDPOINT_URL": url}).get("k")
 
 
 def _functions(url: str) -> None:
@@ -51,8 +52,8 @@ def test_14_clients_have_default_timeouts(ask: Callable[[str], None], monkeypatc
     for function, name in ((Client, "timeout"), (HttpSession, "read"), (HttpDelivery, "timeout")):
         defaults = vars(function)["__init__"].__kwdefaults__
         monkeypatch.setitem(defaults, name, _shorter(defaults[name]))
-    monkeypatch.setattr(storage, "READ_TIMEOUT", _shorter(storage.READ_TIMEOUT))
-    monkeypatch.setattr(storage, "ATTEMPTS", 1)
+    monkeypatch.setattr(buckets, "READ_TIMEOUT", _shorter(buckets.READ_TIMEOUT))
+    monkeypatch.setattr(buckets, "RETRIES", 0)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "x")
     with ThreadPoolExecutor(1) as pool, socket.create_server(("127.0.0.1", 0)) as silent:

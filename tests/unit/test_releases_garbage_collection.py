@@ -148,7 +148,7 @@ def test_blobs_of_a_manifest_of_another_format_stay(object_store: ObjectStore) -
 
 def test_empty_store_has_nothing_to_collect(object_store: ObjectStore) -> None:
     assert collect_garbage(object_store, References(), _after(1)) == Collected()
-    assert collect_garbage(ObjectStore("no-such-bucket", object_store.endpoint), References(), _after(1)) == Collected()
+    assert collect_garbage(ObjectStore("s3://no-such-bucket"), References(), _after(1)) == Collected()
 
 
 def test_fetch_protects_an_old_blob_from_collection(object_store: ObjectStore) -> None:

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 
-from infra.object_store import start, wait_ready
 from shared.download import File, ReleaseNotFound, SourceError
 from shared.download.ingest import IngestLimits
 from shared.releases import manifest
@@ -22,7 +21,9 @@ from shared.releases.naming import InvalidName
 from shared.releases.release import Blob, InvalidRelease, Release, Retagged
 from shared.releases.sources.folder import FolderSource
 from shared.releases.store import CorruptedFile, ReleaseStore
+from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageError, StorageUnavailable
+from tests.support.moto_server import start, wait_ready
 from tests.support.until import HANGS
 
 pytest_plugins = ["tests.support.object_store"]
@@ -101,7 +102,7 @@ def test_release_is_saved_from_a_folder(store: ReleaseStore, tmp_path: Path) -> 
 
 
 def test_bucket_is_created_on_the_first_save(object_store: ObjectStore) -> None:
-    store = ReleaseStore(ObjectStore("made-when-needed", object_store.endpoint))
+    store = ReleaseStore(ObjectStore("s3://made-when-needed"))
     assert store.load(TAG) is None
     store.save(TAG, Files())
     assert _is_whole(store)
@@ -403,7 +404,7 @@ def test_unreachable_storage_is_a_transient_error(object_store: ObjectStore) -> 
     server = start()
     try:
         wait_ready(server.url)
-        store = ReleaseStore(ObjectStore("bucket", server.url), cache_bytes=0)
+        store = ReleaseStore(ObjectStore("s3://bucket", {**SETTINGS, "S3_ENDPOINT_URL": server.url}), cache_bytes=0)
         release = store.save(TAG, Files())
     finally:
         server.stop()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import yaml
 
 from infra.local.local_run import LocalRun
+from infra.local.services import wipe
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load
 from shared.kube import ApiError, Object, dig
@@ -73,8 +74,8 @@ class Demo:
         self._timeline.done(f"upgraded to {version}: {changed}")
 
     def _cold_start(self, version: str) -> None:
-        """Upgrades, and in the middle wipes the object store and kills the functions."""
-        self._timeline.begin(f"upgrade to {version}, with the object store wiped and the functions killed halfway")
+        """Upgrades, and in the middle deletes all stored releases and kills the functions."""
+        self._timeline.begin(f"upgrade to {version}, with all stored releases deleted and the functions killed halfway")
         previous, release = self._objects.class_name(), f"{STACK}-{version}"
         for _attempt in range(5):
             seen, cut_off = self._interrupted_upgrade(release)
@@ -109,11 +110,11 @@ class Demo:
             self._objects.set_class(release)
             if not started.wait(30):
                 raise DemoError("the upgrade did not start")
-            self._local_run.services.wipe_object_store()
+            wipe(self._local_run.store)
             addon = self._objects.addon() or {}
             cut_off = dig(addon, "status.ready") is not True
             pending = sum(entry.status != "synced" for entry in load(dig(addon, "status.resources")))
-            self._timeline.say(f"functions killed, object store empty; {pending} objects without a result")
+            self._timeline.say(f"functions killed, stored releases deleted; {pending} objects without a result")
             functions.start()
             self._await_addon(release)
         return watcher.seen, cut_off

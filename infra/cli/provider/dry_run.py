@@ -14,6 +14,7 @@ from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.api.conditions import get_condition
 from shared.applier.policy import PREFIX
+from shared.buckets import NAMING
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
 from shared.components.errors import ComponentsError
@@ -27,6 +28,7 @@ from shared.providers.fetched_components import FetchedComponents, load_componen
 from shared.providers.inputs import Inputs
 from shared.providers.status import PREFLIGHT_CHECK_PASSED, ProviderStatusBuilder
 from shared.runtime import Decision, Request
+from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageError
 
 from ..failures import Failure
@@ -118,13 +120,13 @@ def _expected_failures() -> Iterator[None]:
     except (ComponentsError, SourceError) as error:
         raise Obstacle(str(error)) from error
     except StorageError as error:
-        raise Failure(f"{error}; without S3_ENDPOINT_URL everything is downloaded again") from error
+        raise Failure(f"{error}; without {' and '.join(NAMING)} everything is downloaded again") from error
 
 
 def scratch_storage() -> Scratch:
     """Returns storage that keeps writes in memory, on top of the functions' storage if the environment names one."""
-    store = ObjectStore.from_env()
-    return Scratch(store if store.endpoint else None)
+    named = any(SETTINGS.get(name) for name in NAMING)
+    return Scratch(ObjectStore.from_env() if named else None)
 
 
 def _with_passed_checks(provider: Object) -> Object:
