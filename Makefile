@@ -84,7 +84,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-inde
 
 requirements: $(INSTALLED) ## pin the newest versions that fit pyproject.toml, and the newest packages of the image
 	$(COMPILE) --upgrade --extra dev --output-file infra/requirements.txt pyproject.toml
-	$(COMPILE) --extra local --extra tracing --constraint infra/requirements.txt --output-file infra/image/requirements.txt pyproject.toml
+	$(COMPILE) --extra tracing --constraint infra/requirements.txt --output-file infra/image/requirements.txt pyproject.toml
 	$(BIN)/python -m infra.image lock
 
 clean: ## remove the environment and local runs; caches of built binaries stay

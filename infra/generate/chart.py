@@ -14,7 +14,7 @@ from typing import Any
 from infra import version
 from shared import profiles
 from shared.api.models import CUSTOM_RESOURCES
-from shared.api.resources import CLUSTER, CONFIG_MAP
+from shared.api.resources import CLUSTER
 from shared.kube.resources import Object
 from shared.settings import GROUPS, NAMESPACE
 from shared.triggers import Triggers
@@ -33,7 +33,6 @@ from . import (
     serving,
     single,
     sources,
-    store,
     values,
     workloads,
 )
@@ -98,10 +97,6 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         "serving": serving.changes()
         | {"service": serving.SERVICE, "ingress": _replaced(network.of_proxies(), "NetworkPolicy")},
         "disruptionBudget": workloads.BUDGET,
-        "store": _in_release(obj for obj in _objects(store.documents()) if obj["kind"] != CONFIG_MAP.kind),
-        "storeSettings": store.settings()["data"],
-        "storeVolume": store.claimed(),
-        "storeClaim": _in_release([store.claim()]),
         "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),
         "hooks": _in_release(_objects(hooks.documents())),
     }

@@ -66,11 +66,6 @@ def of_prometheus(namespace: str) -> Object:
     return policy("functions", namespace, _FUNCTIONS, [_SCRAPED])
 
 
-def of_store(name: str, namespace: str, port: int) -> Object:
-    """Returns the policy of an object store for trying: functions may send requests."""
-    return policy(name, namespace, {workloads.NAME: name}, [([_functions()], [port])])
-
-
 def of_hooks(name: str, namespace: str, port: int) -> Object:
     """Returns the policy of the hooks: Cluster API's core controller may call them, Prometheus reads the metrics."""
     return policy(name, namespace, workloads.labels(name), [([pods_of(*CORE)], [port]), _SCRAPED])

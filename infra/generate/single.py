@@ -87,17 +87,13 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
             *(each for part in PARTS for each in _pods(part, declared)),
             ("", network.of_prometheus(NAMESPACE)),
         ],
-        "store.yaml": store.documents(),
     }
     documents["kustomization.yaml"] = [("", kustomization(["../crds", *documents]))]
-    documents["volume/claim.yaml"] = [("", store.claim())]
     documents["namespaced/everywhere.yaml"] = _everywhere(declared)
     documents["namespaced/kustomization.yaml"] = [(_NAMESPACED, _component(declared))]
     documents["namespaced/bindings/bindings.yaml"] = [("", rbac.in_namespace(obj)) for obj in _bindings(declared)]
     documents["namespaced/bindings/kustomization.yaml"] = [(_BINDINGS, knative.plain_kustomization(["bindings.yaml"]))]
-    return {name: yaml_text(content) for name, content in documents.items()} | {
-        "volume/kustomization.yaml": store.component()
-    }
+    return {name: yaml_text(content) for name, content in documents.items()}
 
 
 def _bindings(declared: Mapping[str, Triggers]) -> Iterable[Object]:
@@ -205,6 +201,7 @@ def deployment(part: Part, declared: Mapping[str, Triggers]) -> Object:
         workloads.set_variables(container, CAPI_FUNCTIONS_PROFILES=",".join(part.profiles))
         if part is PROVIDERS:  # whatever the settings say about other functions
             workloads.set_variables(container, CAPI_FUNCTIONS_NAMESPACES="")
+    store.keep_in_pod(result)
     return result
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from shared import tracing
 from shared.settings import GROUPS, Group
 
-from . import network, profiles, serving, store, workloads
+from . import network, profiles, serving, workloads
 
 TEXT = {"type": "string"}
 SCALAR = {"type": ["string", "number", "boolean"]}
@@ -73,22 +73,6 @@ def values() -> Iterator[Value]:
         "Install and upgrade our CRDs, except those of Cluster API's groups that others have installed. They are "
         "never deleted.",
     )
-    yield Value(
-        "store",
-        True,
-        FLAG,
-        "Run an object store in a pod, for trying, unless `S3_ENDPOINT_URL` or `CAPI_FUNCTIONS_BUCKET` of "
-        "`settings.storage`, or `webIdentity.roleARN`, is for another one.",
-    )
-    size = {"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?[KMGT]i?)?$"}
-    yield Value(
-        "storeVolume.size",
-        "",
-        size,
-        f"The size of a PersistentVolume for this store, such as `{store.SIZE}`. Default: none, its objects last as "
-        "long as the pod.",
-    )
-    yield Value("storeVolume.storageClassName", "", TEXT, "Its StorageClass. Default: that of the cluster.")
     yield Value(
         "serving.enabled",
         False,

@@ -51,7 +51,7 @@ Requests mostly wait for other servers, so memory limits their number, not proce
 """
 
 MEMORY_IDLE = "96Mi"
-"""What pods request: most take 46 to 60 MiB, and the object store for trying 77."""
+"""What pods request: most take 46 to 60 MiB."""
 
 MEMORY_AT_WORK = "192Mi"
 """What pods request that render: `addon_apply` takes 115 MiB beside the processes that render."""

@@ -415,12 +415,10 @@ def without_values(obj: Object) -> Object:
 )
 def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kubectl: Path, helm: Path) -> None:
     profile = folder.split("/")[1] if "/" in folder else "all"
-    single = str(mode == "single").lower()
     chart = rendered_chart(
         helm,
         f"mode={mode}",
         f"profile={profile}",
-        f"store={single}",
         f"serving.enabled={str(folder.endswith('serving')).lower()}",
         "crds.install=false",
     )
@@ -436,21 +434,6 @@ def test_chart_has_the_objects_of_the_kustomization(mode: str, folder: str, kube
         assert without_values(chart[key]) == without_values(obj), key
 
 
-def test_chart_has_the_volume_of_the_component(kubectl: Path, helm: Path, tmp_path: Path) -> None:
-    folder = Path(os.path.relpath(PROJECT / "infra/single", tmp_path.resolve()))
-    kustomization = {"resources": [str(folder)], "components": [str(folder / "volume")]}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
-    found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in kustomized(kubectl, str(tmp_path))}
-    chart = rendered_chart(helm, "storeVolume.size=1Gi", "crds.install=false")
-    for kind in ("PersistentVolumeClaim", "Deployment"):
-        key = kind, "capi-functions-store"
-        for obj in (chart[key], found[key]):
-            dig(obj, "spec.template.spec.volumes", []).sort(key=lambda volume: volume["name"])
-        assert without_values(chart[key]) == without_values(found[key])
-    volumes = {one["name"]: one for one in dig(found[key], "spec.template.spec.volumes")}
-    assert volumes["objects"] == {"name": "objects", "persistentVolumeClaim": {"claimName": "capi-functions-store"}}
-
-
 def test_server_accepts_the_objects_of_the_chart_in_each_mode(
     client: Client, knative: list[Object], helm: Path
 ) -> None:
@@ -459,8 +442,8 @@ def test_server_accepts_the_objects_of_the_chart_in_each_mode(
     accepted: list[Object] = []
     for mode in ("single", "direct", "forwarder", "sources"):
         settings = (f"mode={mode}", "eventPolicy=true", "replicas=2")
-        role, volume = "webIdentity.roleARN=arn:aws:iam::1:role/it", "storeVolume.size=1Gi"
-        for obj in (*rendered_chart(helm, *settings, role).values(), *rendered_chart(helm, *settings, volume).values()):
+        role = "webIdentity.roleARN=arn:aws:iam::1:role/it"
+        for obj in (*rendered_chart(helm, *settings, role).values(), *rendered_chart(helm, *settings).values()):
             if obj in accepted:
                 continue
             accepted.append(obj)
@@ -515,7 +498,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
     first = client.get(DEPLOYMENT, Key("capi-functions", "capi-functions"))["metadata"]["uid"]
     run(helm, "install", *release, "--take-ownership", "--force-conflicts")
     assert client.get(DEPLOYMENT, Key("capi-functions", "capi-functions"))["metadata"]["uid"] == first
-    assert installed(client, DEPLOYMENT) == {"capi-functions", "capi-functions-providers", "capi-functions-store"}
+    assert installed(client, DEPLOYMENT) == {"capi-functions", "capi-functions-providers"}
     of_clusterctl = Key("", "providers.clusterctl.cluster.x-k8s.io")
     managers = {
         name: {entry["manager"] for entry in client.get(CRD, name)["metadata"]["managedFields"]}
@@ -525,7 +508,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
     policy = Key("capi-functions", "functions")
     client.patch(places[-1], policy, {"metadata": {"annotations": {"example.com/mine": "kept"}}})
 
-    run(helm, "upgrade", *release, "--set=mode=direct,profile=providers,store=false", "--force-conflicts")
+    run(helm, "upgrade", *release, "--set=mode=direct,profile=providers", "--force-conflicts")
     providers = {name.replace("_", "-") for name in catalog.triggers(profiles=("providers",))}
     assert installed(client, DEPLOYMENT) == providers | {"forwarder"}
     assert installed(client, *roles) == {f"capi-functions-{name}" for name in (*providers, "forwarder")}

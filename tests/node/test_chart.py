@@ -27,7 +27,6 @@ pytestmark = pytest.mark.timeout(1200)
 CLUSTER_ROLE_BINDING = Resource(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
-PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 NAME = RELEASE
 """Of the release, and of its Deployment."""
 
@@ -129,38 +128,18 @@ def test_object_store_that_cannot_be_reached_is_named_and_waited_for(released: I
     addons.remove()
 
 
-def test_store_for_trying_keeps_its_objects_in_a_volume(released: Installation) -> None:
-    folder = "/var/lib/objects"
-    released.node.run(["mkdir", folder])
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [daemons.NAME]}
-    volume = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "by-hand",
-        "local": {"path": folder},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-    }
-    released.apply([manifest(PERSISTENT_VOLUME, "objects", spec=volume)])
-    chosen = {"size": "1Gi", "storageClassName": "by-hand"}
-    released.release("upgrade", settings={"releases": released.settings["releases"]}, storeVolume=chosen)
-
-    assert in_store(released, "PUT", "/kept") == in_store(released, "PUT", "/kept/a", "content") == ""
-    former = released.client.list(POD, NAMESPACE, selector=f"app.kubernetes.io/name={NAME}-store")
-    released.kill_pods(f"{NAME}-store")
-    until(lambda: not any(released.client.find(POD, key_of(pod)) for pod in former), "its pod is gone")
-    released.until_available(NAMESPACE)
-    assert in_store(released, "GET", "/kept/a") == "content"
-    released.release("upgrade")
-    assert f"{NAME}-store" not in deployments(released)
-
-
-def in_store(installed: Installation, method: str, path: str, content: str = "") -> str:
-    """Returns the answer of the store for trying to a request from its own pod."""
-    signed = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"
-    headers = {"Authorization": signed, "Content-Type": "text/plain"}
-    asked = f"'http://127.0.0.1:9000{path}', method='{method}', data={content.encode()!r} or None, headers={headers!r}"
-    code = f"from urllib.request import *; print(urlopen(Request({asked})).read().decode())"
-    return installed.kube("exec", "-n", NAMESPACE, f"deployment/{NAME}-store", "--", "python", "-c", code).strip()
+def test_pod_keeps_releases_in_its_folder(released: Installation, workload: Client) -> None:
+    folder = "/var/lib/capi-functions/objects"
+    storage = {**released.settings["storage"], "CAPI_FUNCTIONS_STORE": f"file://{folder}"}
+    restart(released, settings={**released.settings, "storage": storage})
+    addons = Addons(released, "folder", workload)
+    addons.wants(kept="1")
+    code = f"import os; print(os.path.isdir({folder!r}) and os.listdir({folder!r}))"
+    command = ("-c", "functions", "--", "python", "-c", code)
+    stored = [released.kube("exec", "-n", NAMESPACE, key_of(pod).name, *command) for pod in pods(released)]
+    assert any("'releases'" in names for names in stored), "the pod that works has fetched the release"
+    addons.remove()
+    restart(released)
 
 
 def test_release_is_removed_and_installed_again(released: Installation, workload: Client) -> None:

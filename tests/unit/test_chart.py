@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -13,7 +14,9 @@ import yaml
 from functions import catalog
 from infra.generate import monitoring, values
 from shared import metrics, profiles
+from shared.buckets import DEFAULT_STORE
 from shared.kube.resources import Object, dig
+from shared.storage import ObjectStore
 
 CHART = Path(__file__).parents[2] / "infra/chart"
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -56,7 +59,7 @@ def test_chart_passes_lint(helm: Path) -> None:
 @pytest.mark.parametrize("mode", [*values.MODES])
 @pytest.mark.parametrize("profile", ["all", "addons", "addons-providers", "providers", "standalone"])
 def test_mode_and_profile_choose_what_runs(mode: str, profile: str, helm: Path) -> None:
-    objects = rendered(helm, f"mode={mode}", f"profile={profile}", "store=false")
+    objects = rendered(helm, f"mode={mode}", f"profile={profile}")
     wanted = tuple(profile.split("-"))
     chosen = {name: each for name, each in catalog.triggers(profiles=wanted).items() if not each.local}
     functions = {name.replace("_", "-") for name in chosen}
@@ -270,7 +273,6 @@ def test_values_reach_the_pods(helm: Path) -> None:
     assert "capi-functions-storage" not in secrets
     storage = objects["ConfigMap", "capi-functions-storage"]["data"]
     assert storage == {"S3_ENDPOINT_URL": "https://s3.example.com"}
-    assert "capi-functions-store" not in names(objects, "Deployment"), "another object store is named"
     assert objects["ServiceAccount", "capi-functions"]["metadata"]["annotations"] == {"role": "r"}
 
 
@@ -294,59 +296,49 @@ def test_values_of_a_deployment_that_the_release_cannot_have_are_refused(helm: P
 
 
 def test_number_of_replicas_is_that_of_functions_unless_a_deployment_has_its_own(helm: Path) -> None:
-    objects = rendered(helm, "mode=forwarder", "replicas=2", "deployments.sweep.replicas=1", "store=true")
+    objects = rendered(helm, "mode=forwarder", "replicas=2", "deployments.sweep.replicas=1")
     replicas = {name: dig(obj, "spec.replicas", 1) for (kind, name), obj in objects.items() if kind == "Deployment"}
     assert (replicas["cluster"], replicas["sweep"], replicas["forwarder"]) == (2, 1, 2)
-    assert replicas["capi-functions-store"] == 1
     several = {name for name, number in replicas.items() if number > 1}
     assert names(objects, "PodDisruptionBudget") == several
 
 
-def test_store_for_trying_is_the_one_that_settings_name(helm: Path) -> None:
-    objects = rendered(helm)
-    service = objects["Service", "capi-functions-store"]["spec"]
-    labels = dig(objects["Deployment", "capi-functions-store"], "spec.template.metadata.labels")
-    assert service["selector"].items() <= labels.items()
-    assert service["ports"][0]["port"] == 80
-    assert objects["ConfigMap", "capi-functions-storage"]["data"]["S3_ENDPOINT_URL"] == "http://capi-functions-store"
-    assert "app.kubernetes.io/part-of" not in labels, "neither scraped nor reached as a function"
+def test_single_installation_keeps_releases_in_a_bounded_folder_of_the_pod(helm: Path) -> None:
+    spec = pod(rendered(helm), "capi-functions")
+    store = urlsplit(variables(spec["containers"][0])[DEFAULT_STORE])
+    assert store.scheme == "file"
+    (mount,) = [one for one in spec["containers"][0]["volumeMounts"] if store.path.startswith(one["mountPath"] + "/")]
+    (volume,) = [one for one in spec["volumes"] if one["name"] == mount["name"]]
+    assert volume["emptyDir"].keys() == {"sizeLimit"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "runs"),
+    ("settings", "storage"),
     [
-        (["settings.storage.RELEASE_KEEP_HOURS=48"], True),
-        (["settings.storage.S3_ENDPOINT_URL=https://s3.example.com"], False),
-        (["settings.storage.CAPI_FUNCTIONS_BUCKET=mine", "settings.storage.AWS_REGION=eu-west-1"], False),
-        (["webIdentity.roleARN=arn:aws:iam::1:role/it"], False),
-        (["store=false", "settings.storage.AWS_REGION=eu-west-1"], False),
+        (["settings.storage.S3_ENDPOINT_URL=https://s3.example.com"], {"S3_ENDPOINT_URL": "https://s3.example.com"}),
+        (["settings.storage.CAPI_FUNCTIONS_STORE=gs://b"], {"CAPI_FUNCTIONS_STORE": "gs://b"}),
+        (["webIdentity.roleARN=arn:aws:iam::1:role/it"], {"CAPI_FUNCTIONS_BUCKET": "capi-functions"}),
+        (
+            ["webIdentity.roleARN=arn:aws:iam::1:role/it", "settings.storage.CAPI_FUNCTIONS_STORE=s3://b"],
+            {"CAPI_FUNCTIONS_STORE": "s3://b"},
+        ),
     ],
 )
-def test_store_for_trying_runs_unless_the_values_name_another_one(settings: list[str], runs: bool, helm: Path) -> None:
+def test_bucket_of_the_values_takes_the_place_of_the_folder(
+    settings: list[str], storage: dict[str, str], helm: Path
+) -> None:
     objects = rendered(helm, *settings)
-    assert ("capi-functions-store" in names(objects, "Deployment")) == runs
-    named = dig(objects.get(("ConfigMap", "capi-functions-storage"), {}), "data.S3_ENDPOINT_URL", "")
-    assert (named == "http://capi-functions-store") == runs
-    for setting in settings:
-        key, _, value = setting.removeprefix("settings.storage.").partition("=")
-        if key.isupper():
-            assert objects["ConfigMap", "capi-functions-storage"]["data"][key] == value
+    data = objects["ConfigMap", "capi-functions-storage"]["data"]
+    assert data == storage
+    folder = variables(pod(objects, "capi-functions")["containers"][0])[DEFAULT_STORE]
+    assert not ObjectStore.from_env({**data, DEFAULT_STORE: folder}).is_folder
 
 
-def test_store_for_trying_gets_a_volume_of_the_wanted_size(helm: Path) -> None:
-    claim = ("PersistentVolumeClaim", "capi-functions-store")
-    wanted = ("storeVolume.size=5Gi", "storeVolume.storageClassName=fast")
-    assert claim not in rendered(helm)
-    assert claim not in rendered(helm, *wanted, "settings.storage.S3_ENDPOINT_URL=https://s3.example.com")
-    spec = rendered(helm, *wanted)[claim]["spec"]
-    assert (spec["storageClassName"], dig(spec, "resources.requests.storage")) == ("fast", "5Gi")
-    done = run(helm, "template", "release", str(CHART), "--set", "storeVolume.size=much")
-    assert "/storeVolume/size" in done.stderr
-
-
-def test_settings_that_no_store_would_read_are_refused(helm: Path) -> None:
-    done = run(helm, "template", "release", str(CHART), "--set", "settings.storage.AWS_REGION=eu-west-1")
-    assert "settings.storage has AWS_REGION, which the object store for trying does not use" in done.stderr
+@pytest.mark.parametrize("mode", ["direct", "forwarder", "sources"])
+def test_pods_that_share_releases_have_no_folder(mode: str, helm: Path) -> None:
+    objects = rendered(helm, f"mode={mode}")
+    for name in names(objects, "Deployment"):
+        assert all(DEFAULT_STORE not in variables(container) for container in pod(objects, name)["containers"])
 
 
 def test_definitions_are_kept_when_the_release_is_deleted(helm: Path) -> None:
@@ -415,7 +407,7 @@ def test_traces_are_sent_where_the_values_say(helm: Path) -> None:
 
 def test_knative_services_scale_as_the_values_say(helm: Path) -> None:
     settings = ("mode=sources", "profile=addons", "serving.enabled=true", "serving.maxReplicas=9", "env.THREADS=3")
-    more = ("deployments.addon-apply.replicas=2", "serviceMonitor.enabled=true", "store=false")
+    more = ("deployments.addon-apply.replicas=2", "serviceMonitor.enabled=true")
     objects = rendered(helm, *settings, *more)
 
     def scale(name: str) -> tuple[str, ...]:

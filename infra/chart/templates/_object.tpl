@@ -15,16 +15,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ kindIs "string" . | ternary . (toJson .) }}
 {{- end }}
 
-{{- /* Not empty if the object store for trying runs: the values name no other one. */ -}}
-{{- define "capi-functions.store" -}}
+{{- /* Not empty if the values name no store: then each pod of the mode `single` has a folder of its own. */ -}}
+{{- define "capi-functions.folder" -}}
 {{- $storage := .Values.settings.storage | default dict }}
-{{- $other := or $storage.S3_ENDPOINT_URL $storage.CAPI_FUNCTIONS_BUCKET .Values.webIdentity.roleARN }}
-{{- if and .Values.store (not $other) }}
-  {{- with omit $storage "RELEASE_KEEP_HOURS" | keys | sortAlpha }}
-    {{- fail (printf "settings.storage has %s, which the object store for trying does not use. Name yours with S3_ENDPOINT_URL or CAPI_FUNCTIONS_BUCKET, or set store=false." (join ", " .)) }}
-  {{- end -}}
-true
-{{- end }}
+{{- if not (or $storage.CAPI_FUNCTIONS_STORE $storage.S3_ENDPOINT_URL $storage.CAPI_FUNCTIONS_BUCKET) }}true{{ end }}
 {{- end }}
 
 {{- /* An object as the values want it, and the PodDisruptionBudget of a Deployment with several replicas. */ -}}
@@ -38,18 +32,6 @@ true
 {{- end }}
 {{- if eq $object.kind "Deployment" }}
   {{- include "capi-functions.deployment" . }}
-{{- end }}
-{{- with $values.storeVolume }}
-  {{- if eq $object.kind "PersistentVolumeClaim" }}
-    {{- $_ := set $object.spec.resources.requests "storage" .size }}
-    {{- with .storageClassName }}{{ $_ := set $object.spec "storageClassName" . }}{{ end }}
-  {{- else if and .size (eq $object.kind "Deployment") }}
-    {{- $volumes := list }}
-    {{- range $object.spec.template.spec.volumes }}
-      {{- $volumes = append $volumes (ternary $.volume . (eq .name $.volume.name)) }}
-    {{- end }}
-    {{- $_ := set $object.spec.template.spec "volumes" $volumes }}
-  {{- end }}
 {{- end }}
 {{- if .serving }}
   {{- include "capi-functions.serving" . }}
