@@ -14,7 +14,7 @@ SIZE = "4Gi"
 """The pod is evicted beyond it; a release has at most 256 MiB, and unused ones are deleted."""
 
 _VOLUME = "store"
-_FOLDER = "/var/lib/capi-functions"
+_FOLDER = "/var/lib/store"
 
 
 def keep_in_pod(deployment: Object) -> None:

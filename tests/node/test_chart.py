@@ -129,7 +129,7 @@ def test_object_store_that_cannot_be_reached_is_named_and_waited_for(released: I
 
 
 def test_pod_keeps_releases_in_its_folder(released: Installation, workload: Client) -> None:
-    folder = "/var/lib/capi-functions/objects"
+    folder = "/var/lib/store/objects"
     storage = {**released.settings["storage"], "CAPI_FUNCTIONS_STORE": f"file://{folder}"}
     restart(released, settings={**released.settings, "storage": storage})
     addons = Addons(released, "folder", workload)

@@ -209,8 +209,8 @@ def test_image_installs_what_tests_run_with_and_each_package_has_digests() -> No
     assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for hashes in tested.values() for one in hashes)
     assert all(tested.values())
     names = {name.partition("==")[0] for name in installed}
-    assert {"kubernetes", "functions-framework", "moto", "opentelemetry-sdk"} <= names
-    assert names.isdisjoint({"pytest", "mypy", "ruff", "uv"})
+    assert {"kubernetes", "functions-framework", "obstore", "opentelemetry-sdk"} <= names
+    assert names.isdisjoint({"moto", "pytest", "mypy", "ruff", "uv"})
 
 
 def test_project_in_the_image_has_its_version_and_programs_but_no_tests(tmp_path: Path) -> None:
