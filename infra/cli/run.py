@@ -140,12 +140,14 @@ def _storage(store: str) -> dict[str, str]:
 
 def _usable_storage(store: str) -> dict[str, str]:
     """Returns the settings for the object store at `store`. Raises `BadParameter`, or `Failure` if it is no use."""
+    from shared.records import Records
     from shared.storage import ObjectStore, StorageError
 
     settings = _storage(store)
     if settings:
         try:
-            ObjectStore.from_env({**os.environ, **settings}).exists("readyz")
+            environment = {**os.environ, **settings}
+            Records(ObjectStore.from_env(environment), environment).get("readyz")
         except StorageError as error:
             raise Failure(f"--store {store} cannot be used: {error}") from error
     return settings

@@ -38,9 +38,9 @@ _ELSEWHERE = {
     "shared.download.registry": "tests/unit/test_download_registry.py has hostile registries",
     "shared.download.web": "tests/unit/test_download_web.py has hostile servers",
     "shared.providers.error_reporting": "variables of providers, which administrators own",
+    "shared.releases.sources.s3": "tests/abuse/test_store.py has lying object stores",
     "shared.releases.store": "records, which nobody else can write",
     "shared.runtime.last_written": "objects that this process has written",
-    "shared.s3": "tests/abuse/test_store.py has lying object stores",
     "shared.sandbox.workers": "tests/abuse/test_sandbox.py has hostile workers",
 }
 """Modules that parse a format, but are not in the registry: whose input it is, or where hostile input is tested."""

@@ -28,7 +28,7 @@ from tests.support.ports import free_port
 from tests.support.until import HANGS, until
 
 RELEASE = "local-fleet-1-36-v1"
-KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+KEYS = {"CAPI_FUNCTIONS_STORE_KEY": "k" * 32, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def _rights_without_secrets(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--store", "s3.example.com/capi"), "must be an endpoint and a bucket"),
-        (("--store", "https://s3.example.com"), "must be an endpoint and a bucket"),
+        (("--store", "s3.example.com/capi"), "must be a bucket"),
+        (("--store", "https://s3.example.com"), "must be a bucket"),
         (("--profile", "adons"), "there is no profile adons"),
         (("--releases", "/nope"), "/nope is neither a folder nor a URL"),
     ],
