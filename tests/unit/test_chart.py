@@ -112,7 +112,7 @@ def test_another_profile_restarts_the_forwarder_which_reads_it_once(mode: str, h
 def test_each_part_of_single_serves_and_watches_for_its_own_profiles(
     profile: str, parts: dict[str, str], helm: Path
 ) -> None:
-    objects = rendered(helm, f"profile={profile}", "store=false", "replicas=2")
+    objects = rendered(helm, f"profile={profile}", "replicas=2")
     assert names(objects, "Deployment") == names(objects, "Service") == parts.keys()
     leases = set()
     for name, chosen in parts.items():
@@ -167,7 +167,7 @@ def test_prometheus_may_read_every_port_of_metrics_and_nothing_else_of_single(mo
             peers.setdefault(port["port"], set()).update(found)
     assert peers.pop(9090) == peers.pop(9091) == {"prometheus"}
     assert bool(peers) == (mode != "single"), "its functions are called inside their pod"
-    for name in names(objects, "Deployment") - {"capi-functions-store"}:
+    for name in names(objects, "Deployment"):
         template = objects["Deployment", name]["spec"]["template"]
         ports = {port["containerPort"] for c in template["spec"]["containers"] for port in c.get("ports", ())}
         assert int(template["metadata"]["annotations"]["prometheus.io/port"]) in ports & {9090, 9091}

@@ -133,7 +133,7 @@ def test_release_for_some_namespaces_binds_rights_there_only(mode: str, helm: Pa
         }
         assert not any(writes for _, writes in everywhere)
         for obj in objects:
-            if obj["kind"] == "Deployment" and obj["metadata"]["name"] != "capi-functions-store":
+            if obj["kind"] == "Deployment":
                 for container in obj["spec"]["template"]["spec"]["containers"]:
                     variables = {one["name"]: one.get("value") for one in container["env"]}
                     limited = obj["metadata"]["name"] != "capi-functions-providers"
