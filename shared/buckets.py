@@ -86,7 +86,9 @@ def endpoint_in(settings: Mapping[str, str]) -> str:
     """Returns the S3 endpoint in the settings, without user and password, which S3 does not use; empty: AWS."""
     endpoint = next(filter(None, (settings.get(name) for name in _ENDPOINTS)), "")
     # A password with an unescaped slash is removed as well, although a URL parser would take its end for a path.
-    return re.sub(r"//.*@", "//", endpoint)
+    before, _, address = endpoint.rpartition("@")
+    scheme, slashes, _ = before.partition("//")
+    return f"{scheme}//{address}" if slashes else endpoint
 
 
 def region_in(settings: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ this process.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 from collections.abc import Collection, Mapping
