@@ -57,7 +57,10 @@ class Access:
 
 
 def confine(access: Access) -> None:
-    """Confines this process, which must have a single thread. A layer that the kernel lacks is left out."""
+    """Confines this process, which must have a single thread. A layer that the kernel lacks is left out.
+
+    Raises `OSError` if the kernel has a layer, but refuses to install it.
+    """
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     drop_privileges(access)
     restrict_files(access)
@@ -144,8 +147,7 @@ def restrict_files(access: Access) -> None:
     size = 24 if abi >= _ABI_SCOPES else 16 if abi >= _ABI_TCP else 8
     attributes = struct.pack("=QQQ", handled, _TCP, _SCOPES)[:size]
     ruleset = _libc.syscall(_CREATE_RULESET, attributes, size, 0)
-    if ruleset < 0:
-        return
+    _check(ruleset, "Landlock")
     try:
         for path in access.read:
             _allow_path(ruleset, path, _READ_FILE | _READ_DIR)
@@ -160,7 +162,7 @@ def restrict_files(access: Access) -> None:
                 _allow_path(ruleset, loader, _EXECUTE | _READ_FILE)
         if access.port is not None and abi >= _ABI_TCP:
             _libc.syscall(_ADD_RULE, ruleset, _RULE_PORT, struct.pack("=QQ", _CONNECT_TCP, access.port), 0)
-        _libc.syscall(_RESTRICT_SELF, ruleset, 0)
+        _check(_libc.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
     finally:
         os.close(ruleset)
 
@@ -180,6 +182,12 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
 
 def _allow(ruleset: int, descriptor: int, rights: int) -> None:
     _libc.syscall(_ADD_RULE, ruleset, _RULE_PATH, struct.pack("=Qi", rights, descriptor), 0)
+
+
+def _check(result: int, layer: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{layer} is refused: {os.strerror(number)}")
 
 
 def _landlock_abi() -> int:
@@ -348,7 +356,10 @@ def filter_system_calls(access: Access) -> None:
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("@HP", len(instructions), ctypes.addressof(buffer))
-    _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
+    result = _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
+    number = ctypes.get_errno()
+    if result < 0 and has_system_call_filter():
+        raise OSError(number, f"the filter of system calls is refused: {os.strerror(number)}")
 
 
 def has_system_call_filter() -> bool:

@@ -292,3 +292,24 @@ def _python_of_all() -> str:
                 if subprocess.run(command, capture_output=True, env={}, check=False, **user).returncode == 0:
                     return python
     pytest.skip(f"only root can run {sys.executable}")
+
+
+_NOT_PERMITTED = """
+import os
+from shared.sandbox import confine
+if os.geteuid() == 0:
+    os.setresuid({user}, {user}, {user})
+confine.{layer}(confine.Access())  # without PR_SET_NO_NEW_PRIVS the kernel refuses it to a process without privileges
+"""
+
+
+@pytest.mark.parametrize(
+    ("layer", "name"), [("filter_system_calls", "filter of system calls"), ("restrict_files", "Landlock")]
+)
+def test_layer_that_cannot_be_installed_ends_the_worker(layer: str, name: str) -> None:
+    if not confine.has_system_call_filter() or confine._landlock_abi() < 1:
+        pytest.skip("the kernel lacks a layer")
+    code = _NOT_PERMITTED.format(user=POD_USER, layer=layer)
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert f"{name} is refused: " in run.stderr
