@@ -76,7 +76,7 @@ STORAGE = Group(
         ("AZURE_STORAGE_ACCOUNT_KEY", "Its key. Default: the identity of the pod."),
         (
             "RELEASE_KEEP_HOURS",
-            "Hours that `release_prune` keeps unused releases. Default: 24.",
+            "Hours that `release_prune` keeps unused releases, and `component_prune` unused components. Default: 24.",
         ),
     ),
     frozenset(

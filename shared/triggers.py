@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from .event import Change, Event, change_event
+from .event import PING, Change, Event, change_event
 from .kube.resources import Key, Object, Resource, conventional_plural, deleting, dig, key_of
 from .settings import Group
 
@@ -168,6 +168,15 @@ class Subscription:
 
     type: str
     key: Callable[[Event], Key | None]
+
+
+def _key_of_full_resync(event: Event) -> Key | None:
+    """Returns one fixed key for the timer that requests a full resync."""
+    return Key("", "everything") if event.data.get("everything") is True else None
+
+
+EVERY_HOUR = Subscription(PING, _key_of_full_resync)
+"""The timer that requests a full resync, which also starts clean-ups."""
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from shared import profiles
-from shared.event import PING, Event
-from shared.kube import Key
 from shared.releases.garbage_collection import REFERRING_KINDS
 from shared.settings import STORAGE
-from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
-
-
-def everything(event: Event) -> Key | None:
-    """Returns one fixed key for the timer that requests a full resync."""
-    return Key("", "releases") if event.data.get("everything") is True else None
-
+from shared.triggers import EVERY_HOUR, READ_CRDS, Rule, Triggers
 
 TRIGGERS = Triggers(
     name="release_prune",
     profiles=profiles.ADDONS,
-    subscriptions=(Subscription(PING, everything),),
+    subscriptions=(EVERY_HOUR,),
     rules=(*(Rule(kind.group, (kind.plural,), ("list",)) for kind in REFERRING_KINDS), READ_CRDS),
     settings=(STORAGE,),
 )

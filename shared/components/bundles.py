@@ -3,7 +3,7 @@
     components/<digest>.json    metadata.yaml and components of one version, by their SHA-256
 
 A provider's status records the digest. So a bundle is of use only to providers that have fetched it, and nobody can
-exchange it.
+exchange it. `garbage_collection` deletes bundles that no provider installs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import re
 from dataclasses import dataclass
 
 from shared.storage import ObjectStore
+
+CONTENT = "components/"
+"""The folder of the bundles."""
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -67,4 +70,4 @@ def _decode(data: bytes) -> Bundle | None:
 
 
 def _content_key(digest: str) -> str:
-    return f"components/{digest}.json"
+    return f"{CONTENT}{digest}.json"

@@ -14,6 +14,7 @@ from typing import Any
 
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.expiry import delete_old
 from shared.kube import Object, dig, key_of
 from shared.records import LARGEST
 from shared.storage import ObjectStore, StoredObject
@@ -24,6 +25,9 @@ from .store import BLOBS
 
 REFERRING_KINDS = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
 """The kinds whose objects refer to releases."""
+
+MAX_PINS = 1_000
+"""The most pins of one scope whose tags no object refers to."""
 
 _RECORD = re.compile(r"(?:scopes/([0-9a-z]+)/)?(releases|failures|pins)/([^/]+)\.json")
 """Keys of records: manifests of releases, failures of fetches, and pins, which tie a tag to its first content."""
@@ -57,46 +61,45 @@ def references(objects: Iterable[Object]) -> References:
 def collect_garbage(objects: ObjectStore, references: References, before: datetime) -> Collected:
     """Deletes records and blobs without references, last written before `before`. Raises as `ObjectStore` does."""
     # Blobs are listed before manifests. A release that is stored after this list writes all its blobs anew, and
-    # `_delete_old` reads the time of the last write again.
+    # `delete_old` reads the time of the last write again.
     blobs = objects.list_objects(BLOBS)
     records = [
         entry for prefix in ("releases/", "pins/", "failures/", "scopes/") for entry in objects.list_objects(prefix)
     ]
-    garbage = {entry for entry in records if _is_garbage(entry.key, references)}
-    gone = {entry for entry in garbage if _delete_old(objects, entry, before)}
+    gone = {entry for entry in unreferenced(records, references) if delete_old(objects, entry, before)}
     manifests = [entry for entry in records if entry not in gone and "releases/" in entry.key]
     in_use = {f"{BLOBS}{digest}" for entry in manifests for digest in _digests(objects.get(entry.key, LARGEST))}
     unused = [entry for entry in blobs if entry.key not in in_use]
     return Collected(
-        sum("releases/" in entry.key for entry in gone), sum(_delete_old(objects, entry, before) for entry in unused)
+        sum("releases/" in entry.key for entry in gone), sum(delete_old(objects, entry, before) for entry in unused)
     )
 
 
-def _is_garbage(key: str, references: References) -> bool:
-    """Returns whether a record has no references. A key that `ReleaseStore` does not write is never garbage."""
-    match = _RECORD.fullmatch(key)
-    if match is None:
-        return False
-    if (match[1] or COMMON_SCOPE) not in references.scopes:
-        return True
-    # A pin stays as long as its source, even if the tag is unused: a tag must never get other content.
-    return match[2] != "pins" and match[3] not in references.tags
+def unreferenced(records: Iterable[StoredObject], references: References) -> set[StoredObject]:
+    """Returns the records without references. A key that `ReleaseStore` does not write always stays.
+
+    A pin stays as long as its source, even if the tag is unused, because a tag must never get other content. Of the
+    unused pins of one scope only the newest `MAX_PINS` stay, because the author of a source can publish any number.
+    """
+    found: set[StoredObject] = set()
+    pins: dict[str, list[StoredObject]] = {}
+    for record in records:
+        match = _RECORD.fullmatch(record.key)
+        if match is None:
+            continue
+        scope, kind, tag = match[1] or COMMON_SCOPE, match[2], match[3]
+        if scope not in references.scopes:
+            found.add(record)
+        elif tag not in references.tags:
+            (pins.setdefault(scope, []).append if kind == "pins" else found.add)(record)
+    for unused in pins.values():
+        found.update(sorted(unused, key=lambda pin: pin.modified, reverse=True)[MAX_PINS:])
+    return found
 
 
 def _digests(manifest: bytes | None) -> Iterator[str]:
     """Yields all texts that may be digests, whatever the manifest's format is; a false match only keeps a blob."""
     return (digest.decode() for digest in _DIGEST.findall(manifest or b""))
-
-
-def _delete_old(objects: ObjectStore, entry: StoredObject, before: datetime) -> bool:
-    """Deletes the entry if it was last written before `before`. Returns whether it was deleted."""
-    if entry.modified >= before:
-        return False
-    modified = objects.modified(entry.key)  # the entry may have been written again after the list
-    if modified is None or modified >= before:
-        return False
-    objects.delete(entry.key)
-    return True
 
 
 def _tags(obj: Mapping[str, Any]) -> Iterator[str]:

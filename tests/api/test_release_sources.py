@@ -65,7 +65,7 @@ def environment(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.M
 def wanted_by_someone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is fetched here no object names; that this takes one is seen in `test_release_demand`."""
     monkeypatch.setattr("functions.release_assets.function._is_referenced", lambda *_: True)
-    monkeypatch.setattr("functions.release_prune.function.MIN_INTERVAL", 0.0)
+    monkeypatch.setattr("shared.runtime.clean_up.MIN_INTERVAL", 0.0)
 
 
 @pytest.fixture

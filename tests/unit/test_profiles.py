@@ -26,7 +26,7 @@ ADDONS = {
     "release_prune",
 }
 ALWAYS = {"dead_letters", "sweep"}
-PROVIDERS = {name for name in catalog.names() if name.startswith("provider_")}
+PROVIDERS = {"component_prune", *(name for name in catalog.names() if name.startswith("provider_"))}
 
 
 @pytest.mark.parametrize(

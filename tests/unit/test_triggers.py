@@ -162,7 +162,7 @@ def test_fetched_release_is_news_for_who_requested_it(triggers: Triggers, about:
 
 
 @pytest.mark.parametrize(
-    ("data", "pruned"), [({"everything": True}, Key("", "releases")), ({"everything": "yes"}, None), ({}, None)]
+    ("data", "pruned"), [({"everything": True}, Key("", "everything")), ({"everything": "yes"}, None), ({}, None)]
 )
 def test_each_tick_sweeps_and_that_of_a_full_resync_prunes(data: Object, pruned: Key | None) -> None:
     event = Event(PING, "/timer", "1", data=data)

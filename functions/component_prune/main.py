@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+component_prune = target("component_prune")

@@ -1,0 +1,16 @@
+"""Starts `component_prune` by an hourly timer."""
+
+from __future__ import annotations
+
+from shared import profiles
+from shared.api.provider import GROUP, KINDS
+from shared.settings import STORAGE
+from shared.triggers import EVERY_HOUR, READ_CRDS, Rule, Triggers
+
+TRIGGERS = Triggers(
+    name="component_prune",
+    profiles=profiles.PROVIDERS,
+    subscriptions=(EVERY_HOUR,),
+    rules=(Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("list",)), READ_CRDS),
+    settings=(STORAGE,),
+)

@@ -1,0 +1,24 @@
+"""What tenants leave behind, or keep busy, must not grow without a limit or stand in the way of others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from shared.releases.garbage_collection import MAX_PINS, References, unreferenced
+from shared.storage import StoredObject
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_pins_of_a_source_that_publishes_without_end_are_limited() -> None:
+    """Each tag that was ever fetched leaves a pin, and a listing of storage that is too long would end clean-ups."""
+    more = 50
+    pins = [
+        StoredObject(f"scopes/0abc/pins/docker-ferrol-1-27-v{number}.json", NOW + timedelta(seconds=number))
+        for number in range(MAX_PINS + more + 1)
+    ]
+    good = StoredObject("scopes/1def/pins/docker-ferrol-1-27-v1.json", NOW - timedelta(days=1))
+    used, *unused = pins
+    tag = used.key.removeprefix("scopes/0abc/pins/").removesuffix(".json")
+    found = unreferenced([*pins, good], References(frozenset({tag}), frozenset({"", "0abc", "1def"})))
+    assert found == set(unused[:more])
