@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.clients import Clients, LookupResult
-from shared.download import SourceError
+from shared.download import Listing, SourceError
 from shared.kube import NotServed, Object, deleting, dig, key_of, owned_by
 from shared.kube.crds import list_defined
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import scope_of, source_of_stack
-from shared.releases.sources import Listing
 from shared.releases.usage import Users, users_by_release
 from shared.runtime import Request
 from shared.settings import SETTINGS

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.download import Listing
 from shared.kube import dig
 from shared.releases.naming import STABLE, InvalidName, ReleaseName, StackVersion
-from shared.releases.sources import Listing
 
 MAX_RELEASES = 50
 """The most ClusterStackReleases of a ClusterStack, besides those that Clusters use. A source may offer any number."""

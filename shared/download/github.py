@@ -11,6 +11,7 @@ from urllib.parse import quote
 from .access import Access
 from .errors import ReleaseNotFound, SourceError
 from .ingest import File
+from .listing import Listing
 
 if TYPE_CHECKING:
     from .web import HttpResponse, HttpSession
@@ -45,7 +46,10 @@ class GitHubReleases:
                 yield self._file(session, asset)
 
     def list(self) -> Sequence[str]:
-        """See `Source.list`. Returns tags, since names of releases are free text; drafts are left out."""
+        """Returns the tags of the releases, sorted, as a `Listing` if some may be missing. Drafts are left out.
+
+        Names of releases are free text. Raises `SourceError`.
+        """
         tags: set[str] = set()
         with self._session() as session:
             for page in range(1, _MAX_PAGES + 1):
@@ -57,8 +61,8 @@ class GitHubReleases:
                 published = (r for r in releases if isinstance(r, dict) and not r.get("draft"))
                 tags.update(tag for r in published if isinstance(tag := r.get("tag_name"), str))
                 if not more:
-                    break
-        return sorted(tags)
+                    return sorted(tags)
+        return Listing(sorted(tags), f"{self._name()} lists more than {_MAX_PAGES} pages of releases")
 
     def _file(self, session: HttpSession, asset: Any) -> File:
         if not isinstance(asset, dict) or not isinstance(number := asset.get("id"), int):

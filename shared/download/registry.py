@@ -23,6 +23,7 @@ from . import signatures
 from .access import Access
 from .errors import SourceError
 from .ingest import File, IngestLimits, ingest
+from .listing import Listing
 from .web import HttpResponse, HttpSession, resolve_url
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -111,8 +112,11 @@ class Registry:
 
     # -- pull ------------------------------------------------------------------------------------------------------
 
-    def tags(self) -> list[str]:
-        """Returns the tags in the registry's order, at most 10,001; none if the repository does not exist."""
+    def tags(self) -> Sequence[str]:
+        """Returns the tags in the registry's order, as a `Listing` if some may be missing.
+
+        A repository that does not exist has no tags.
+        """
         tags: list[str] = []
         url = self._base + "tags/list?n=1000"
         for _ in range(_PAGES):
@@ -123,10 +127,12 @@ class Registry:
             found = _mapping(self._ok(reply).json(), reply.url).get("tags") or []
             tags += [tag for tag in found if isinstance(tag, str) and _TAG.fullmatch(tag)]
             next_page = _NEXT.search(reply.headers.get("Link", ""))
-            if not next_page or len(tags) > _NAMES:
-                return tags[: _NAMES + 1]
+            if len(tags) > _NAMES:
+                return Listing(tags[:_NAMES], f"{redact_url(self._base)} lists more than {_NAMES} tags")
+            if not next_page:
+                return tags
             url = self._require_same_host(resolve_url(url, next_page[1]))
-        return tags
+        return Listing(tags, f"{redact_url(self._base)} lists more than {_PAGES} pages of tags")
 
     def manifest(self, reference: str) -> ImageManifest:
         """Returns the manifest of a tag or digest.

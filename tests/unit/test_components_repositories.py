@@ -105,6 +105,12 @@ def test_answer_of_the_host_decides_whether_to_retry(
     assert (error.value.transient, error.value.retry_after) == (transient, after)
 
 
+def test_latest_is_not_chosen_from_a_list_without_end() -> None:
+    page = Response(body=b'[{"tag_name": "v1.1.0"}]', headers={"Link": '</more>; rel="next"'})
+    with HttpServer(lambda _: page) as server, pytest.raises(SourceError, match=r"more than 100 pages.*spec\.version"):
+        ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()
+
+
 def test_host_without_release_list_needs_spec_version() -> None:
     with site({}) as server, pytest.raises(SourceError, match=r"set spec\.version"):
         ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}").default_version()

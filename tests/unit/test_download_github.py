@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.download import ReleaseNotFound, SourceError
+from shared.download import Listing, ReleaseNotFound, SourceError
 from shared.download.access import Access
 from shared.download.github import GitHubReleases
 from shared.download.ingest import IngestLimits, ingest
@@ -122,6 +122,15 @@ def test_list_has_the_tags_of_all_pages(source: GitHubReleases, site: HttpServer
     github.releases[8] |= {"prerelease": True}
     assert source.list() == [f"t{number:03}" for number in range(250) if number != 7]
     assert len(site.requests) == 3
+
+
+def test_endless_pages_of_releases_are_limited_and_a_problem_of_the_list() -> None:
+    page = Response(body=b'[{"tag_name": "t1"}]', headers={"Link": '</more>; rel="next"'})
+    with HttpServer(lambda _: page) as site:
+        listed = _source(site, "").list()
+        assert len(site.requests) == 100
+    assert isinstance(listed, Listing)
+    assert (listed, "lists more than 100 pages of releases" in listed.problem) == (("t1",), True)
 
 
 def test_absent_release_is_not_found(source: GitHubReleases) -> None:

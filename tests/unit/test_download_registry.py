@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.download import ReleaseNotFound, SourceError
+from shared.download import Listing, ReleaseNotFound, SourceError
 from shared.download.access import Access
 from shared.download.ingest import IngestLimits, ingest
 from shared.download.registry import INDEX, MANIFEST, TITLE, Descriptor, Layer, NotInRegistry, Registry
@@ -249,8 +249,19 @@ def test_tags_of_all_pages_are_listed() -> None:
 
 def test_endless_pages_of_tags_are_limited() -> None:
     with HttpServer(lambda _: Response(body=b'{"tags": []}', headers={"Link": '</v2/>; rel="next"'})) as site:
-        assert OciSource(site.host, NAME, plain=True).list() == []
+        listed = OciSource(site.host, NAME, plain=True).list()
         assert len(site.requests) == 200
+    assert isinstance(listed, Listing)
+    assert (listed, listed.problem) == ((), f"http://{site.host}/v2/org/stacks/ lists more than 200 pages of tags")
+
+
+def test_more_tags_than_the_limit_are_a_problem_of_the_list() -> None:
+    tags = json.dumps({"tags": [f"t{number}" for number in range(10_050)]}).encode()
+    with HttpServer(lambda _: Response(body=tags)) as site:
+        listed = OciSource(site.host, NAME, plain=True).list()
+    assert isinstance(listed, Listing)
+    assert len(listed) == 10_000
+    assert "lists more than 10000 tags" in listed.problem
 
 
 @pytest.mark.parametrize("link", ["http://[", "file:///etc/passwd", "//[x]:y/"])

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.download import File, ReleaseNotFound, SourceError
-from shared.releases.sources import Listing
+from shared.download import File, Listing, ReleaseNotFound, SourceError
 from shared.releases.sources.chain import SourceChain
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource

@@ -11,7 +11,7 @@ from shared.components import versions
 from shared.components.errors import ComponentsError
 from shared.components.repositories import config_maps, oci
 from shared.components.repositories.oci import OciRepository
-from shared.download import SourceError
+from shared.download import Listing, SourceError
 from shared.download.registry import Registry
 from shared.kube import Object, key_of
 from shared.providers.inputs import Inputs
@@ -80,7 +80,10 @@ def _tagged(source: OciRepository) -> str:
     if reference.digest:
         raise Failure(f"OCI URL {source.url} names one artifact by its digest; {_HINT}")
     with Registry(reference.host, reference.repository, source.access, reference.plain) as registry:
-        found = [tag for tag in registry.tags() if versions.try_parse(tag)]
+        tags = registry.tags()
+    if isinstance(tags, Listing) and tags.problem:
+        raise Failure(f"{tags.problem}; {_HINT}")
+    found = [tag for tag in tags if versions.try_parse(tag)]
     if not found:
         raise ComponentsError(f"OCI repository {source.url} has no tag that is a version")
     return _highest(found)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from shared.download import ReleaseNotFound, SourceError
+from shared.download import Listing, ReleaseNotFound, SourceError
 from shared.download.access import HOSTS, Access
 from shared.download.github import GitHubReleases
 from shared.download.ingest import IngestLimits, ingest
@@ -130,7 +130,10 @@ class ReleaseRepository(RepositoryAtUrl):
 
     def _listed(self) -> list[str]:
         try:
-            return list(self._host.list())
+            found = self._host.list()
+            if isinstance(found, Listing) and found.problem:
+                raise SourceError(found.problem, transient=False)
+            return list(found)
         except SourceError as error:
             message = f"cannot find the latest version: {error}; set spec.version, which needs no list"
             raise SourceError(message, transient=error.transient, retry_after=error.retry_after) from None

@@ -12,6 +12,6 @@ setting `RELEASE_SOURCE` and for the command line. Import what is slow to import
 folder are imported with the first URL.
 """
 
-from .port import Listing, Source, SourceType, SourceUrl, UnusableUrl
+from .port import Source, SourceType, SourceUrl, UnusableUrl
 
-__all__ = ["Listing", "Source", "SourceType", "SourceUrl", "UnusableUrl"]
+__all__ = ["Source", "SourceType", "SourceUrl", "UnusableUrl"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from shared.download import File, ReleaseNotFound, SourceError
+from shared.download import File, Listing, ReleaseNotFound, SourceError
 
-from .port import Listing, Source
+from .port import Source
 
 
 @dataclass(frozen=True, slots=True)

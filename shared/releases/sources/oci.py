@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.download import File, ReleaseNotFound
+from shared.download import File, Listing, ReleaseNotFound
 from shared.download.access import Access
 from shared.download.signatures import RELEASE_KEY, verifier_in
 
@@ -44,7 +44,8 @@ class OciSource:
         from shared.download.registry import Registry
 
         with Registry(self.host, self.repository, self.access, self.plain) as registry:
-            return sorted(registry.tags())
+            tags = registry.tags()
+        return Listing(sorted(tags), tags.problem) if isinstance(tags, Listing) else sorted(tags)
 
 
 def media_type(file: str) -> str:

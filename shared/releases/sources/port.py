@@ -6,7 +6,7 @@ Sources are not trusted: `shared.download.ingest` checks names, sizes and digest
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
@@ -15,19 +15,6 @@ from shared.download import File
 from shared.download.access import Access
 
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,39}\])(?::[0-9]{1,5})?")
-
-
-class Listing(tuple[str, ...]):
-    """Names of releases. `problem` is empty for a complete list, else it says why names may be missing."""
-
-    problem: str
-
-    def __new__(cls, names: Iterable[str] = (), problem: str = "") -> Listing:
-        """Returns the names as a listing."""
-        """Creates a listing of `names`, incomplete if `problem` is not empty."""
-        listing = super().__new__(cls, names)
-        listing.problem = problem
-        return listing
 
 
 class Source(Protocol):
