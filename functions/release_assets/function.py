@@ -22,10 +22,10 @@ from shared.runtime import Answer, done
 from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable
 
-_LOCK = KeyedLock("the fetch of releases", limit=3, each=2)
+_LOCK = KeyedLock("the fetch of releases", limit=4, each=2)
 """Serializes requests for one release in a process, so that the second finds the release stored; the store does the
-same across processes. The limit keeps threads free while a source is slow, and that for each namespace with sources of
-its own leaves room for the releases of others."""
+same across processes. The limit keeps threads free while a source is slow. Namespaces with sources of their own have
+two slots each, and together leave one for the source of the settings."""
 
 PAUSE = 5.0
 """Seconds after a failed fetch in which the release is not requested again: each try can occupy a thread until its

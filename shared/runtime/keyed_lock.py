@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import BoundedSemaphore, Lock
 
 from ..kube import Unavailable
@@ -16,6 +16,9 @@ from ..kube.acquire import acquired
 TIMEOUT = 2.0
 """Seconds that a thread waits by default: it is needed for other events, and its own event is delivered again."""
 
+_ALL = object()
+"""Stands for all tenants together."""
+
 
 class KeyedLock:
     """A lock for each key, made when it is first held and dropped when nothing waits for it.
@@ -23,7 +26,8 @@ class KeyedLock:
     Args:
         work: What is done under the lock, for error messages.
         limit: How many keys may be held at a time.
-        each: How many of them for one tenant; by default all.
+        each: How many of them for one tenant; by default all. With it, all tenants together leave room for one key of
+            no tenant, because one person may be many tenants.
         timeout: Seconds to wait for a key and for room.
     """
 
@@ -35,7 +39,7 @@ class KeyedLock:
         self._locks: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
         """The lock of each key, with the number of threads that hold it or wait for it."""
         self._shares: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
-        """The same for the room of each tenant."""
+        """The same for the room of each tenant, and for that of all tenants."""
 
     @contextmanager
     def hold(self, key: Hashable, tenant: str = "") -> Iterator[None]:
@@ -44,10 +48,11 @@ class KeyedLock:
         Raises `Unavailable` if the lock is not free within the timeout.
         """
         until = time.monotonic() + self._timeout
-        each = self._each if tenant else self._limit
+        limited = bool(tenant) and self._each < self._limit
         with (
             self._entered(self._locks, key, 1, until),
-            self._entered(self._shares, tenant, each, until),
+            self._entered(self._shares, tenant, self._each if limited else self._limit, until),
+            self._entered(self._shares, _ALL, self._limit - 1, until) if limited else nullcontext(),
             acquired(self._room, until - time.monotonic(), self._busy),
         ):
             yield

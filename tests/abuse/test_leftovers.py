@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from functions.release_assets import function as release_assets
+from shared.kube import Unavailable
 from shared.releases.garbage_collection import MAX_PINS, References, unreferenced
 from shared.storage import StoredObject
 
@@ -22,3 +27,22 @@ def test_pins_of_a_source_that_publishes_without_end_are_limited() -> None:
     tag = used.key.removeprefix("scopes/0abc/pins/").removesuffix(".json")
     found = unreferenced([*pins, good], References(frozenset({tag}), frozenset({"", "0abc", "1def"})))
     assert found == set(unused[:more])
+
+
+def test_slow_sources_of_many_namespaces_leave_room_for_the_common_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One tenant may have many namespaces. A fetch from a slow source holds its slot for minutes."""
+    lock = release_assets._LOCK
+    monkeypatch.setattr(lock, "_timeout", 0.1)
+    with ExitStack() as held:
+        taken = 0
+        for number in range(12):
+            try:
+                held.enter_context(lock.hold(number, f"hostile-{number // 2}"))
+                taken += 1
+            except Unavailable:
+                continue
+        assert taken > 1
+        with pytest.raises(Unavailable), lock.hold("another", "another"):
+            pass
+        with lock.hold("common"):
+            pass

@@ -60,7 +60,7 @@ def test_holder_beyond_the_limit_of_keys_times_out() -> None:
 
 
 def test_one_tenant_leaves_room_for_others() -> None:
-    lock, leave = KeyedLock("the work", limit=3, each=2, timeout=0.1), Event()
+    lock, leave = KeyedLock("the work", limit=4, each=2, timeout=0.1), Event()
     threads = [_hold(lock, key, Event(), leave, "hostile") for key in "ab"]
     try:
         with pytest.raises(Unavailable), lock.hold("c", "hostile"):
