@@ -104,9 +104,7 @@ class Delete:
         try:
             clients.management.delete(self.resource, key, uid=uid)
         except Conflict as error:
-            if dig(clients.management.find(self.resource, key), "metadata.uid") == uid:
-                # An admission webhook can answer 409, too. Not a `Conflict`, since a retry at once cannot help.
-                raise ApiError(str(error), status=409, body=error.body, detail=error.detail) from error
+            error.raise_if_refused(self.obj, clients.management.find(self.resource, key), "uid")
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,19 @@ class RemoveLeftovers:
                 continue
             done.add(uid)
             try:
-                self.cluster.client.delete(resource, key_of(obj), uid=uid)
-            except Conflict:
-                continue  # recreated since: the next reconcile finds it
+                self._delete(resource, obj)
             except Unavailable:
                 raise
             except ApiError as error:
                 failures[str(error)] = None
         return list(failures)
+
+    def _delete(self, resource: Resource, obj: Object) -> None:
+        client, key = self.cluster.client, key_of(obj)
+        try:
+            client.delete(resource, key, uid=obj["metadata"]["uid"])
+        except Conflict as error:  # recreated since, and found by the next reconcile; or refused
+            error.raise_if_refused(obj, client.find(resource, key), "uid")
 
     def _in_order(self) -> Iterator[tuple[Resource, Object]]:
         for resource, obj in self.leftovers.removable:

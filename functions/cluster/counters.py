@@ -66,7 +66,7 @@ def _sums(reported: Iterable[Object], alone: Iterable[Object]) -> Object | None:
         for name in ("desiredReplicas", "replicas", *true):
             sums[name] = sums.get(name, 0) + 1
         version = dig(machine, "status.nodeInfo.kubeletVersion") or dig(machine, "spec.version")
-        if version:
+        if version and isinstance(version, str):
             versions[version] = versions.get(version, 0) + 1
     listed = [{"version": one, "replicas": versions[one]} for one in sorted(versions, key=_in_order)]
     return _set({**dict.fromkeys(_BY_CONDITION), "desiredReplicas": None, "replicas": None, **sums, "versions": listed})

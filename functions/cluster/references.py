@@ -79,7 +79,8 @@ def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
         return found
     what = f"{found.kind} {key_of(obj).name}"
     group, _ = split_api_version(obj["apiVersion"])
-    others = [o["name"] for o in owners(obj, CLUSTER.kind, CLUSTER.group) if o.get("name") != key_of(cluster).name]
+    owning = [owner.get("name") for owner in owners(obj, CLUSTER.kind, CLUSTER.group)]
+    others = [name for name in owning if name != key_of(cluster).name]
     if group in (CLUSTER.group, CLUSTER_ADDON.group):
         problem = f"a reference to {what} is not allowed: its kind does not belong to a provider"
     elif others:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.kube.resources import Key, Object, Resource, dig, key_of
+from shared.kube.resources import Key, Resource, dig, key_of
 
 GROUP = "operator.cluster.x-k8s.io"
 CORE_NAME = "cluster-api"
@@ -117,15 +117,15 @@ def download_labels(provider: Mapping[str, Any], version: str = "") -> dict[str,
 
 def config_secret(provider: Mapping[str, Any]) -> Key | None:
     """Returns the key of the Secret with variables and credentials; by default in the provider's namespace."""
-    return _reference(provider, dig(provider, "spec.configSecret"))
+    return _reference(provider, "spec.configSecret")
 
 
 def additional_manifests(provider: Mapping[str, Any]) -> Key | None:
     """Returns the key of the ConfigMap whose entry `manifests` is added to the components."""
-    return _reference(provider, dig(provider, "spec.additionalManifests"))
+    return _reference(provider, "spec.additionalManifests")
 
 
-def _reference(provider: Mapping[str, Any], reference: Object | None) -> Key | None:
-    if not reference or not reference.get("name"):
-        return None
-    return Key(reference.get("namespace") or key_of(provider).namespace, reference["name"])
+def _reference(provider: Mapping[str, Any], path: str) -> Key | None:
+    """Returns the key in the reference at a path; None without one, or if it is not of texts."""
+    name, namespace = dig(provider, f"{path}.name"), dig(provider, f"{path}.namespace") or key_of(provider).namespace
+    return Key(namespace, name) if name and isinstance(name, str) and isinstance(namespace, str) else None

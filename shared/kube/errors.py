@@ -57,6 +57,19 @@ class Conflict(ApiError):
         """Whether a create failed because the object exists."""
         return self.reason == "AlreadyExists"
 
+    def raise_if_refused(self, decided_on: Mapping[str, Any], present: Mapping[str, Any] | None, field: str) -> None:
+        """Raises `ApiError` if the object is still as decided on, so that a retry at once cannot help.
+
+        An admission webhook chooses the status of its denial, so it can answer 409, too.
+
+        Args:
+            decided_on: The object that the write was decided on.
+            present: The object as the server has it now; None if it is gone.
+            field: The field of `metadata` that a conflict means a change of: `uid` or `resourceVersion`.
+        """
+        if present is not None and present["metadata"].get(field) == decided_on["metadata"].get(field):
+            raise ApiError(str(self), status=409, body=self.body, detail=self.detail) from self
+
 
 class Unavailable(ApiError):
     """The server is down, slow, throttling or has an internal error: the same request may succeed later.

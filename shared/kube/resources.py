@@ -160,26 +160,34 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 def dig(obj: Any, path: str | Iterable[str], default: Any = None) -> Any:
     """Returns the value at a path, or `default` if a step is missing, null or not a mapping.
 
-    `path` is dotted, or a sequence of steps for keys that contain dots.
+    Returns `default` also if it is a map or a list and the value is not. `path` is dotted, or a sequence of steps for
+    keys that contain dots.
     """
     for step in path.split(".") if isinstance(path, str) else path:
         if not isinstance(obj, Mapping) or obj.get(step) is None:
             return default
         obj = obj[step]
-    return obj
+    if isinstance(default, dict):
+        return obj if isinstance(obj, Mapping) else default
+    return default if isinstance(default, list) and not isinstance(obj, (list, tuple)) else obj
+
+
+def owner_references(obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Returns the owner references of an object; entries of another shape are left out."""
+    return [each for each in dig(obj, "metadata.ownerReferences", []) if isinstance(each, Mapping)]
 
 
 def owners(obj: Mapping[str, Any], kind: str, group: str) -> Iterable[Mapping[str, Any]]:
     """Yields the owner references of `obj` to a `kind` of `group`, in any version."""
-    for reference in dig(obj, "metadata.ownerReferences", []):
-        if reference.get("kind") == kind and split_api_version(reference.get("apiVersion", ""))[0] == group:
+    for reference in owner_references(obj):
+        if reference.get("kind") == kind and split_api_version(str(reference.get("apiVersion", "")))[0] == group:
             yield reference
 
 
 def owned_by(obj: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
     """Returns whether an owner reference of `obj` has the uid of `owner`."""
     uid = dig(owner, "metadata.uid")
-    return any(reference.get("uid") == uid for reference in dig(obj, "metadata.ownerReferences", []))
+    return any(reference.get("uid") == uid for reference in owner_references(obj))
 
 
 def owner_reference(owner: Mapping[str, Any], *, controller: bool | None = None) -> Object:
@@ -202,7 +210,7 @@ def with_owner(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Object
     `controller`, `blockOwnerDeletion`. A reference to an earlier object of the same name is replaced: that object is
     gone. An object has at most one controller, so `controller` becomes false if another reference is the controller.
     """
-    references = [dict(reference) for reference in dig(obj, "metadata.ownerReferences", [])]
+    references = [dict(reference) for reference in owner_references(obj)]
     found = next((reference for reference in references if reference.get("uid") == wanted["uid"]), None)
     if found is not None and (not wanted.get("controller") or "controller" in found):
         return None

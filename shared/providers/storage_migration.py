@@ -33,7 +33,8 @@ class NoCommonVersion(ApiError):
 class MigrateStorage:
     """Effect: rewrites every object of the CRD `live` in a version that the CRD `desired` keeps.
 
-    Its result is the number of objects. Raises `NoCommonVersion`, and `Conflict` if the versions change meanwhile.
+    Its result is the number of objects. Raises `NoCommonVersion`, `Conflict` if the versions change meanwhile, and
+    `ApiError` if a write is refused.
     """
 
     live: Object
@@ -65,8 +66,9 @@ class MigrateStorage:
             try:
                 clients.management.patch(CRD, key_of(live), patch, subresource="status")
                 return
-            except Conflict:
+            except Conflict as error:
                 newer = clients.management.get(CRD, key_of(live))
+                error.raise_if_refused(live, newer, "resourceVersion")
                 if _versions_of(newer) != _versions_of(live):
                     raise
                 live = newer  # only conditions or metadata changed
@@ -95,5 +97,7 @@ class MigrateStorage:
         try:
             metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
             clients.management.patch(resource, key_of(obj), {"metadata": metadata}, manager=MANAGER)
-        except (Conflict, NotFound):
-            return  # a concurrent write has the same result; a deleted object needs none
+        except NotFound:
+            return  # a deleted object needs none
+        except Conflict as error:  # a concurrent write has the same result
+            error.raise_if_refused(obj, clients.management.find(resource, key_of(obj)), "resourceVersion")

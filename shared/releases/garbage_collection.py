@@ -119,8 +119,8 @@ def _tags(obj: Mapping[str, Any]) -> Iterator[str]:
 
 def _listed(stack: Mapping[str, Any]) -> Iterator[str]:
     """Yields the tags of `spec.versions`. A release that `autoSubscribe` chose has a ClusterStackRelease of its own."""
-    spec = stack.get("spec") or {}
-    for version in spec.get("versions") or ():
+    spec = dig(stack, "spec", {})
+    for version in dig(spec, "versions", []):
         try:
             yield ReleaseName(
                 spec["provider"], spec["name"], spec["kubernetesVersion"], StackVersion.parse(version)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
+from functions.addon_cleanup.leftovers import Leftovers
+from functions.addon_cleanup.removal import RemoveLeftovers
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET, SERVICE
 from shared.applier.inventory import OWNED_LABEL
-from shared.clients import Clients
+from shared.clients import Clients, ClusterClients
 from shared.effects import Delete
 from shared.event import change_event
 from shared.kube import ApiError, Client, Conflict, Key, connect, dig, key_of, owned_by
@@ -158,6 +160,10 @@ def test_own_manifest_secret_is_deleted_with_the_addon(world: World) -> None:
     assert world.client.find(SECRET, key) is None
 
 
+DENIAL = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "webhook says no"}
+"""The answer of an admission webhook, which chooses the status of its denial."""
+
+
 # -- deletions by uid ------------------------------------------------------------------------------------------
 
 
@@ -169,11 +175,21 @@ def test_object_that_was_replaced_counts_as_deleted(management: Client, namespac
 
 
 def test_refused_deletion_is_an_error_though_it_is_a_conflict(proxy: Proxy, namespace: str) -> None:
-    """As by an admission webhook, which chooses the status of its denial."""
-    denial = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "webhook says no"}
     client = connect.workload(proxy.kubeconfig)
     live = client.create(CONFIG_MAP, config_map("a", namespace=namespace))
-    proxy.fault = lambda request: answering(409, denial) if request.method == "DELETE" else None
+    proxy.fault = lambda request: answering(409, DENIAL) if request.method == "DELETE" else None
     with pytest.raises(ApiError, match="webhook says no") as caught:
         Delete(CONFIG_MAP, live).execute(Clients(client))
     assert not isinstance(caught.value, Conflict)
+
+
+def test_refused_deletion_of_a_leftover_is_reported_though_it_is_a_conflict(proxy: Proxy, namespace: str) -> None:
+    client = connect.workload(proxy.kubeconfig)
+    spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+    live = client.create(SERVICE, objects.manifest(SERVICE, "a", namespace, spec=spec))
+    removal = RemoveLeftovers(ClusterClients(client), Leftovers([live]))
+    proxy.fault = lambda request: answering(409, DENIAL) if request.method == "DELETE" else None
+    assert removal.execute(Clients(client)) == [f"DELETE Service {namespace}/a: webhook says no"]
+    recreated = {**live, "metadata": {**live["metadata"], "uid": "another"}}
+    removal = RemoveLeftovers(ClusterClients(client), Leftovers([recreated]))
+    assert removal.execute(Clients(client)) == []

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from shared.clients import Clients
-from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, dig
+from shared.kube import ApiError, Client, Conflict, Key, Object, Resource, connect, dig
 from shared.kube.crds import CRD, await_established
 from shared.providers.storage_migration import MigrateStorage, NoCommonVersion, removed_versions
+from tests.support.api_proxy import Proxy, answering
 from tests.support.until import until
 
 GROUP = f"t{uuid.uuid4().hex[:8]}.example.com"
@@ -119,3 +120,18 @@ def test_concurrent_change_of_metadata_does_not_block_the_migration(
     live = management.get(CRD, Key("", NAME))
     assert dig(live, "status.storedVersions") == ["v1beta1"]
     assert dig(live, ("metadata", "annotations", "example.com/seen")) == "yes"
+
+
+@pytest.mark.parametrize("path", ["/widgets/", "/customresourcedefinitions/"])
+def test_refused_write_does_not_count_as_migrated_though_it_is_a_conflict(
+    proxy: Proxy, management: Client, old: Object, path: str
+) -> None:
+    """An admission webhook chooses the status of its denial."""
+    denial = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "webhook says no"}
+    proxy.fail(answering(409, denial), lambda request: request.method == "PATCH" and path in request.path)
+    client = connect.workload(proxy.kubeconfig)
+    live = crd("v1alpha1", "v1beta1", storage="v1beta1")
+    management.apply(CRD, live, manager="test")
+    with pytest.raises(ApiError, match="webhook says no"):
+        MigrateStorage(management.get(CRD, Key("", NAME)), crd("v1beta1", storage="v1beta1")).execute(Clients(client))
+    assert "v1alpha1" in dig(management.get(CRD, Key("", NAME)), "status.storedVersions")
