@@ -13,4 +13,6 @@ API_SERVER_SOURCE = Resource("sources.knative.dev", "v1", "ApiServerSource", "ap
 def watched_kinds(sources: Iterable[Object]) -> frozenset[tuple[str, str]]:
     """Returns group and kind of all that these ApiServerSources watch."""
     watched = (each for source in sources for each in dig(source, "spec.resources", []))
-    return frozenset((split_api_version(str(dig(each, "apiVersion", "")))[0], str(dig(each, "kind", ""))) for each in watched)
+    return frozenset(
+        (split_api_version(str(dig(each, "apiVersion", "")))[0], str(dig(each, "kind", ""))) for each in watched
+    )

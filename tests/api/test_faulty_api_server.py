@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event as Flag
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,9 @@ from events.delivery import InProcessDelivery
 from functions import catalog
 from shared.api.resources import CLUSTER, CONFIG_MAP, EVENT, SECRET
 from shared.clients import Clients
+from shared.event import change_event
 from shared.kube import Client, Object, discovery
+from shared.kube.crds import CRD
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support.api_proxy import (
@@ -28,6 +31,7 @@ from tests.support.api_proxy import (
     Proxy,
     Request,
     answering,
+    changing,
     cut_after,
     cut_before,
     half_body,
@@ -174,6 +178,113 @@ def test_fault_is_reported_and_the_addon_recovers(
     addons.until(lambda: addons.ready(name), "Ready")
     complete(addons)
     assert_no_secret_reported(addons, caplog.text)
+
+
+# -- answers that have another shape -----------------------------------------------------------------------------
+
+
+def everywhere(change: Callable[[Object], Object]) -> Callable[[Any], Any]:
+    """Returns a function that changes a document and all maps in it."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, dict):
+            return change({name: changed(each) for name, each in value.items()})
+        return [changed(each) for each in value] if isinstance(value, list) else value
+
+    return changed
+
+
+def with_field(name: str, wrong: Any) -> Callable[[Any], Any]:
+    """Returns a function that replaces the field wherever a document has it."""
+    return everywhere(lambda found: {**found, name: wrong} if name in found else found)
+
+
+def _texts(found: Object) -> Object:
+    return {name: str(value) if isinstance(value, int) else value for name, value in found.items()}
+
+
+SHAPES: dict[str, Callable[[Any], Any]] = {
+    "objects without uid": everywhere(lambda found: {name: found[name] for name in found if name != "uid"}),
+    "objects without name": everywhere(lambda found: {name: found[name] for name in found if name != "name"}),
+    "texts in place of numbers": everywhere(_texts),
+    "names of the wrong type": with_field("name", {"a": 1}),
+    "versions of the wrong type": with_field("resourceVersion", [7]),
+    "a list as status": with_field("status", ["x"]),
+    "a text as status": with_field("status", "x"),
+    "a list as spec": with_field("spec", [1]),
+    "a list as metadata": with_field("metadata", ["x"]),
+    "a map as items": with_field("items", {"a": {}}),
+    "numbers as items": with_field("items", [1, 2]),
+    "a text as managedFields": with_field("managedFields", "x"),
+    "numbers as managedFields": with_field("managedFields", [1]),
+    "a text as labels": with_field("labels", "x"),
+    "numbers as annotations": with_field("annotations", [1]),
+    "a text as owners": with_field("ownerReferences", "x"),
+    "numbers as conditions": with_field("conditions", [1]),
+    "a text as versions": with_field("versions", "x"),
+    "numbers as versions": with_field("versions", [1]),
+    "a text as names": with_field("names", "x"),
+    "a text as resources": with_field("resources", "x"),
+    "maps as kinds": with_field("responseKind", {"kind": {"a": 1}}),
+    "a number as group": with_field("group", 7),
+}
+
+
+def thing(namespace: str, value: int) -> list[Object]:
+    """Returns a definition and an object of its kind."""
+    group = f"{namespace}.example.com"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return [
+        {
+            "apiVersion": CRD.api_version,
+            "kind": CRD.kind,
+            "metadata": {"name": f"things.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"kind": "Thing", "plural": "things"},
+                "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+            },
+        },
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "Thing",
+            "metadata": {"name": "one", "namespace": namespace},
+            "spec": {"value": value},
+        },
+    ]
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["first rollout", "upgrades"])
+def test_answers_of_another_shape_are_reported_and_the_addon_recovers(
+    addons: SweptAddons, proxy: Proxy, tmp_path: Path, begun: bool
+) -> None:
+    """For each shape there is another release, which changes objects, adds a kind, or prunes it, and is looked at."""
+
+    def release(number: int) -> str:
+        kind = thing(addons.namespace, number) if number % 2 else []
+        return write_release(tmp_path, f"v{number}", [*chart(addons.namespace, str(number))[:3], *kind])
+
+    if begun:
+        addons.apply_class(release(1))
+        addons.until(lambda: addons.ready("test-stack-1-36-v1"), "Ready")
+    for number, shape in enumerate(SHAPES, 2):
+        proxy.fail(changing(SHAPES[shape]))
+        addons.apply_class(release(number))
+        addons.deliver_change(CLUSTER, addons.cluster_key)
+        for resync in (False, True):
+            event = change_event(addons.addon(), "update", source="/test", resync=resync)
+            answer = addons.send("addon_apply", event)
+            assert answer.status in (200, 202, 204, 503), f"{shape}: {answer}"
+            assert addons.condition("Ready")["status"] in ("True", "False"), shape
+    proxy.heal()
+    last = release(len(SHAPES) + 2)
+    addons.apply_class(last)
+    addons.until(lambda: addons.ready(last), "Ready")
+    found = owned(addons.client, CONFIG_MAP, addons.namespace)
+    assert {name: obj["data"]["k"] for name, obj in found.items()} == dict.fromkeys(
+        ("m0", "m1", "m2"), str(len(SHAPES) + 2)
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -156,6 +156,17 @@ def replacing(body: bytes, content_type: str = "application/json") -> Fault:
     return fault
 
 
+def changing(change: Callable[[Any], Any]) -> Fault:
+    """The server executes the request; the document in its response is what `change` makes of it."""
+
+    def fault(exchange: Exchange) -> None:
+        response = exchange.forward()
+        body = json.dumps(change(json.loads(response.body))).encode() if response.status < 300 else response.body
+        exchange.answer(Response(response.status, body, {"Content-Type": "application/json"}))
+
+    return fault
+
+
 def hanging(until: Event) -> Fault:
     """Sends no response; ends the connection when `until` is set or the proxy ends."""
 
