@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from shared.download import ReleaseNotFound, SourceError
@@ -12,7 +10,7 @@ from shared.download.ingest import IngestLimits, ingest
 from shared.releases.sources.s3 import S3Source
 from shared.releases.sources.urls import from_env, from_url
 from shared.storage import ObjectStore
-from tests.support.http_server import HttpServer, Request, Response
+from tests.support.http_server import HttpServer, Response
 
 TAG = "docker-ferrol-1-27-v1"
 CONTENT = {"metadata.yaml": b"meta", "with space+&=ü.tgz": bytes(300_000)}
@@ -62,24 +60,6 @@ def test_objects_of_all_pages_are_listed(bucket: ObjectStore) -> None:
     for number in range(1005):
         bucket.put(f"many/t{number:04}/x", b"", if_absent=False)
     assert _source(f"s3://{bucket.bucket}/many").list() == [f"t{number:04}" for number in range(1005)]
-
-
-def _endless(request: Request) -> Response:
-    """A page with one folder and one object, and a new token for the next page."""
-    number = len(request.path) + time.monotonic_ns()
-    entries = "<CommonPrefixes><Prefix>t1/</Prefix></CommonPrefixes><Contents><Key>t1/a</Key><Size>1</Size></Contents>"
-    more = f"<IsTruncated>true</IsTruncated><NextContinuationToken>{number}</NextContinuationToken>"
-    return Response(body=f"<ListBucketResult>{entries}{more}</ListBucketResult>".encode())
-
-
-def test_endless_pages_are_an_error() -> None:
-    with HttpServer(_endless) as site:
-        source = _source("s3://bucket", Access(endpoint=site.url), local=False)
-        with pytest.raises(SourceError, match="the listing has more than 100 pages"):
-            source.list()
-        assert len(site.requests) == 100
-        with pytest.raises(SourceError, match="the listing has more than 100 pages"):
-            _received(source, "t1")
 
 
 def test_requests_are_signed_with_the_keys_of_the_secret() -> None:
