@@ -156,8 +156,11 @@ class ObjectStore:
         """Returns all keys in a folder, in order; none if the bucket does not exist."""
         return tuple(entry.key for entry in self.list_objects(folder))
 
-    def list_objects(self, folder: str = "") -> Sequence[StoredObject]:
-        """Returns all objects in a folder, such as `releases/`, in order; none if the bucket does not exist."""
+    def list_objects(self, folder: str = "", *, partial: bool = False) -> Sequence[StoredObject]:
+        """Returns all objects in a folder, such as `releases/`, in order; none if the bucket does not exist.
+
+        Of more than `MAX_LISTED` objects `partial` returns as many, for callers that delete what they list.
+        """
         import asyncio  # here: only listings need it, and its import takes 25 ms
 
         import obstore
@@ -166,6 +169,8 @@ class ObjectStore:
             found: list[StoredObject] = []
             async for page in obstore.list(store, folder.rstrip("/") or None, chunk_size=_PAGE):
                 found += [StoredObject(entry["path"], entry["last_modified"]) for entry in page]
+                if len(found) > MAX_LISTED and partial:
+                    return found[:MAX_LISTED]
                 if len(found) > MAX_LISTED:
                     raise StorageError(f"it has more than {MAX_LISTED} objects")
             return found

@@ -31,11 +31,11 @@ def collect_garbage(objects: ObjectStore, in_use: Collection[str], before: datet
 
     A key that `BundleStore` does not write is never deleted. Raises as `ObjectStore` does.
     """
-    for entry in objects.list_objects(_FORMER_RECORDS):
+    for entry in objects.list_objects(_FORMER_RECORDS, partial=True):
         delete_old(objects, entry, before)
     unused = [
         entry
-        for entry in objects.list_objects(CONTENT)
+        for entry in objects.list_objects(CONTENT, partial=True)
         if (match := _CONTENT_KEY.fullmatch(entry.key)) and match[1] not in in_use
     ]
     return sum(delete_old(objects, entry, before) for entry in unused)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from shared import storage
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.expiry import delete_old
@@ -62,11 +63,12 @@ def collect_garbage(objects: ObjectStore, references: References, before: dateti
     """Deletes records and blobs without references, last written before `before`. Raises as `ObjectStore` does."""
     # Blobs are listed before manifests. A release that is stored after this list writes all its blobs anew, and
     # `delete_old` reads the time of the last write again.
-    blobs = objects.list_objects(BLOBS)
-    records = [
-        entry for prefix in ("releases/", "pins/", "failures/", "scopes/") for entry in objects.list_objects(prefix)
-    ]
+    blobs = objects.list_objects(BLOBS, partial=True)
+    listed = [objects.list_objects(prefix, partial=True) for prefix in ("releases/", "pins/", "failures/", "scopes/")]
+    records = [entry for entries in listed for entry in entries]
     gone = {entry for entry in unreferenced(records, references) if delete_old(objects, entry, before)}
+    if any(len(entries) >= storage.MAX_LISTED for entries in listed):  # a manifest that is not listed may need any blob
+        return Collected(sum("releases/" in entry.key for entry in gone))
     manifests = [entry for entry in records if entry not in gone and "releases/" in entry.key]
     in_use = {f"{BLOBS}{digest}" for entry in manifests for digest in _digests(objects.get(entry.key, LARGEST))}
     unused = [entry for entry in blobs if entry.key not in in_use]

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from functions.release_assets import function as release_assets
+from shared import storage
 from shared.kube import Unavailable
-from shared.releases.garbage_collection import MAX_PINS, References, unreferenced
-from shared.storage import StoredObject
+from shared.releases.garbage_collection import MAX_PINS, References, collect_garbage, unreferenced
+from shared.storage import ObjectStore, StoredObject
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,6 +28,26 @@ def test_pins_of_a_source_that_publishes_without_end_are_limited() -> None:
     tag = used.key.removeprefix("scopes/0abc/pins/").removesuffix(".json")
     found = unreferenced([*pins, good], References(frozenset({tag}), frozenset({"", "0abc", "1def"})))
     assert found == set(unused[:more])
+
+
+def test_more_records_than_a_listing_has_are_deleted_in_turns(
+    object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant with many ClusterStacks can store any number of releases: a clean-up must not give up for ever."""
+    used, unused = "0" * 64, "1" * 64
+    object_store.put("scopes/1def/releases/docker-ferrol-1-27-v1.json", used.encode(), if_absent=False)
+    for number in range(7):
+        key = f"scopes/0abc/releases/docker-ferrol-1-27-v{number}.json"
+        object_store.put(key, unused.encode(), if_absent=False)
+    for digest in (used, unused):
+        object_store.put(f"blobs/sha256/{digest}", b"x", if_absent=False)
+    monkeypatch.setattr(storage, "MAX_LISTED", 3)
+    good = References(frozenset({"docker-ferrol-1-27-v1"}), frozenset({"", "1def"}))
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for _ in range(8):
+        collect_garbage(object_store, good, later)
+        assert object_store.exists(f"blobs/sha256/{used}")
+    assert object_store.list() == (f"blobs/sha256/{used}", "scopes/1def/releases/docker-ferrol-1-27-v1.json")
 
 
 def test_slow_sources_of_many_namespaces_leave_room_for_the_common_source(monkeypatch: pytest.MonkeyPatch) -> None:
