@@ -64,7 +64,7 @@ def _checked(document: Any, number: int) -> Object:
         if not isinstance(value := dig(document, path), str) or not value:
             raise ComponentsError(f"components: document {number}: {document.get('kind') or 'object'} has no {path}")
     for path, type_ in (("namespace", str), ("labels", dict), ("annotations", dict)):
-        if not isinstance(dig(document["metadata"], path, type_()), type_):
+        if not isinstance(dig(document["metadata"], path), type_ | None):
             what = f"{document['kind']} {document['metadata']['name']}"
             raise ComponentsError(f"components: document {number}: {what} has an invalid metadata.{path}")
     return document

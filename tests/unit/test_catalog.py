@@ -117,7 +117,7 @@ def test_only_the_functions_of_the_installation_are_loaded(profile: str, loaded:
     assert done.stdout.split() == [loaded]
 
 
-PROVIDER_FUNCTIONS = {name for name in catalog.names() if name.startswith("provider_")}
+PROVIDER_FUNCTIONS = {"component_prune", *(name for name in catalog.names() if name.startswith("provider_"))}
 
 
 @pytest.mark.parametrize(
