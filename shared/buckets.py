@@ -330,7 +330,7 @@ def failure(error: Exception, bucket: Bucket) -> StorageError:
     if "Received redirect without LOCATION" in text:
         return StorageError(f"the bucket is elsewhere: set AWS_DEFAULT_REGION or S3_ENDPOINT_URL ({STORAGE.where})")
     for pattern, reason, transient in _CAUSES:
-        if found := re.search(pattern, text):
+        if found := pattern.search(text):
             kind = StorageUnavailable if transient else StorageError
             return kind(f"{found.expand(reason)}: {bucket.remedy}")
     if isinstance(error, ValueError):
@@ -339,19 +339,19 @@ def failure(error: Exception, bucket: Bucket) -> StorageError:
 
 
 _CAUSES = (
-    (r"invalid peer certificate|certificate verify", "certificate verify failed", False),
-    (r"BadScheme|builder error", "the address is not valid", False),
-    (r"botocore|boto3", "the search for keys failed", True),
-    (r"failed to lookup address|dns error", "name cannot be resolved", True),
-    (r"ConnectionRefused", "connection refused", True),
-    (r"TimedOut|kind: Timeout", "no answer in time", True),
+    (re.compile(r"invalid peer certificate|certificate verify"), "certificate verify failed", False),
+    (re.compile(r"BadScheme|builder error"), "the address is not valid", False),
+    (re.compile(r"botocore|boto3"), "the search for keys failed", True),
+    (re.compile(r"failed to lookup address|dns error"), "name cannot be resolved", True),
+    (re.compile(r"ConnectionRefused"), "connection refused", True),
+    (re.compile(r"TimedOut|kind: Timeout"), "no answer in time", True),
     (
         r"IncompleteMessage|IncompleteBody|UnexpectedEof|kind: Interrupted|ConnectionReset",
         "the response is incomplete",
         True,
     ),
-    (r"Os \{\s*code: \d+,\s*kind: \w+,\s*message: \"([^\"]{1,200})\"", r"\1", True),
-    (r"kind: (?:Connect|Request|Decode)\b", "the connection failed", True),
+    (re.compile(r"Os \{\s*code: \d+,\s*kind: \w+,\s*message: \"([^\"]{1,200})\""), r"\1", True),
+    (re.compile(r"kind: (?:Connect|Request|Decode)\b"), "the connection failed", True),
 )
 """Patterns of obstore's texts, the reasons that they mean, and whether a retry may help."""
 
