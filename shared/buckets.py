@@ -346,7 +346,7 @@ _CAUSES = (
     (re.compile(r"ConnectionRefused"), "connection refused", True),
     (re.compile(r"TimedOut|kind: Timeout"), "no answer in time", True),
     (
-        r"IncompleteMessage|IncompleteBody|UnexpectedEof|kind: Interrupted|ConnectionReset",
+        re.compile(r"IncompleteMessage|IncompleteBody|UnexpectedEof|kind: Interrupted|ConnectionReset"),
         "the response is incomplete",
         True,
     ),
