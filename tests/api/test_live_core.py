@@ -21,6 +21,7 @@ from functions import catalog
 from functions.cluster.decide import decide
 from functions.cluster.observe import observe
 from infra import local_control_plane
+from infra.local.local_run import TOKEN
 from shared.api.cluster import CLUSTER_NAME_LABEL, class_name
 from shared.api.conditions import get_condition, is_true
 from shared.api.core import CORE_ANNOTATION
@@ -272,7 +273,7 @@ def test_what_managers_change_in_their_components_is_no_drift(core: LiveCore) ->
     """Managers migrate CRDs, and write their status: a look for drift in the providers writes nothing."""
     functions = core.run.services.functions
     assert functions is not None
-    deliver, before = HttpDelivery(functions.url), len(core.writes())
+    deliver, before = HttpDelivery(functions.url, token=core.run.directory / TOKEN), len(core.writes())
     for kind in (CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE):
         (provider,) = core.client.list(kind.resource)
         answer = deliver("provider_install", change_event(provider, "update", source="/test", resync=True))
@@ -455,7 +456,7 @@ def test_cluster_reports_anew_what_core_has_reported(core: LiveCore) -> None:
     until(lambda: manager.name not in core.managers.pids, "core has ended")
     functions = core.run.services.functions
     assert functions is not None
-    deliver = HttpDelivery(functions.url)
+    deliver = HttpDelivery(functions.url, token=core.run.directory / TOKEN)
 
     answers: list[Answer] = []
 

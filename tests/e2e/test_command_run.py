@@ -22,13 +22,13 @@ from shared.settings import SETTINGS
 from shared.storage import ObjectStore
 from tests.support import accounts, processes
 from tests.support.command_line import CLI, run
+from tests.support.object_store import KEYS
 from tests.support.objects import manifest, secret
 from tests.support.planes import connected, running_plane
 from tests.support.ports import free_port
 from tests.support.until import HANGS, until
 
 RELEASE = "local-fleet-1-36-v1"
-KEYS = {"CAPI_FUNCTIONS_STORE_KEY": "k" * 32, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
 
 @pytest.fixture

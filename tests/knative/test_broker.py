@@ -28,6 +28,7 @@ from shared.settings import NAMESPACE
 from shared.storage import ObjectStore
 from tests.support import knative_broker
 from tests.support.knative_adapter import adapter, watched_since, watches
+from tests.support.object_store import KEYS
 from tests.support.objects import create_local_cluster, manifest, secret
 from tests.support.planes import connected, running_plane
 from tests.support.pods import Pod
@@ -93,8 +94,7 @@ def test_functions_reconcile_behind_the_broker(
         client.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=settings))
         store = {"S3_ENDPOINT_URL": object_store.endpoint, "CAPI_FUNCTIONS_BUCKET": object_store.bucket}
         client.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-storage", NAMESPACE, data=store))
-        keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-        client.create(SECRET, secret("capi-functions-storage", NAMESPACE, **keys))
+        client.create(SECRET, secret("capi-functions-storage", NAMESPACE, **KEYS))
         kubeconfig = local_control_plane.kubeconfig(folder)
         pods = [Pod(path, tmp_path / "pods", client, kubeconfig, sink) for path in pod_manifests()]
         for pod in pods:

@@ -12,6 +12,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, 
 from shared.event import Event, change_event, own_event
 from shared.kube import Client, Key
 from shared.storage import ObjectStore
+from tests.support.object_store import KEYS
 from tests.support.objects import manifest, secret
 from tests.support.pods import MANIFESTS, Pod, functions, isolation
 from tests.support.ports import free_port
@@ -42,8 +43,7 @@ def settings(management: Client) -> Iterator[None]:
 
 def store_in(management: Client, object_store: ObjectStore) -> None:
     """Sets this object store in the settings of the installation."""
-    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
-    management.create(SECRET, secret("capi-functions-storage", NAMESPACE, **keys))
+    management.create(SECRET, secret("capi-functions-storage", NAMESPACE, **KEYS))
     data = {"S3_ENDPOINT_URL": object_store.endpoint, "CAPI_FUNCTIONS_BUCKET": object_store.bucket}
     management.create(CONFIG_MAP, manifest(CONFIG_MAP, "capi-functions-storage", NAMESPACE, data=data))
 
@@ -62,7 +62,7 @@ def test_every_function_starts_with_its_manifest(
         pod.until_ready()
         # These two accept only events of their own types.
         assert post(pod, gone).status == (400 if pod.name in ("release-assets", "sweep") else 204)
-        assert b"capi_functions" in urllib3.request("GET", f"{pod.url}/metrics", timeout=HANGS).data
+        assert b"capi_functions" in urllib3.request("GET", f"{pod.metrics_url}/metrics", timeout=HANGS).data
     assert ("K_SINK" in pod.environment) == (pod.name in ("dead-letters", "provider-wake", "sweep"))
 
 
@@ -85,7 +85,7 @@ def test_changed_settings_reach_a_function_without_a_restart(
         pod.until_ready()
         status, line = answer()
         assert status == 503
-        assert "set AWS_ACCESS_KEY_ID" in line
+        assert "CAPI_FUNCTIONS_STORE_KEY is not set" in line
         assert "ConfigMap or Secret capi-functions-storage in namespace capi-functions" in line
 
         store_in(management, object_store)

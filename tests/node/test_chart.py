@@ -18,7 +18,8 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from tests.support import processes
 from tests.support.audit import AuditLog, prove
 from tests.support.node_addons import Addons
-from tests.support.node_installation import CHART, KEYS, NAMESPACE, RELEASE, Installation, measured
+from tests.support.node_installation import CHART, NAMESPACE, RELEASE, Installation, measured
+from tests.support.object_store import KEYS
 from tests.support.objects import manifest, secret
 from tests.support.until import until
 

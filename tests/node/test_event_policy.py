@@ -10,7 +10,8 @@ from shared.api.resources import CONFIG_MAP, SERVICE
 from shared.event import PING, Event
 from shared.kube import Client, Key, Resource, dig
 from tests.support.node_addons import Addons
-from tests.support.node_installation import KEYS, NAMESPACE, Installation, measured
+from tests.support.node_installation import NAMESPACE, Installation, measured
+from tests.support.object_store import KEYS
 from tests.support.objects import secret
 from tests.support.until import until
 

@@ -23,7 +23,8 @@ from shared.kube import ApiError, Key, Object, dig
 from shared.kube.crds import CRD
 from tests.support.audit import AuditLog, prove
 from tests.support.http_server import HttpServer, Response
-from tests.support.node_installation import KEYS, NAMESPACE, PROJECT, Installation, measured
+from tests.support.node_installation import NAMESPACE, PROJECT, Installation, measured
+from tests.support.object_store import KEYS
 from tests.support.objects import manifest, secret
 from tests.support.provider_world import is_ready
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, PROVIDERS, components, in_memory_cluster

@@ -21,7 +21,8 @@ from shared.event import PING, Event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.runtime import sink
 from tests.support.node_addons import Addons
-from tests.support.node_installation import KEYS, NAMESPACE, Installation, measured
+from tests.support.node_installation import NAMESPACE, Installation, measured
+from tests.support.object_store import KEYS
 from tests.support.objects import manifest, secret
 from tests.support.until import until
 

@@ -24,6 +24,7 @@ from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.kube import Client, Object, connect, dig
 from tests.support import processes
 from tests.support.moto_server import wait_ready
+from tests.support.object_store import KEYS
 from tests.support.objects import manifest, secret
 from tests.support.releases import write_release
 from tests.support.until import HANGS, until
@@ -33,7 +34,6 @@ NAMESPACE = RELEASE = "capi-functions"
 CHART = str(PROJECT / "infra/chart")
 
 _BUCKET, _RELEASES = "capi-functions", "releases"
-KEYS = {"CAPI_FUNCTIONS_STORE_KEY": "k" * 32, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 _CLUSTER_CRDS = ("cluster.x-k8s.io_clusters.yaml", "cluster.x-k8s.io_clusterclasses.yaml")
 
 

@@ -13,6 +13,9 @@ from tests.support.until import HANGS
 
 _NUMBERS = itertools.count(1)
 
+KEYS = {"CAPI_FUNCTIONS_STORE_KEY": "k" * 32, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+"""The secret settings of the store."""
+
 
 @pytest.fixture(scope="session")
 def object_store_url() -> Iterator[str]:
@@ -32,9 +35,7 @@ def object_store(object_store_url: str, monkeypatch: pytest.MonkeyPatch) -> Obje
     for name, value in {
         "S3_ENDPOINT_URL": object_store_url,
         "CAPI_FUNCTIONS_BUCKET": bucket,
-        "CAPI_FUNCTIONS_STORE_KEY": "k" * 32,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
+        **KEYS,
         "AWS_EC2_METADATA_DISABLED": "true",
     }.items():
         monkeypatch.setenv(name, value)

@@ -107,6 +107,7 @@ class Pod:
         self.log = self._folder / "log"
         self.process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self._ports[8080]}"
+        self.metrics_url = f"http://127.0.0.1:{self._ports[9091]}"
 
     def sync(self) -> None:
         """Updates the ConfigMaps and Secrets in the mounted volumes, as the kubelet does every minute."""
