@@ -13,15 +13,13 @@ import pytest
 from shared.kube import Client
 from shared.storage import ObjectStore
 from tests.support.addon_journey import AddonJourneys
-from tests.support.kill_points import KillPoint, chosen_points, failures_at, killable_functions
+from tests.support.kill_points import check_kills, in_parts, killable_functions
 
 VARIANTS = ((True, ""), (False, "another release"), (False, ""))
-PARTS = 4
-"""Tests that share the work of an exhaustive run."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    metafunc.parametrize("part", range(PARTS if metafunc.config.option.exhaustive else 1))
+    in_parts(metafunc, 4)
 
 
 @pytest.mark.timeout(3600)
@@ -34,18 +32,9 @@ def test_addon_ends_the_same_when_functions_are_killed_at_a_write(
     tmp_path: Path,
     pytestconfig: pytest.Config,
     in_stages: bool,
-    part: int,
+    part: tuple[int, int],
 ) -> None:
     with killable_functions(kubeconfig, object_store, object_store_url, tmp_path) as functions:
         journeys = AddonJourneys(functions, management, in_stages=in_stages)
-        writes = journeys.take()
-
-        def journey(point: KillPoint) -> None:
-            again = journeys.take(point)
-            assert len(again) <= 2 * len(writes), f"{len(again)} writes, {len(writes)} without the kill"
-
-        points = chosen_points(writes, VARIANTS, pytestconfig, part, PARTS if pytestconfig.option.exhaustive else 1)
-        if in_stages and not pytestconfig.option.exhaustive:
-            points = points[::2]  # the umbrella chart has every kind of write already
-        failures = failures_at(points, writes, journey)
-    assert not failures, "\n\n".join(failures)
+        # The umbrella chart has every kind of write already.
+        check_kills(journeys.take, VARIANTS, pytestconfig, part, most=4 if in_stages else None)

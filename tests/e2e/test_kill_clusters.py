@@ -22,7 +22,7 @@ from shared.kube import Client, Key, Object, dig
 from shared.storage import ObjectStore
 from tests.support import objects, quick_runtime
 from tests.support.api_proxy import Request
-from tests.support.kill_points import KillableFunctions, KillPoint, chosen_points, failures_at, killable_functions
+from tests.support.kill_points import KillableFunctions, KillPoint, check_kills, in_parts, killable_functions
 from tests.support.until import until
 
 FUNCTIONS = ("kind_cluster", "cluster", "kubeconfig")
@@ -30,12 +30,10 @@ VARIANTS = tuple(itertools.product((True, False), ("", "deletion")))
 CERTIFICATES = ("etcd", "proxy", "sa", "apiserver-etcd-client")
 """What the Cluster requests; its KINDCluster publishes the CA."""
 CONDITIONS = ("InfrastructureReady", "CertificatesAvailable", "KubeconfigAvailable", "RemoteConnectionProbe")
-PARTS = 10
-"""Tests that share the work of an exhaustive run."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    metafunc.parametrize("part", range(PARTS if metafunc.config.option.exhaustive else 1))
+    in_parts(metafunc, 10)
 
 
 class Journey:
@@ -129,16 +127,12 @@ def test_cluster_ends_the_same_when_functions_are_killed_at_a_write(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     pytestconfig: pytest.Config,
-    part: int,
+    part: tuple[int, int],
 ) -> None:
     instances = quick_runtime.installed(tmp_path / "runtime", plane, monkeypatch)
     with killable_functions(kubeconfig, object_store, object_store_url, tmp_path) as functions:
-        writes = Journey(functions, management, instances).take(None)
 
-        def journey(point: KillPoint) -> None:
-            again = Journey(functions, management, instances).take(point)
-            assert len(again) <= 2 * len(writes), f"{len(again)} writes, {len(writes)} without the kill"
+        def take(point: KillPoint | None) -> list[Request]:
+            return Journey(functions, management, instances).take(point)
 
-        points = chosen_points(writes, VARIANTS, pytestconfig, part, PARTS if pytestconfig.option.exhaustive else 1)
-        failures = failures_at(points, writes, journey)
-    assert not failures, "\n\n".join(failures)
+        check_kills(take, VARIANTS, pytestconfig, part)

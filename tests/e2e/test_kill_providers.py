@@ -19,19 +19,17 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.kube import Key, Object, dig
 from shared.storage import ObjectStore
 from tests.support.api_proxy import Request
-from tests.support.kill_points import KillableFunctions, KillPoint, chosen_points, failures_at, killable_functions
+from tests.support.kill_points import KillableFunctions, KillPoint, check_kills, in_parts, killable_functions
 from tests.support.provider_releases import CLUSTER_ROLE_BINDING, config_map, publish, whole, widget
 from tests.support.provider_world import Providers, is_ready
 from tests.support.until import until
 
 VERSIONS = ("v1.1.0", "v1.1.1", "v1.1.2")
 VARIANTS = tuple(itertools.product((True, False), ("", "another release", "deletion")))
-PARTS = 10
-"""Tests that share the work of an exhaustive run."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    metafunc.parametrize("part", range(PARTS if metafunc.config.option.exhaustive else 1))
+    in_parts(metafunc, 10)
 
 
 class Journey:
@@ -158,7 +156,7 @@ def test_provider_ends_the_same_when_functions_are_killed_at_a_write(
     object_store_url: str,
     tmp_path: Path,
     pytestconfig: pytest.Config,
-    part: int,
+    part: tuple[int, int],
 ) -> None:
     releases = tmp_path / "releases"
     providers.releases.append(releases)
@@ -169,10 +167,7 @@ def test_provider_ends_the_same_when_functions_are_killed_at_a_write(
     kubeconfig = local_control_plane.kubeconfig(provider_plane)
     with killable_functions(kubeconfig, object_store, object_store_url, tmp_path / "functions") as functions:
 
-        def journey(point: KillPoint | None) -> list[Request]:
+        def take(point: KillPoint | None) -> list[Request]:
             return Journey(providers, releases, functions).take(point)
 
-        writes = journey(None)
-        points = chosen_points(writes, VARIANTS, pytestconfig, part, PARTS if pytestconfig.option.exhaustive else 1)
-        failures = failures_at(points, writes, journey)
-    assert not failures, "\n\n".join(failures)
+        check_kills(take, VARIANTS, pytestconfig, part)
