@@ -15,7 +15,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.connection import ConnectionFailed
 from shared.applier.policy import PolicyError
-from shared.effects import Delete, Effect, Patch, RemoveFinalizer
+from shared.effects import Delete, Patch, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer, owners
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
@@ -46,12 +46,9 @@ def finalize(addon: Object) -> Decision:
     """
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster or the ClusterAddon is being deleted")
-    delete: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon),) if dig(addon, "status.history") else ()
-    if dig(addon, "status.digest"):  # a release was rendered, and may have generated values
-        delete += (stored_values.DeleteValues(addon),)
-    return Decision(
-        effects=(*delete, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="finalizer removed"
-    )
+    # A killed rollout may have stored either Secret before the status reports it.
+    delete = (manifest_history.DeleteManifests(addon), stored_values.DeleteValues(addon))
+    return Decision((*delete, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="finalizer removed")
 
 
 def paused(builder: AddonStatusBuilder) -> Decision:

@@ -62,17 +62,17 @@ def test_deleted_addon_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "deleted", "status", "effects"),
+    ("cluster", "deleted", "effects"),
     [
-        (None, False, {}, []),
-        (None, True, {}, [RemoveFinalizer]),
-        (a_cluster(), True, {"history": [{"clusterStack": "x"}]}, [manifest_history.DeleteManifests, RemoveFinalizer]),
+        (None, False, []),
+        (None, True, [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]),
+        (a_cluster(), True, [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]),
     ],
 )
 def test_finalizer_of_a_deleted_addon_is_removed_with_its_secrets(
-    cluster: Object | None, deleted: bool, status: Object, effects: list[type]
+    cluster: Object | None, deleted: bool, effects: list[type]
 ) -> None:
-    addon = an_addon(**status)
+    addon = an_addon()
     addon["metadata"] |= {"deletionTimestamp": "x"} if deleted else {}
     assert [type(effect) for effect in decide(Observed(addon, cluster), NOW).effects] == effects
 
