@@ -54,6 +54,7 @@ def handle(clients: Clients, event: Event) -> Answer:
 def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: Event, arrived: datetime) -> Answer:
     store = clients.releases.in_scope(resolved.scope)
     if store.load(name.tag) is not None:
+        store.record_failure(name.tag, "")  # the process that stored it may have been killed before it did this
         _count("present")
         return done(f"{name} is stored already", reply=_fetched(event, name))
     if held := store.backoff(name.tag):

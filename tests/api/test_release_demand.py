@@ -86,3 +86,12 @@ def test_forged_timer_events_do_not_read_storage_repeatedly(clients: Clients, ma
     before = management.requests
     assert [prune(clients, event).status for _ in range(20)] == [204] * 20
     assert management.requests == before
+
+
+def test_failure_that_a_killed_fetch_left_behind_is_deleted(clients: Clients, made: Any) -> None:
+    """The process was killed after it had stored the release."""
+    made(CLUSTER_STACK_RELEASE, TAG, spec={})
+    request_fetch(clients)
+    clients.releases.record_failure(TAG, "the source did not answer")
+    assert "stored already" in request_fetch(clients).message
+    assert clients.releases.last_failure(TAG) is None
