@@ -125,7 +125,13 @@ class Journey:
 
     def deliver(self, function: str, event: Event) -> None:
         """Delivers the event until the function takes it, as a broker does."""
-        until(lambda: self.functions.deliver(function, event).status < 300, f"{function} takes the event", pause=0)
+        answers = []
+
+        def taken() -> bool:
+            answers.append(self.functions.deliver(function, event))
+            return answers[-1].status < 300
+
+        until(taken, f"{function} takes the event", pause=0.1, details=lambda: answers[-1])
 
     def tag(self, version: str) -> str:
         return f"test-{self.name}-1-36-{version}"

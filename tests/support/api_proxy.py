@@ -80,7 +80,10 @@ class Exchange:
     def forward(self) -> Response:
         """Returns the response of the real server. Raises `Cut` if there is none."""
         answer = self._proxy.send(self.request, stream=False)
-        return Response(answer.status, answer.data, _passed_on(answer.headers))
+        headers = _passed_on(answer.headers)
+        if self.request.method == "HEAD":  # the size of an object in storage
+            headers |= {"Content-Length": answer.headers.get("Content-Length", "0")}
+        return Response(answer.status, answer.data, headers)
 
     def answer(self, response: Response, *, part: float = 1.0) -> None:
         """Sends the response; with `part` below 1 only this part of the body, with the length of the whole."""
