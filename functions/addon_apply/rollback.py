@@ -10,7 +10,7 @@ from shared.applier.outcome import RolloutOutcome
 from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
-from .rollout import record_applied, record_intent, rollout_effect
+from .rollout import record_applied, record_intent, rollout_effect, too_large
 from .status import AddonStatusBuilder
 from .waits import BROKEN_RETRY, ensure_addon_finalizer, wait
 
@@ -23,6 +23,8 @@ def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision
         builder.set_false("HelmChartApplied", "RollbackFailed", message, "Error", event_type="Warning")
         return wait(builder, BROKEN_RETRY, message)
     plan = inventory.plan(manifest.objects, context.inventory, resumed=context.resumed)
+    if problem := inventory.why_too_large(plan):
+        return too_large(builder, context, problem)
     builder.set_false("HelmChartApplied", "RollingBack", f"rolling back to {manifest.class_name}")
     intent = record_intent(builder, context, plan)
     rollout = rollout_effect(context, plan, manifest.objects)

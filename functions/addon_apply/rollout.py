@@ -26,7 +26,7 @@ from shared.runtime import Decision
 
 from . import readiness
 from .status import AddonStatusBuilder
-from .waits import ensure_addon_finalizer
+from .waits import BROKEN_RETRY, ensure_addon_finalizer, wait
 
 
 def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered: RenderedAddons) -> Decision:
@@ -34,6 +34,8 @@ def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered
     objects = rendered.objects
     resumed = context.resumed and not context.is_drift_check
     plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=rendered.stage_of)
+    if problem := inventory.why_too_large(plan):
+        return too_large(builder, context, problem)
     effects: tuple[Effect, ...] = ensure_addon_finalizer(context.addon)
     if not context.is_drift_check or plan.count("apply") or plan.prune:
         message = f"applying {counted(len(objects), 'object')} of {context.target.class_name}"
@@ -78,6 +80,13 @@ def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decisi
 
 
 # -- parts of every rollout, of releases, stages and rollbacks ---------------------------------------------------
+
+
+def too_large(builder: AddonStatusBuilder, context: ReconcileContext, problem: str) -> Decision:
+    """Decides to apply nothing, because the status could not record it."""
+    message = f"{context}: {problem}"
+    builder.set_false("HelmChartApplied", "TooManyObjects", message, "Error", event_type="Warning")
+    return wait(builder, BROKEN_RETRY, message)
 
 
 def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: Plan) -> tuple[Effect, ...]:

@@ -12,7 +12,7 @@ from shared.applier import inventory
 from shared.applier.outcome import RolloutOutcome
 from shared.runtime import Decision
 
-from .rollout import record_intent, rollout_effect
+from .rollout import record_intent, rollout_effect, too_large
 from .status import AddonStatusBuilder
 from .step import UnknownCondition, UnmetCondition
 from .waits import CONDITION_RETRY, ensure_addon_finalizer, wait
@@ -30,6 +30,8 @@ def roll_out_stage(
         plan = inventory.plan(
             objects, context.inventory, resumed=context.resumed, stages=rendered.stage_of, prune=False
         )
+    if problem := inventory.why_too_large(plan):
+        return too_large(builder, context, problem)
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{context}: stage {name}")
     intent = record_intent(builder, working, plan)
     save = save_effects(context.addon, context.stored_values, rendered)

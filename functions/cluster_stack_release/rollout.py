@@ -41,6 +41,8 @@ def roll_out(
     objects, known = rendered.objects, release_inventory(builder.obj)
     plan = inventory.plan(objects, known, resumed=False)
     plan = replace(plan, prune=tuple(entry for entry in plan.prune if entry.identity not in claimed))
+    if problem := inventory.why_too_large(plan):
+        return decide_failure(builder, APPLIED, "TooManyObjects", problem, fields=fields)
     effects: list[Effect] = list(finalizer_effects(builder))
     if {step.entry.identity for step in plan.steps} - {entry.identity for entry in known}:
         message = f"applying {counted(len(objects), 'object')} of {key_of(builder.obj).name}"

@@ -10,6 +10,7 @@ from shared.api import provider as provider_api
 from shared.api.conditions import READY, is_true
 from shared.applier.connection import ClusterConnection
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
+from shared.applier.inventory import why_too_large
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
@@ -87,6 +88,8 @@ def _roll_out(
     except UnknownKinds as error:
         return _failed(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
     plan, complete = planning.plan(observed, policy, desired_objects, builder)
+    if problem := why_too_large(plan):
+        return _failed(builder, "TooManyObjects", problem, INVALID_RETRY)
     resource = provider_api.kind_of(provider).resource
     effects = serving.renewals(observed.issued, observed.secrets)
     effects += ensure_finalizer(resource, provider, provider_api.FINALIZER)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from shared.api.conditions import counted
 from shared.manifests import Identity, identity
 
 from ..kube import Object
@@ -22,8 +23,17 @@ SYNCED, NOT_SYNCED = "synced", "not-synced"
 KEPT = "kept"
 """Status of an object that should be pruned but must not be, until a person decides."""
 
-_IN_FULL, _LONG, _SHORT = 20, 1000, 60
-"""The number of objects whose error or wait is told at length, the most characters of these, and of the others."""
+_IN_FULL, _LONG, _IN_SHORT, _SHORT = 20, 600, 100, 60
+"""The number of objects whose error or wait is written at length, with at most so many characters, and then the same in
+short. The texts of all other objects become `…`, which still says that there is an error or a wait."""
+
+MAX_BYTES = 1_150_000
+"""The most bytes of a planned inventory, about 5,000 objects. etcd accepts 1.5 MiB; a quarter of that is left to the
+rest of the status and to the errors of objects."""
+
+_LONGEST_ENTRY = 1024
+_APPLIED = {"uid": "u" * 36, "hash": "h" * 16, "revision": "9" * 10, "status": "not-synced"}
+"""The fields that a rollout adds to a planned entry, with as many characters as they get."""
 
 OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
 """The label of every applied object. An object without it is never deleted."""
@@ -105,9 +115,32 @@ def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
     dumped, told = [], 0
     for entry in entries:
         told += bool(entry.error or entry.waiting)
-        most = _SHORT if told > _IN_FULL else _LONG
-        dumped.append(replace(entry, error=entry.error[:most], waiting=entry.waiting[:most]).dump())
+        most = _LONG if told <= _IN_FULL else _SHORT if told <= _IN_SHORT else 0
+        dumped.append(replace(entry, error=_cut(entry.error, most), waiting=_cut(entry.waiting, most)).dump())
     return dumped
+
+
+def _cut(text: str, most: int) -> str:
+    return text[:most] or (text and "…")
+
+
+def why_too_large(plan: Plan) -> str:
+    """Returns why the inventory of this rollout would not fit into a status; empty if it fits."""
+    entries = intent(plan)
+    if len(entries) * _LONGEST_ENTRY <= MAX_BYTES:
+        return ""
+    size = len(json.dumps([replace(entry, **_APPLIED).dump() for entry in entries], separators=(",", ":")))
+    if size <= MAX_BYTES:
+        return ""
+    most = len(entries) * MAX_BYTES // size
+    former = len(plan.prune) + len(plan.rest)
+    also = f", {counted(former, 'object')} of earlier rollouts among them," if former else ""
+    first = ", or first upgrade to a release without objects that are to be pruned" if plan.prune else ""
+    return (
+        f"the inventory of {counted(len(entries), 'object')}{also} is too large: it has {size} bytes, "
+        f"and the limit is {MAX_BYTES} bytes, which is about {most} such objects; nothing was changed; divide the "
+        f"chart, and install some of its objects by other means{first}"
+    )
 
 
 def content_hash(obj: Object) -> str:

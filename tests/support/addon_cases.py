@@ -150,3 +150,13 @@ def actions(decision: Decision) -> list[str]:
 def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
     found = get_condition((decision.status or {})["conditions"], type_) or {}
     return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+
+def refuses_too_many(decision: Decision) -> None:
+    """Asserts that nothing is applied or recorded, because the inventory of 7,001 objects is too large."""
+    assert not [effect for effect in decision.effects if isinstance(effect, Rollout)]
+    status, reason, message = condition(decision, "HelmChartApplied")
+    assert (status, reason) == ("False", "TooManyObjects")
+    assert "7001 objects" in message
+    assert decision.requeue_after == 60.0
+    assert "resources" not in (decision.status or {})

@@ -22,7 +22,7 @@ from shared.addons.secret_record import pack, unpack
 from shared.addons.target import RolloutTarget
 from shared.api.conditions import get_condition, rfc3339
 from shared.applier.connection import ConnectionFailed
-from shared.applier.inventory import NOT_SYNCED
+from shared.applier.inventory import NOT_SYNCED, entry_of
 from shared.applier.outcome import Drift, RolloutIncomplete, RolloutOutcome
 from shared.applier.policy import PolicyError
 from shared.applier.rollout import Rollout
@@ -47,6 +47,7 @@ from tests.support.addon_cases import (
     condition,
     decided,
     entry_of_a,
+    refuses_too_many,
     reported,
     rollout,
     seen,
@@ -387,3 +388,14 @@ def test_busy_workers_are_not_reported_as_a_failed_connection(monkeypatch: pytes
     monkeypatch.setattr(slots, "MAX_SLOT_WAIT", 0.01)
     with slots.slot(), slots.slot(), pytest.raises(Busy):
         seen(a_release(content=assets(addons=[config_map("only-here")])))
+
+
+# -- more objects than a status can record ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["release", "rollback"])
+def test_nothing_is_applied_if_the_inventory_would_not_fit_into_the_status(what: str) -> None:
+    former = tuple(entry_of(config_map(f"m{number}")) for number in range(7000))
+    stored = manifest_history.StoredManifest("docker-ferrol-1-27-v1", "v1", (config_map("a"),))
+    found = replace(a_release() if what == "release" else a_rollback(stored), inventory=former)
+    refuses_too_many(decided(found))

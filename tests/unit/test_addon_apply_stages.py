@@ -13,6 +13,7 @@ from shared.addons.context import ReleaseContext
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
 from shared.applier.connection import ConnectionFailed
+from shared.applier.inventory import entry_of
 from shared.applier.outcome import RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Patch
@@ -27,6 +28,7 @@ from tests.support.addon_cases import (
     condition,
     decided,
     entry_of_a,
+    refuses_too_many,
     reported,
     rollout,
     seen,
@@ -110,3 +112,8 @@ def test_rollout_after_all_stages_covers_everything() -> None:
     found = staged(Stage("net"), DONE, inventory=[entry_of_a(name="b")])
     plan = rollout(decided(found)).plan
     assert ([step.obj["metadata"]["name"] for step in plan.steps], [one.name for one in plan.prune]) == (["a"], ["b"])
+
+
+def test_stage_applies_nothing_if_the_inventory_would_not_fit_into_the_status() -> None:
+    former = tuple(entry_of(config_map(f"m{number}")) for number in range(7000))
+    refuses_too_many(decided(staged(Stage("a"), inventory=former)))

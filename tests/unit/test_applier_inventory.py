@@ -24,6 +24,7 @@ from shared.applier.inventory import (
     is_owned,
     load,
     plan,
+    why_too_large,
 )
 from shared.kube import Object, Resource
 from shared.manifests import identity
@@ -280,3 +281,46 @@ def test_object_is_ours_by_its_label(labels: dict[str, str] | None, owned: bool)
 def test_texts_of_a_workload_server_leave_the_status_below_the_limit_of_an_object(field: str) -> None:
     entries = [InventoryEntry("", "v1", "ConfigMap", "n", f"m{n}", **{field: "x" * 2**20}) for n in range(2000)]
     assert len(json.dumps(dump(entries))) < 2**19
+
+
+# -- the size of an inventory ----------------------------------------------------------------------------------
+
+ETCD_LIMIT = 1_572_864
+
+
+def many(count: int, prefix: str = "m") -> list[Object]:
+    return [config_map(f"{prefix}{number:05}") for number in range(count)]
+
+
+def test_inventory_that_fits_is_planned_whatever_its_size() -> None:
+    assert why_too_large(plan(many(4500), [], resumed=False)) == ""
+
+
+def test_inventory_that_does_not_fit_names_its_objects_the_limit_and_the_way_out() -> None:
+    problem = why_too_large(plan(many(8000), [], resumed=False))
+    assert problem.startswith("the inventory of 8000 objects is too large: it has ")
+    assert "limit is 1150000 bytes, which is about 5" in problem
+    assert "divide the chart" in problem
+
+
+def test_objects_to_prune_count() -> None:
+    """Until they are pruned, the inventory has the objects of both releases."""
+    former = [applied(obj) for obj in many(3000, "old")]
+    assert why_too_large(plan(many(3000, "old"), former, resumed=False)) == ""
+    problem = why_too_large(plan(many(3000, "new"), former, resumed=False))
+    assert "6000 objects, 3000 objects of earlier rollouts among them" in problem
+    assert "first upgrade to a release without objects that are to be pruned" in problem
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "<" * 5000, "ä" * 5000])
+def test_largest_planned_inventory_is_stored_even_if_each_object_fails(text: str) -> None:
+    """etcd stores what Go's encoder writes, which escapes `<` with six bytes."""
+    problem = why_too_large(plan(many(6000), [], resumed=False))
+    count = int(problem.partition("which is about ")[2].partition(" ")[0])
+    assert why_too_large(plan(many(count), [], resumed=False)) == ""
+    failed = [
+        applied(obj, uid="u" * 36, hash="h" * 16, stored="s" * 16, revision="9" * 10, status="not-synced", error=text)
+        for obj in many(count)
+    ]
+    written = json.dumps(dump(failed), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    assert len(written.encode()) < ETCD_LIMIT - 40_000, "the rest of a status"

@@ -145,6 +145,16 @@ def test_inventory_is_written_before_the_rollout(provider: LookupResult) -> None
     assert (owner.label, owner.mark, owner.exclusive, owner.adopts) == (STACK_LABEL, NAME.stack, True, False)
 
 
+def test_nothing_is_applied_if_the_inventory_would_not_fit_into_the_status() -> None:
+    former = [{"version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": f"m{number}"} for number in range(7000)]
+    decision = decide(up(release=release(resources=former)), NOW)
+    assert not [effect for effect in decision.effects if isinstance(effect, Rollout)]
+    status, reason, message = condition(decision.status, "HelmChartApplied")
+    assert (status, reason) == ("False", "TooManyObjects")
+    assert "7001 objects" in message
+    assert decision.requeue_after == 60.0
+
+
 def applied() -> Object:
     """The release as it is after a rollout of `TEMPLATE`."""
     seen = up()

@@ -109,6 +109,7 @@ def test_components_that_storage_has_lost_are_fetched_again(resync: bool) -> Non
 
 
 KEY = Key("capi-system", "cert")
+MANY = [entry_of(config_map(f"m{number}")) for number in range(7000)]
 REQUEST = CertificateRequest(Key("capi-system", "serving"), KEY, ("service.capi-system.svc",))
 
 
@@ -125,8 +126,9 @@ def secret(labels: Object | None = None, annotations: Object | None = None, **da
         ({"rendered": ComponentsError("no image")}, ComponentsError.reason, "no image", 120.0),
         ({"requests": [REQUEST], "secrets": {KEY: secret(x="")}}, "CertificateSecretTaken", f"{KEY}", 30.0),
         ({"served": {("v2", "X"): CONFIG_MAP}}, "InstallFailed", "install what defines them first", 30.0),
+        ({"inventory": MANY}, "TooManyObjects", "7001 objects", 120.0),
     ],
-    ids=["input", "annotation", "components", "Secret", "kind"],
+    ids=["input", "annotation", "components", "Secret", "kind", "size"],
 )
 def test_each_obstacle_has_a_reason_and_an_interval(more: Any, reason: str, words: str, seconds: float) -> None:
     decision = decide(observed(**more), NOW)
