@@ -416,6 +416,7 @@ class Client:
     def _payload(self, sent: Request, subject: str, needs: str = "") -> bytes:
         """Sends one request and returns the body of the response; raises and retries as `request` does."""
         method, path, attempt = sent.method, sent.path, 0
+        until = self._transport.latest(self._transport.limits.seconds)
         while True:
             attempt += 1
             try:
@@ -423,8 +424,8 @@ class Client:
             except (NotSent, TooLarge):
                 raise
             except Unavailable:
-                if attempt >= self._attempts or method not in _IDEMPOTENT:
-                    raise
+                if attempt >= self._attempts or method not in _IDEMPOTENT or time.monotonic() >= until:
+                    raise  # a server that has used up the time of a request would use up that of the next one
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if status < 300:

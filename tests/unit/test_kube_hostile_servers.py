@@ -51,6 +51,15 @@ def ended(call: Callable[[], object]) -> object:
         return pool.submit(call).result(timeout=HANGS)
 
 
+def test_request_that_used_up_its_time_is_not_repeated() -> None:
+    """Three attempts of a read at 30 s each would hold the function for longer than the forwarder waits."""
+    with HostileServer(dripping) as server:
+        made = client(server)
+        with pytest.raises(Unavailable, match="no answer in time"):
+            ended(lambda: made.request("GET", "/version"))
+        assert len(server.seen) == 1
+
+
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("behaviour", [dripping, dripping_headers, continuing, hanging])
 def test_slow_response_ends_at_the_deadline(behaviour: Behaviour, tls: bool) -> None:
