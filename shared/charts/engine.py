@@ -18,7 +18,7 @@ from shared.manifests import Manifest
 from .. import sandbox
 from ..sandbox import LimitExceeded, Limits
 from . import sandboxed
-from .errors import HelmMissing, RenderError
+from .errors import HelmMissing, NoScratchFiles, RenderError
 from .integers import with_integer_template
 from .live import LiveCluster
 from .program import find_helm
@@ -60,6 +60,7 @@ def render(
         ArchiveError: The archive is malformed or too large.
         RenderError: Helm rejects the chart or the values; the message is Helm's.
         HelmMissing: The chart needs the helm program, and there is none.
+        NoScratchFiles: The disk is full.
         ApiError: The live cluster does not answer.
     """
     traits = sandboxed.traits(chart, name)
@@ -82,7 +83,12 @@ def render(
         arguments += ["--api-versions", version]
     if traits.remote_schema:
         arguments += ["--skip-schema-validation"]
-    return _by_program(program, prepared, values, name, arguments, live if traits.looks_up else None)
+    try:
+        return _by_program(program, prepared, values, name, arguments, live if traits.looks_up else None)
+    except OSError as error:
+        raise NoScratchFiles(
+            f"{name}: cannot write the files of the helm program: {error}; free space in the folder of temporary files"
+        ) from error
 
 
 def _by_program(

@@ -1,4 +1,4 @@
-"""Errors of charts. A retry does not help, except for `HelmMissing`: the others are about the release."""
+"""Errors of charts. A retry helps with `HelmMissing` and `NoScratchFiles` only: the others are about the release."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class RenderError(ChartError):
 
 class HelmMissing(ChartError):
     """A chart needs the helm program, and there is none."""
+
+
+class NoScratchFiles(ChartError):
+    """The files of the helm program cannot be written, because the disk is full."""
 
 
 class OutputError(ChartError):
