@@ -18,6 +18,7 @@ from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import ResolvedSource, resolve
 from shared.runtime import Request
+from shared.storage import StorageError, StorageUnavailable
 
 from .download import with_components
 
@@ -60,6 +61,10 @@ def observe(clients: Clients, request: Request) -> Observed:
         return replace(observed, resolved=InvalidAnnotation(str(error)))
     except (ComponentsError, SourceError) as error:
         return replace(observed, resolved=error)
+    except StorageUnavailable:
+        raise  # the runtime repeats the event soon
+    except StorageError as error:
+        return replace(observed, resolved=SourceError(str(error), transient=True))
     observed = replace(observed, resolved=resolved)
     if resolved.bundle is None or provider_api.installed_version(provider) in ("", resolved.version):
         return observed

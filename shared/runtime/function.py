@@ -37,7 +37,7 @@ from ..kube import (
     dig,
     key_of,
 )
-from ..storage import StorageUnavailable
+from ..storage import StorageError, StorageUnavailable
 from ..triggers import Triggers
 from . import last_written, wait_times
 from .answer import Answer, done
@@ -152,6 +152,8 @@ class Function(Generic[O]):
                 time.sleep(random.uniform(0.005, 0.025) * 2**conflicts)  # noqa: S311 - jitter
             except (Unavailable, StorageUnavailable) as error:
                 return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
+            except StorageError as error:  # its settings, or what is stored, have to be mended
+                return Answer(503, str(error), retry_after=60.0)
             except ApiError as error:
                 if assumed is not None and assumed.primary is None:
                     assumed = None  # perhaps the object exists already: read it
