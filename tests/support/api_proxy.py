@@ -200,6 +200,25 @@ def slow(seconds: float, then: Fault = healthy) -> Fault:
     return fault
 
 
+def dripping(seconds: float) -> Fault:
+    """Sends the response of the server byte by byte, with so many seconds between two bytes."""
+
+    def fault(exchange: Exchange) -> None:
+        response = exchange.forward()
+        handler = exchange._handler
+        handler.send_response(response.status)
+        for name, value in response.headers.items():
+            handler.send_header(name, value)
+        handler.send_header("Content-Length", str(len(response.body)))
+        handler.end_headers()
+        for byte in response.body:
+            handler.wfile.write(bytes([byte]))
+            if exchange.closing.wait(seconds):
+                raise Cut
+
+    return fault
+
+
 # -- the server ------------------------------------------------------------------------------------------------
 
 
