@@ -220,7 +220,9 @@ def test_plan_reports_obstacles(providers: Providers, command: Command) -> None:
     assert "cannot find the latest version" in core_says["obstacle"]
     assert "--version" in core_says["obstacle"]
     assert "Secret capd-system/missing (spec.configSecret) does not exist" in docker_says["obstacle"]
-    providers.apply(*CORE_KEY, {"cluster.x-k8s.io/paused": ""}, version=CURRENT, manager={"verbosity": 5})
+    source = {"url": providers.url("core-components.yaml")}
+    paused = {"cluster.x-k8s.io/paused": ""}
+    providers.apply(*CORE_KEY, paused, version=CURRENT, fetchConfig=source, manager={"verbosity": 5})
     [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
     assert foretold["notes"] == [
         "the provider is paused: nothing changes until the annotation cluster.x-k8s.io/paused is removed"

@@ -22,7 +22,7 @@ SERVERS = (
     "kube-apiserver",
     "etcd",
     "functions_framework",
-    "object_store",
+    "moto_server",
     "shared.sandbox.child",
     "time.sleep",
     "sleep 3601",

@@ -377,7 +377,6 @@ def test_overlay_without_knative_has_the_rights_of_its_functions_only(profiles: 
         for container in dig(obj, "spec.template.spec.containers", []):
             variables = {one["name"]: one["value"] for one in container["env"]}
             chosen.setdefault(variables.get("CAPI_FUNCTIONS_PROFILES", ""), set()).add(obj["metadata"]["name"])
-    del chosen[""]  # of the store
     parts = {"addons": {"capi-functions"}, "providers": {"capi-functions-providers"}}
     assert chosen == {profile: parts[profile] for profile in profiles}
 
@@ -780,7 +779,10 @@ API_CORE = {"cluster.x-k8s.io/provider": "cluster-api"}
     [
         (FUNCTION, 8080, "knative-eventing", {"eventing.knative.dev/brokerRole": "filter"}, True),
         (FUNCTION, 8080, "knative-eventing", {"app": "kafka-broker-dispatcher"}, True),
-        (FUNCTION, 8080, "monitoring", PROMETHEUS, True),
+        (FUNCTION, 8080, "monitoring", PROMETHEUS, False),
+        (FUNCTION, 9090, "monitoring", PROMETHEUS, True),
+        (FUNCTION, 9091, "monitoring", PROMETHEUS, True),
+        (FUNCTION, 9091, "knative-eventing", {}, False),
         (FUNCTION, 8080, "capi-functions", FUNCTION | {"app.kubernetes.io/name": "forwarder"}, True),
         (FUNCTION, 8080, "capi-functions", FUNCTION, False),
         (FUNCTION, 8080, "capi-functions", {"app.kubernetes.io/name": "forwarder"}, False),
@@ -790,7 +792,8 @@ API_CORE = {"cluster.x-k8s.io/provider": "cluster-api"}
         (FUNCTION, 8080, "team", {}, False),
         (FUNCTION, 9443, "knative-eventing", {}, False),
         (HOOKS, 9443, "capi-system", API_CORE, True),
-        (HOOKS, 9443, "monitoring", PROMETHEUS, True),
+        (HOOKS, 9443, "monitoring", PROMETHEUS, False),
+        (HOOKS, 9091, "monitoring", PROMETHEUS, True),
         (HOOKS, 9443, "capi-system", {}, False),
         (HOOKS, 9443, "team", API_CORE, False),
         (HOOKS, 9443, "knative-eventing", {}, False),
