@@ -79,8 +79,9 @@ class _OwnedFields:
     def by_managers(cls, *objects: Object) -> _OwnedFields:
         """Collects the fields that any manager owns in these objects; all fields if they have no `managedFields`."""
         entries = [entry for obj in objects for entry in dig(obj, "metadata.managedFields", [])]
-        fields = [entry["fieldsV1"] for entry in entries if isinstance(entry, Mapping) and "fieldsV1" in entry]
-        return cls(tuple(fields)) if fields else _ALL
+        fields = [dig(entry, "fieldsV1") for entry in entries]
+        known = tuple(each for each in fields if isinstance(each, Mapping))
+        return cls(known) if known else _ALL
 
     def __bool__(self) -> bool:
         return self.whole or bool(self.parts)
@@ -90,21 +91,26 @@ class _OwnedFields:
 
     def item(self, *items: Any) -> _OwnedFields:
         """Returns the owned fields of a list item; `items` are its old and new form."""
-        return self._below(
-            lambda key: key.startswith("k:") and any(_matches_key(item, json.loads(key[2:])) for item in items)
-        )
+        return self._below(lambda key: key.startswith("k:") and any(_matches_key(item, key[2:]) for item in items))
 
     def _below(self, match: Callable[[str], bool]) -> _OwnedFields:
-        found = tuple(part for parts in self.parts for key, part in parts.items() if match(key))
+        matching = (part for parts in self.parts for key, part in parts.items() if match(key))
+        found = tuple(part if isinstance(part, Mapping) else {} for part in matching)
         return _OwnedFields(found, self.whole or not all(found))
 
 
 _ALL: Final = _OwnedFields(whole=True)
 
 
-def _matches_key(item: Any, key: Mapping[str, Any]) -> bool:
-    """Returns whether a list item has all values of a key in `fieldsV1`."""
-    return isinstance(item, Mapping) and all(item.get(name) == value for name, value in key.items())
+def _matches_key(item: Any, text: str) -> bool:
+    """Returns whether a list item has all values of a key in `fieldsV1`, a JSON object; False for other text."""
+    try:
+        key = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(item, Mapping) or not isinstance(key, Mapping):
+        return False
+    return all(item.get(name) == value for name, value in key.items())
 
 
 def _mappings(

@@ -41,6 +41,7 @@ _ELSEWHERE = {
     "shared.releases.sources.s3": "tests/abuse/test_store.py has lying object stores",
     "shared.releases.store": "records, which nobody else can write",
     "shared.runtime.last_written": "objects that this process has written",
+    "shared.sandbox.confine": "arguments of the function that starts the program",
     "shared.sandbox.workers": "tests/abuse/test_sandbox.py has hostile workers",
 }
 """Modules that parse a format, but are not in the registry: whose input it is, or where hostile input is tested."""

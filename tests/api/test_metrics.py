@@ -108,8 +108,10 @@ def test_labels_contain_no_names_but_those_of_functions(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()
+    of_forwarders = "capi_functions_forwarder"  # other tests have forwarders with functions of their own
     for family in REGISTRY.collect():
-        for one in family.samples if family.name.startswith("capi_functions") else ():
+        is_ours = family.name.startswith("capi_functions") and not family.name.startswith(of_forwarders)
+        for one in family.samples if is_ours else ():
             assert one.labels.get("function", "sweep") in catalog.names()
             assert world.namespace not in str(one.labels)
             assert "demo" not in one.labels.values()

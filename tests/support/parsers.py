@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from shared import bounded_yaml, certificates, event, network, redaction
+from shared import bounded_yaml, certificates, event, memory_budget, network, redaction
 from shared.addons import secret_record
 from shared.addons.first_values import FirstValues
 from shared.api import cluster
@@ -258,6 +258,7 @@ PARSERS = (
         (event.EventError,),
         (_HEADERS + b"\n\n{}", b"content-type: application/cloudevents+json\n\n" + _json(_EVENT)),
     ),
+    Parser("shared.memory_budget.loads", memory_budget.loads, (ValueError,), (_json(_EVENT),)),
     Parser("shared.bounded_yaml.load", bounded_yaml.load, (bounded_yaml.YAMLError,), (_YAML, _KUBECONFIG)),
     Parser(
         "shared.manifests.parsing.parse",

@@ -49,7 +49,7 @@ def test_obstacle_names_what_is_not_delivered_for(found: list[Object], words: st
     [
         ("single/single.yaml", ["capi-functions", "capi-functions-providers"]),
         ("forwarder/forwarder.yaml", ["forwarder"]),
-        ("single/store.yaml", []),
+        ("knative/base/function-sweep.yaml", []),
     ],
 )
 def test_generated_forwarders_are_found_by_their_command(file: str, names: list[str]) -> None:
