@@ -258,7 +258,7 @@ PARSERS = (
         (event.EventError,),
         (_HEADERS + b"\n\n{}", b"content-type: application/cloudevents+json\n\n" + _json(_EVENT)),
     ),
-    Parser("shared.memory_budget.loads", memory_budget.loads, (ValueError,), (_json(_EVENT),)),
+    Parser("shared.memory_budget.loads", memory_budget.loads, (ValueError, RecursionError), (_json(_EVENT),)),
     Parser("shared.bounded_yaml.load", bounded_yaml.load, (bounded_yaml.YAMLError,), (_YAML, _KUBECONFIG)),
     Parser(
         "shared.manifests.parsing.parse",
