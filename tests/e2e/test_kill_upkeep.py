@@ -105,7 +105,9 @@ class Journey:
         self.client.patch(CONFIG_MAP, Key(self.key[2], f"{self.name}-settings"), changed, manager="user")
         self.resync = True
         wanted = {f"{self.name}-of-{self.version}": self.version, f"{self.name}-settings": self.version}
-        self.until(lambda: self.deleted() or (self.values() == wanted and self.ready()), "the repair")
+        self.until(
+            lambda: self.deleted() or (self.values() == wanted and self.is_recorded() and self.ready()), "the repair"
+        )
         self.resync = False
 
     def renew(self) -> None:
@@ -128,6 +130,8 @@ class Journey:
         assert self.deleted() or dig(self.providers.get(*self.key), "status.target.renewAt") > "2026"
 
     def delete(self) -> None:
+        if self.client.find(INFRASTRUCTURE.resource, self.at) is None:
+            return
         annotations = {"capi-functions.dev/force-delete": "true"}
         self.client.patch(INFRASTRUCTURE.resource, self.at, {"metadata": {"annotations": annotations}})
         self.client.delete(INFRASTRUCTURE.resource, self.at)
@@ -162,10 +166,14 @@ class Journey:
         found = {obj["metadata"]["name"]: obj for obj in self.client.list(CONFIG_MAP, self.key[2])}
         return {name: dig(obj, "data.value", "") for name, obj in found.items() if name.startswith(self.name)}
 
+    def is_recorded(self) -> bool:
+        """Returns whether the inventory lists just the provider's objects, as they are now."""
+        return self.providers.brought(f"infrastructure-{self.name}") == self.providers.listed(*self.key)
+
     def check(self) -> None:
         """Asserts that the objects are those of the release, and that the inventory lists just them."""
         assert self.values() == {f"{self.name}-of-{self.version}": self.version, f"{self.name}-settings": self.version}
-        assert self.providers.brought(f"infrastructure-{self.name}") == self.providers.listed(*self.key)
+        assert self.is_recorded()
         entries = dig(self.providers.get(*self.key), "status.resources")
         wanted = [obj for obj in self.objects(self.version) if not obj["apiVersion"].startswith("cert-manager.io")]
         assert len(entries) == len({(one["kind"], one["name"]) for one in entries}) == len(wanted) + 2
