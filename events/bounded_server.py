@@ -79,6 +79,31 @@ class BoundedServer(ThreadingHTTPServer):
             self._free.release()
 
 
+class ServerThread:
+    """A server that serves in a thread of its own; `port` is where it listens.
+
+    Args:
+        server: The server, which listens already.
+        name: The name of the thread.
+    """
+
+    def __init__(self, server: BoundedServer, name: str) -> None:
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, args=(0.05,), name=name, daemon=True)
+        self.port: int = server.socket.getsockname()[1]
+
+    def start(self) -> None:
+        """Starts to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops to serve, and closes the socket."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
 class TimedHandler(BaseHTTPRequestHandler):
     """Handles requests whose heads must arrive within a deadline."""
 

@@ -6,7 +6,6 @@ It answers 202 as soon as an event is queued, so that a slow function does not d
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
@@ -17,14 +16,14 @@ from shared.memory_budget import BUDGET, MemoryBusy
 from shared.network import deadline
 from shared.runtime import callers
 
-from .bounded_server import BoundedServer, TimedHandler
+from .bounded_server import BoundedServer, ServerThread, TimedHandler
 from .dispatcher import QueueFull
 
 _PART = 1 << 17
 """Bytes of a body that are read at a time: memory is reserved for a longer one as it arrives."""
 
 
-class Ingress:
+class Ingress(ServerThread):
     """An HTTP server that hands each event to `submit`.
 
     Args:
@@ -46,22 +45,9 @@ class Ingress:
         token: Path | None = None,
         is_ready: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._server = _Server(submit, (host, port), listener, token, is_ready)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="ingress", daemon=True)
+        super().__init__(_Server(submit, (host, port), listener, token, is_ready), "ingress")
         address = self._server.socket.getsockname()
-        self.port: int = address[1]
         self.url = f"http://{host if listener is None else address[0]}:{self.port}/"
-
-    def start(self) -> None:
-        """Starts to receive events."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stops to receive events and closes the socket."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
 
 
 class _Server(BoundedServer):

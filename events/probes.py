@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +9,7 @@ from functools import partial
 from shared import metrics
 
 from . import health
-from .bounded_server import BoundedServer, TimedHandler
+from .bounded_server import BoundedServer, ServerThread, TimedHandler
 from .forwarder import Forwarder
 from .health import Activity, Check, Problem
 from .lease import LeaseHolder
@@ -42,7 +41,7 @@ def _count_items(forwarder: Forwarder, state: str) -> float:
     return float(getattr(forwarder.dispatcher.pending(), state))
 
 
-class Probes:
+class Probes(ServerThread):
     """An HTTP server that answers probes by the judgement of `events.health`.
 
     Args:
@@ -52,20 +51,7 @@ class Probes:
     """
 
     def __init__(self, activity: Callable[[], Activity], *, host: str = "", port: int = 0) -> None:
-        self._server = _Server((host, port), activity)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="probes", daemon=True)
-        self.port: int = self._server.socket.getsockname()[1]
-
-    def start(self) -> None:
-        """Starts to answer."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stops to answer and closes the socket."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
+        super().__init__(_Server((host, port), activity), "probes")
 
 
 class _Server(BoundedServer):
