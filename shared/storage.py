@@ -15,6 +15,7 @@ by which boto3 finds keys of a role or in a file, or obstore finds the identity 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -177,7 +178,10 @@ class ObjectStore:
 
         def ask(store: Any) -> Sequence[StoredObject]:
             # Asynchronous, because a blocking listing of endless empty pages could not be ended.
-            return asyncio.run(asyncio.wait_for(collect(store), buckets.TOTAL_TIMEOUT))
+            try:
+                return asyncio.run(asyncio.wait_for(collect(store), buckets.TOTAL_TIMEOUT))
+            finally:
+                _await_threads_in_asyncio()
 
         try:
             return tuple(sorted(self._request("list", f"{folder}*", ask)))
@@ -221,6 +225,16 @@ class ObjectStore:
     def _what(self, key: str) -> str:
         kind = "folder" if self.is_folder else "bucket"
         return f"{key!r} in {kind} {self.bucket!r}" if key else f"{kind} {self.bucket!r}"
+
+
+def _await_threads_in_asyncio() -> None:
+    """Waits until obstore's threads have left asyncio, because Python aborts if it ends while one is there."""
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        frames = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
+        if not any(frame.f_globals.get("__name__", "").startswith("asyncio.") for frame in frames):
+            return
+        time.sleep(0.001)
 
 
 @lru_cache(maxsize=8)
