@@ -620,6 +620,7 @@ PROVIDER_ROWS = [
 @pytest.fixture
 def provider(functions: FaultyFunctions, management: Client, clients: Clients) -> Iterator[FakeProvider]:
     world = Providers(management, clients, functions.site, [functions.providers], deliver=functions.deliver)
+    world.remove_all()  # other tests leave providers, which the core provider would wait for
     yield FakeProvider(world, functions.providers)
     functions.heal()
     world.remove_all()
@@ -657,7 +658,7 @@ def test_provider_ends_the_same_once_the_fault_is_gone(
     proxy.fail((HTTP | LIES)[fault])
     provider.delete()
     functions.heal()
-    until(lambda: provider.reconcile() and provider.gone, "the end of the provider")
+    until(lambda: provider.reconcile() and provider.gone, "the end of the provider", details=lambda: world.answers[-4:])
     assert world.client.find(CONFIG_MAP, settings) is None
 
 
