@@ -7,13 +7,13 @@ BIN := $(VENV)/bin
 TEST_PROCESSES ?= $(shell expr $$(nproc) + 3)
 INSTALLED := $(VENV)/.installed
 # SEED repeats the random choices of a run, which prints its seed; PYTEST_ARGS are more of pytest's arguments.
-PYTEST = $(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(SEED),--seed=$(SEED)) $(PYTEST_ARGS)
+PYTEST = $(BIN)/pytest -rs --numprocesses $(TEST_PROCESSES) --dist loadfile $(if $(SEED),--seed=$(SEED)) $(PYTEST_ARGS)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Hundreds of processes are started here: without cached bytecode each compiles what it imports, for half a second.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-all test-node check lint types layers collected generated binaries bench mutants fuzz audit generate image requirements clean
+.PHONY: help demo test test-programs test-fast test-all test-node check lint types layers collected generated binaries bench mutants fuzz audit generate image requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,16 +21,19 @@ help: ## show this
 demo: $(INSTALLED) ## bring up a workload cluster, upgrade its addons, delete it; about a minute once binaries are cached
 	$(BIN)/capi-functions demo
 
-test: $(INSTALLED) check binaries ## all checks and all tests, functions killed at a sample of their writes: what a change must pass
+test: $(INSTALLED) test-programs check binaries ## all checks and all tests, functions killed at a sample of their writes: what a change must pass
 	$(PYTEST)
 
 test-fast: $(INSTALLED) check ## all checks, the unit tests, one journey on a real API server: about a minute
 	$(BIN)/python -m infra.local_control_plane.binaries etcd kube-apiserver
 	$(PYTEST) tests/e2e/test_journey.py tests/unit
 
-test-all: $(INSTALLED) check binaries ## all checks and all tests, functions killed at each of their writes, more chaos: about an hour
+test-all: $(INSTALLED) test-programs check binaries ## all checks and all tests, functions killed at each of their writes, more chaos: about an hour
 	$(PYTEST) --exhaustive
 	$(BIN)/python -m tests.abuse.fuzz --seconds 20
+
+test-programs: ## install the programs of Debian that tests run, as root; name those that are missing elsewhere
+	@sh infra/test_programs.sh
 
 test-node: $(INSTALLED) binaries ## the image and the manifests in pods of a real node; needs root on Debian, skipped with a reason elsewhere
 	$(BIN)/python -m infra.node --prepare --knative

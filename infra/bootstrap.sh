@@ -25,11 +25,6 @@ fi
     exit 1
 }
 
-# Tests with a registry need this program; without it they are skipped.
-if ! command -v docker-registry >/dev/null 2>&1 && apt docker-registry; then
-    systemctl disable --now docker-registry 2>/dev/null || true # only the program is needed, not a service
-fi
-
 say "creating $venv"
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$(sed -n 's|^\(uv==[^ ]*\).*|\1|p' infra/requirements.txt)"

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from infra import local_control_plane
+from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, DAEMON_SET, DEPLOYMENT, POD
-from shared.kube import Key, Object, dig
+from shared.event import change_event
+from shared.kube import Key, Object, dig, key_of
 from shared.runtime import Answer
 from tests.support.api_proxy import Proxy, api_server
 from tests.support.controllers import JOB, PENDING, STATEFUL_SET, workload
@@ -148,6 +150,11 @@ def test_addon_is_deleted_with_its_cluster(world: World) -> None:
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     settled(world)
-    world.client.delete(CLUSTER, Key(world.namespace, "demo"))
-    addon = world.addon_key
+    addon, cluster = world.addon_key, world.client.get(CLUSTER, Key(world.namespace, "demo"))
+    owners = [owner["uid"] for owner in dig(world.addon(), "metadata.ownerReferences")]
+    assert owners == [cluster["metadata"]["uid"]]
+    world.client.delete(CLUSTER, key_of(cluster))
     until(lambda: dig(world.client.find(CLUSTER_ADDON, addon), "metadata.deletionTimestamp"))
+    assert world.addon()["metadata"]["finalizers"] == [ADDON_FINALIZER]
+    world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
+    assert world.client.find(CLUSTER_ADDON, addon) is None

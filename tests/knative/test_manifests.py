@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from functions import catalog
 from infra.cli.main import app
-from infra.generate import serving
+from infra.generate import rbac, serving
 from infra.local_control_plane import kubeconfig, remove, start
 from shared.api.event_sources import API_SERVER_SOURCE
 from shared.api.models import CUSTOM_RESOURCES
@@ -363,13 +363,19 @@ def test_overlay_of_profiles_has_their_functions_only(profiles: tuple[str, ...],
 @pytest.mark.parametrize("profiles", [("addons",), ("addons", "providers")], ids="-".join)
 def test_overlay_without_knative_has_the_rights_of_its_functions_only(profiles: tuple[str, ...], kubectl: Path) -> None:
     objects = kustomized(kubectl, f"profiles/{'-'.join(profiles)}/single")
-    functions = {name for name, each in catalog.triggers(profiles=profiles).items() if not each.local}
-    roles = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "ClusterRole"}
-    rights = {f"capi-functions-{name.replace('_', '-')}" for name in functions}
-    of_parts = {"capi-functions-forwarder", *(name for name in roles if name.startswith("capi-functions-providers-"))}
-    assert {name.removesuffix("-providers") for name in roles - of_parts} <= rights | of_parts
-    of_functions = roles - of_parts
-    assert "capi-functions-addon-apply" in of_functions
+    functions = [each for each in catalog.triggers(profiles=profiles).values() if not each.local]
+    rules = {f"capi-functions-{each.name.replace('_', '-')}": rbac.function_rules(each) for each in functions}
+    roles = {obj["metadata"]["name"]: obj["rules"] for obj in objects if obj["kind"] == "ClusterRole"}
+    forwarders = {name for name in roles if name.startswith("capi-functions-forwarder")}
+    # The functions of all profiles have a role in each part, for the objects of all functions of that part.
+    shared = {name for name in roles if name.endswith(("-sweep", "-dead-letters"))}
+    assert {name: roles[name] for name in roles.keys() - forwarders - shared} == {
+        name: rules[name] for name in rules.keys() - shared
+    }
+    assert len(forwarders) == len(profiles)
+    assert len(shared) == 2 * len(profiles)
+    others = [rule for name in shared for rule in roles[name] if rule["resources"] != ["events"]]
+    assert {verb for rule in others for verb in rule["verbs"]} <= {"get", "list"}
     setting = next(obj for obj in objects if obj["metadata"]["name"] == "capi-functions-installation")
     assert setting["data"] == {"CAPI_FUNCTIONS_PROFILES": ",".join(profiles)}
     chosen: dict[str, set[str]] = {}
