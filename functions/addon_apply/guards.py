@@ -88,7 +88,8 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     """Decides to leave the addons unchanged: the Cluster's class does not belong to a cluster stack."""
     name = cluster_api.class_name(cluster)
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
-    message = f"{what}: the addons are not changed; a class of a cluster stack has a name like local-demo-1-36-v1"
+    left = "the addon objects in the workload cluster stay, and nobody manages them"
+    message = f"{what}, so {left}; a class of a cluster stack has a name like local-demo-1-36-v1"
     builder.set_false(DOWNLOADED, "NoClusterStack", message, "Warning", event_type="Warning")
     return builder.decision(ready=False)
 

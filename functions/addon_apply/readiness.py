@@ -25,13 +25,23 @@ _ALL = "all objects are ready"
 
 @dataclass(frozen=True)
 class RecheckReadiness:
-    """Effect: reads the objects that were not ready. Returns the inventory with what each object waits for now."""
+    """Effect: reads the objects that were not ready. Returns the inventory with what each object waits for now.
+
+    The first workload that waits is quoted with a pod that does not start, which is one request more.
+    """
 
     connection: ClusterConnection
     entries: Sequence[InventoryEntry]
 
     def execute(self, _clients: Clients) -> list[InventoryEntry]:
-        return [recheck_readiness(self.connection.cluster, entry) if entry.waiting else entry for entry in self.entries]
+        quoted, entries = False, []
+        for entry in self.entries:
+            if entry.waiting:
+                with_pods = not quoted and entry.group in ("apps", "batch")
+                entry = recheck_readiness(self.connection.cluster, entry, with_pods=with_pods)
+                quoted |= with_pods and bool(entry.waiting)
+            entries.append(entry)
+        return entries
 
 
 def recheck(builder: AddonStatusBuilder, awaited: AwaitingReadiness) -> Decision:

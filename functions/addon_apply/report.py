@@ -8,11 +8,12 @@ from datetime import datetime
 from shared import metrics
 from shared.addons import stored_values
 from shared.addons.context import AwaitingReadiness, ReconcileContext, ReleaseContext, RollbackContext
+from shared.api.names import kubeconfig_secret_of
 from shared.applier import inventory
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.effects import Results
-from shared.kube import ApiError, dig
+from shared.kube import ApiError, Key, dig, key_of
 from shared.releases.missing_assets import DOWNLOADED
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
@@ -99,6 +100,10 @@ def _report_incomplete(
             builder.set_false("HelmChartApplied", "ObjectsNotReady", message, "Warning", event_type="Warning")
             seconds = BROKEN_RETRY
     else:
+        if " is forbidden: User " in message:
+            cluster = Key(key_of(context.addon).namespace, dig(context.addon, "spec.clusterRef.name", ""))
+            secret = kubeconfig_secret_of(cluster)
+            message = f"{message}; Secret {secret} has the credentials of this user"
         builder.set_false("HelmChartApplied", "FailedToApplyObjects", message, event_type="Warning")
         seconds = CLUSTER_RETRY if incomplete.unavailable else PARTIAL_RETRY
     return builder.decision(

@@ -44,9 +44,7 @@ ExitCode = Annotated[
 
 
 def render(
-    release: Annotated[
-        Path, typer.Option(help="Folder of one release, named like its tag.", exists=True, file_okay=False)
-    ],
+    release: Annotated[Path, typer.Option(help="Folder of one release, named like its tag.", file_okay=False)],
     cluster: Annotated[
         Path, typer.Option(help="File with the Cluster and the objects that it refers to.", exists=True, dir_okay=False)
     ],
@@ -57,15 +55,17 @@ def render(
 ) -> None:
     """Print the addon manifests of a release for a Cluster as YAML. Needs no running cluster."""
     from shared.charts import ChartError
-    from shared.download import SourceError
+    from shared.download import ReleaseNotFound, SourceError
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
 
     from .manifests import dump
-    from .render import remarks
+    from .render import remarks, siblings
     from .render import render as render_files
 
     with report_failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError), helm_when_needed():
+        if not release.is_dir():
+            raise ReleaseNotFound(release.name, *siblings(release))
         objects = render_files(
             release, cluster, control_plane=control_plane, infra=infra, kube_version=kube_version, hook=hook
         )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.kube import Client, connect, loading_rules
+from shared.api.resources import CLUSTER
+from shared.kube import Client, NotServed, Unavailable, connect, loading_rules
 from shared.kube.loading_rules import Kubeconfig
 
 from .failures import Failure
@@ -62,10 +64,22 @@ def open_management_cluster(
     try:
         yield cluster
     except Exception as error:
-        error.add_note(f"management cluster: {cluster}")
+        error.add_note(_note(error, cluster))
         raise
     finally:
         client.close()
+
+
+def _note(error: Exception, cluster: ManagementCluster) -> str:
+    """Returns which cluster a command used, and the way out if it is the wrong one."""
+    if isinstance(error, NotServed) and error.detail.endswith(f"{CLUSTER.needs} is needed"):
+        other = "name another one with --kubeconfig, --context or --dir"
+        return f"this is not a management cluster: {cluster}; {other}"
+    stopped = [file.parent for file in cluster.kubeconfig.files if (file.parent / "state.json").is_file()]
+    if isinstance(error, Unavailable) and stopped:
+        start = shlex.join(["capi-functions", "local", "up", stopped[0].name])
+        return f"{cluster}; `{start}` starts it again; `unset KUBECONFIG` leaves it"
+    return f"management cluster: {cluster}"
 
 
 def files(directory: Path | None, kubeconfig: Path | None, context: str = "") -> list[Path]:

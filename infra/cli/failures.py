@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,14 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def confirm(question: str) -> None:
+    """Asks the user. Raises `Failure` without a yes, and where there is no terminal to ask at."""
+    if not sys.stdin.isatty():
+        raise Failure(f"{question} Nothing was changed, because there is no terminal to ask at: --yes confirms")
+    if not typer.confirm(question, err=True):
+        raise Failure("nothing was changed")
 
 
 @contextmanager

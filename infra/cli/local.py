@@ -15,7 +15,7 @@ from infra.local_control_plane import ControlPlaneError
 
 from .binaries import app as binaries
 from .binaries import selected
-from .failures import Failure, report_failures, usable_folder
+from .failures import Failure, confirm, report_failures, usable_folder
 from .logs import Follow, print_log
 from .options import Family, Format, From, Output
 from .output import Timeline, err, out
@@ -154,7 +154,10 @@ def down(
     with report_failures(ControlPlaneError):
         for directory in _directories() if all_planes else [_existing(name)]:
             local_control_plane.stop(directory)
-            out.print(f"{directory.name} is stopped")
+            start = shlex.join(["capi-functions", "local", "up", directory.name])
+            out.print(f"{directory.name} is stopped; `{start}` starts it again")
+            if str(directory) in os.environ.get("KUBECONFIG", ""):
+                out.print("KUBECONFIG still names it; `unset KUBECONFIG` lets commands use other clusters again")
 
 
 @app.command()
@@ -201,7 +204,7 @@ def reset(
     with report_failures(ControlPlaneError, OSError):
         directory = _existing(name)
         if not yes:
-            typer.confirm(f"Delete all data of {name} in {directory}?", abort=True)
+            confirm(f"Delete all data of {name} in {directory}?")
         local_control_plane.remove(directory)
         out.print(f"{name} is deleted")
 

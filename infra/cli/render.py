@@ -77,6 +77,12 @@ def remarks(folder: Path) -> list[str]:
     return []
 
 
+def siblings(folder: Path) -> tuple[str, list[str]]:
+    """Returns the folder's parent, without `..` in its path, and the names of the folders in it."""
+    parent = folder.absolute().parent.resolve()
+    return str(parent), sorted(path.name for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
+
+
 def _first(path: Path) -> Object:
     found = load(path)
     if not found:

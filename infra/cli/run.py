@@ -15,7 +15,7 @@ from rich.markup import escape
 from shared import profiles
 
 from .connection import ManagementCluster, open_management_cluster
-from .failures import Failure, report_failures, usable_folder
+from .failures import Failure, confirm, report_failures, usable_folder
 from .options import DEFAULT_DIR, Context, Kubeconfig, Profile, profiles_or_default
 from .output import Timeline, out
 from .runs import until_signal
@@ -185,7 +185,7 @@ def _prepare(
         raise Failure(f"the cluster does not define {names}; --install-crds installs them")
     if missing:
         if not yes:
-            typer.confirm(f"Install {names} in {target}?", abort=True)
+            confirm(f"Install {names} in {target}?")
         crds.install(target.client, missing)
         timeline.say(f"installed {names}")
     for kind, functions in cluster_checks.unwatchable(target.client, services.declared, namespace).items():

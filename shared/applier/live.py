@@ -14,6 +14,7 @@ from ..clients import ClusterClients
 from ..kube import ApiError, Client, Key, NotFound, NotServed, Object, Resource
 from ..kube.responses import understood
 from .inventory import OWNED, OWNED_LABEL, InventoryEntry
+from .pods import why_not_started
 from .readiness import unready_reason
 
 Live = Object | ApiError | None
@@ -87,9 +88,13 @@ def find_if_served(client: Client, resource: Resource, key: Key) -> Object | Non
 
 
 def recheck_readiness(
-    cluster: ClusterClients, entry: InventoryEntry, readiness_check: Callable[[Object], str] = unready_reason
+    cluster: ClusterClients,
+    entry: InventoryEntry,
+    readiness_check: Callable[[Object], str] = unready_reason,
+    *,
+    with_pods: bool = False,
 ) -> InventoryEntry:
-    """Returns the entry with what its live object is waiting for now.
+    """Returns the entry with what its live object is waiting for now; with the reason of a pod that does not start.
 
     A Job that does not exist is complete: its TTL has deleted it. Any other missing object is not ready.
 
@@ -102,7 +107,10 @@ def recheck_readiness(
             entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "does not exist any more"
         )
     with understood(str(entry)):
-        return replace(entry, waiting=readiness_check(found[1]))
+        waiting = readiness_check(found[1])
+    if waiting and with_pods and (reason := why_not_started(cluster.client, found[1])):
+        waiting = f"{waiting} ({reason})"
+    return replace(entry, waiting=waiting)
 
 
 def same_content(live: Object, other: Object) -> bool:

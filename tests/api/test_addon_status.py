@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, EVENT
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, EVENT, POD
 from shared.applier.policy import PREFIX
 from shared.event import PING, Event
-from shared.kube import Key, Object, dig
+from shared.kube import Key, Object, dig, key_of
+from tests.support import objects
+from tests.support.api_proxy import Proxy, answering
 from tests.support.demo_cluster import ADDON
 from tests.support.event_receiver import EventReceiver
 from tests.support.objects import printed_rows
@@ -158,7 +160,7 @@ class Story:
         addon, where = self.world.addon(), " -> ".join(self.path)
         conditions = {one["type"]: one for one in dig(addon, "status.conditions")}
         ready = conditions["Ready"]
-        messages = [one["message"] for one in conditions.values() if one["status"] != "True"]
+        messages = [one["message"].partition("; it has ")[0] for one in conditions.values() if one["status"] != "True"]
         messages += [entry.get("error", "") for entry in dig(addon, "status.resources", [])]
         others = [name for name in self.expected if name not in (self.class_name, names)]
         assert not [(name, text) for name in others for text in messages if name in text], where
@@ -168,7 +170,7 @@ class Story:
             where
         )
         [row] = printed_rows(self.world.client, CLUSTER_ADDON, self.world.namespace)
-        assert (row["Release"], row["Reason"] or "", row["Message"] or "") == (
+        assert (row["Wanted"], row["Reason"] or "", row["Message"] or "") == (
             self.class_name,
             reason,
             ready["message"],
@@ -284,8 +286,35 @@ def test_sweep_recovers_from_lost_events(world: World, lost: str) -> None:
         world.settle()
         world.cluster(first)
     [row] = printed_rows(world.client, CLUSTER_ADDON, world.namespace)
-    assert (row["Release"], row["Ready"]) == (before, True)
+    assert (row["Wanted"], row["Ready"]) == (before, True)
     sweep(world)
     assert world.read("a")["data"]["k"] == ("v2" if lost == "upgrade" else "v1")
     assert dig(world.addon(), "status.release") == (first if lost == "resumption" else second)
     assert dig(world.condition("Ready"), "reason", "") == ("RolledBack" if lost == "rollback" else "")
+
+
+def test_workload_that_is_not_ready_is_quoted_with_a_pod_that_does_not_start(world: World) -> None:
+    web = world.deployment()
+    world.cluster(write_release(world.releases, "v1", [web]))
+    world.secret()
+    world.settle()
+    labels = dig(web, "spec.selector.matchLabels")
+    container = {"name": "web", "image": "nginx:nope"}
+    pod = objects.manifest(POD, "web-1", world.namespace, metadata={"labels": labels}, spec={"containers": [container]})
+    key = key_of(world.client.create(POD, pod))
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "nginx:nope"'}
+    state = {**container, "imageID": "", "ready": False, "restartCount": 0, "state": {"waiting": waiting}}
+    world.client.patch(POD, key, {"status": {"containerStatuses": [state]}}, subresource="status")
+    world.settle()
+    assert "(pod web-1: ImagePullBackOff nginx:nope)" in world.condition("ObjectsReady")["message"]
+
+
+def test_missing_rights_name_the_user_and_the_secret_with_its_credentials(world: World, proxy: Proxy) -> None:
+    refusal = 'configmaps "a" is forbidden: User "bob" cannot patch resource "configmaps"'
+    proxy.fail(answering(403, {"kind": "Status", "message": refusal, "reason": "Forbidden"}), lambda one: one.writes)
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret(proxy.kubeconfig)
+    world.settle()
+    message = world.condition("HelmChartApplied")["message"]
+    assert 'User "bob" cannot patch' in message
+    assert f"Secret {world.namespace}/demo-kubeconfig has the credentials of this user" in message

@@ -15,7 +15,7 @@ import typer
 from shared.api.conditions import counted
 
 from ..connection import ManagementCluster, open_management_cluster
-from ..failures import Failure, report_failures
+from ..failures import Failure, confirm, report_failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import Timeline, WaitTimeout, err, out
 from . import PROGRESS_INTERVAL
@@ -115,12 +115,8 @@ def _ask(yes: bool, timeline: Timeline, lines: list[str]) -> None:
     """Prints what will be written, and requests a confirmation unless `--yes` is given. Raises `Failure` without it."""
     for line in lines:
         timeline.say(line)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise Failure("nothing was written: there is no terminal to ask at; give --yes")
-    if not typer.confirm("Continue?", err=True):
-        raise Failure("nothing was written")
+    if not yes:
+        confirm("Continue?")
 
 
 def _measure(

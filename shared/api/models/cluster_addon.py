@@ -137,8 +137,8 @@ CLUSTER_ADDON = CustomResource(
     labels={COMPONENT_LABEL: ""},  # `clusterctl move` takes objects of kinds with this label along with their owners
     columns=(
         Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
-        Column("Release", ".status.release"),
-        Column("Applied", ".spec.clusterStack", wide=True),
+        Column("Wanted", ".status.release"),
+        Column("Applied", ".spec.clusterStack"),
         Column("Ready", ".status.ready", "boolean"),
         AGE,
         Column("Reason", ".status.conditions[?(@.type=='Ready')].reason"),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os.path import normpath
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
@@ -61,11 +62,11 @@ class FolderSource:
 
     def _folder(self, tag: str) -> Path:
         if not tag or tag in {".", ".."} or "/" in tag or "\0" in tag:
-            raise ReleaseNotFound(tag, str(self.root))
+            raise ReleaseNotFound(tag, normpath(self.root))
         for parent in self._parents():
             if (path := parent / tag).is_dir():
                 return _inside(path, self.root.resolve())
-        raise ReleaseNotFound(tag, str(self.root))
+        raise ReleaseNotFound(tag, normpath(self.root), self.list())
 
 
 @contextmanager
