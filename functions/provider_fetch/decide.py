@@ -16,7 +16,7 @@ from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.components import contracts, metadata, versions
 from shared.components.bundles import Bundle
-from shared.components.errors import ComponentsError, IncompatibleVersion
+from shared.components.errors import ComponentsError, IncompatibleVersion, InvalidToken
 from shared.components.repositories import Files, config_maps
 from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.download import SourceError
@@ -85,6 +85,10 @@ def report_failure(observed: Observed, _decision: Decision, results: Results, no
 
 
 def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:
+    if isinstance(error, InvalidToken):
+        # Another token in the Secret, or the sweep, starts with `provider_preflight` again.
+        builder.set_false(PREFLIGHT_CHECK_PASSED, error.reason, str(error), event_type="Warning")
+        return builder.decision(message=str(error))
     if isinstance(error, ComponentsError):
         reason, seconds = error.reason, INVALID_RETRY
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.api.conditions import truncate
+from shared.download.errors import SourceError
 
 
 class ComponentsError(ValueError):
@@ -42,3 +43,12 @@ class ImageError(ComponentsError):
     """An image, or its override, is invalid."""
 
     reason = "ComponentsImageOverrideError"
+
+
+class InvalidToken(SourceError):
+    """GitHub rejects the provider's token. `reason` is for PreflightCheckPassed."""
+
+    reason = "InvalidGithubTokenError"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, transient=False)

@@ -14,12 +14,16 @@ class SourceError(Exception):
     """A source failed.
 
     `transient` says whether a retry may succeed. `retry_after` is the delay in seconds that the source requested.
+    `unauthorized` says whether the source rejects the credentials, or misses them (HTTP 401).
     """
 
-    def __init__(self, message: str, *, transient: bool, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, transient: bool, retry_after: float | None = None, unauthorized: bool = False
+    ) -> None:
         super().__init__(message if len(message) <= _LONGEST else message[:_LONGEST] + "...")
         self.transient = transient
         self.retry_after = retry_after
+        self.unauthorized = unauthorized
 
 
 class ReleaseNotFound(SourceError):

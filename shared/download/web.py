@@ -110,7 +110,8 @@ class HttpResponse:
             )
         if self.status in (401, 403):
             message = f"{place} refuses access (HTTP {self.status})"
-            return SourceError(f"{message}: {hint}" if hint else message, transient=False)
+            unauthorized = self.status == 401
+            return SourceError(f"{message}: {hint}" if hint else message, transient=False, unauthorized=unauthorized)
         return SourceError(
             f"{place} answers with HTTP {self.status}", transient=self.status in _BUSY, retry_after=after
         )

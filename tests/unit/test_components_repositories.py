@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.components.errors import ComponentsError
+from shared.components.errors import ComponentsError, InvalidToken
 from shared.components.repositories import Files
 from shared.components.repositories.folder import FolderRepository
 from shared.components.repositories.gitlab import GitLabRepository
@@ -103,6 +103,20 @@ def test_answer_of_the_host_decides_whether_to_retry(
     assert word in str(error.value)
     assert "secret-token" not in str(error.value)
     assert (error.value.transient, error.value.retry_after) == (transient, after)
+
+
+@pytest.mark.parametrize(
+    "path", [f"{BASE}/download/v1.1.0/metadata.yaml", "/api/v3/repos/o/r/releases/tags/v1.1.0", LIST]
+)
+def test_token_that_the_host_rejects_is_named(path: str) -> None:
+    with site({path: Response(401)}) as server:
+        repository = ReleaseRepository(f"{server.url}{BASE}/latest/{FILE}", token="secret-token")
+        with pytest.raises(InvalidToken, match="does not accept the token") as error:
+            repository.default_version() if path == LIST else repository.fetch("v1.1.0")
+        assert "secret-token" not in str(error.value)
+        with pytest.raises(SourceError) as refused:
+            replace(repository, token="").default_version()
+    assert not isinstance(refused.value, InvalidToken)
 
 
 def test_latest_is_not_chosen_from_a_list_without_end() -> None:

@@ -12,7 +12,7 @@ from functions.provider_fetch.observe import Observed
 from shared.api.conditions import get_condition
 from shared.api.provider import INFRASTRUCTURE
 from shared.components.bundles import Bundle
-from shared.components.errors import ComponentsError
+from shared.components.errors import ComponentsError, InvalidToken
 from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.download import SourceError
 from shared.effects import Patch, Results
@@ -210,3 +210,14 @@ def test_other_failures_are_not_reported(error: Exception | None) -> None:
 
 def test_failure_about_a_deleted_provider_is_not_reported() -> None:
     assert report_failure(Observed(None), Decision(), Results([], ComponentsError("too large")), NOW) is None
+
+
+def test_rejected_token_fails_the_preflight_check_and_waits_for_another_token() -> None:
+    decision = decide(Observed(made(), resolved=InvalidToken("https://example.com does not accept the token")), NOW)
+    assert condition(decision, "PreflightCheckPassed") == (
+        "False",
+        "InvalidGithubTokenError",
+        "https://example.com does not accept the token",
+    )
+    assert condition(decision, "ProviderInstalled") == ("", "", "")
+    assert decision.requeue_after is None

@@ -22,7 +22,7 @@ from shared.redaction import redact_url
 from shared.settings import SETTINGS
 
 from .. import catalog, metadata, versions
-from ..errors import ComponentsError, IncompatibleVersion
+from ..errors import ComponentsError, IncompatibleVersion, InvalidToken
 from .addresses import split, validate_version
 from .at_url import RepositoryAtUrl
 from .port import MAX_METADATA, METADATA, RepositoryConfig, RepositoryType
@@ -30,6 +30,10 @@ from .port import MAX_METADATA, METADATA, RepositoryConfig, RepositoryType
 LATEST = "latest"
 GITHUB_API = "https://api.github.com"
 _GITHUB = origin(catalog.GITHUB)
+_TOKEN = (
+    "put a valid token into github-token of the Secret of spec.configSecret, or without that key into GITHUB_TOKEN of "
+    "the functions; public releases need no token"
+)
 _HINT = (
     "give a token that may read it as github-token in the Secret of spec.configSecret, whose annotation "
     f"{HOSTS} names the host if that is not github.com"
@@ -107,7 +111,7 @@ class ReleaseRepository(RepositoryAtUrl):
             if reply.status == 200:
                 return reply.read(limit)
             if reply.status != 404:
-                raise reply.error(_HINT)
+                raise self._rejection(reply.error(_HINT))
             reply.close()
         return self._asset(version, file, limit) if self.token else None
 
@@ -118,7 +122,15 @@ class ReleaseRepository(RepositoryAtUrl):
             found = next(ingest(assets, IngestLimits(file=limit, release=limit)), None)
         except ReleaseNotFound:
             return None
+        except SourceError as error:
+            raise self._rejection(error) from None
         return found.data if found else None
+
+    def _rejection(self, error: SourceError) -> SourceError:
+        """Returns the error of a token that the host does not accept; any other error as it is."""
+        if not (self.token and error.unauthorized):
+            return error
+        return InvalidToken(f"{self._origin} does not accept the token (HTTP 401): {_TOKEN}")
 
     def _metadata(self, session: HttpSession, version: str) -> metadata.ProviderMetadata | None:
         """Returns the metadata of a version; None if it is not published, and empty metadata if it is invalid."""
@@ -135,6 +147,8 @@ class ReleaseRepository(RepositoryAtUrl):
                 raise SourceError(found.problem, transient=False)
             return list(found)
         except SourceError as error:
+            if isinstance(rejection := self._rejection(error), InvalidToken):
+                raise rejection from None
             message = f"cannot find the latest version: {error}; set spec.version, which needs no list"
             raise SourceError(message, transient=error.transient, retry_after=error.retry_after) from None
 
