@@ -3,6 +3,7 @@
 capi-functions.dev/certificates  own or cert-manager: the issuer of the provider's serving certificates; by default
                                  cert-manager if the cluster serves its kinds, else own
 capi-functions.dev/keep-download config-map: downloaded components are also written to a ConfigMap in its namespace
+capi-functions.dev/retried-at    the time at which a command made the functions try again; no input of the objects
 capi-functions.dev/webhooks      install (default), none, or a URL: none is for clusters that do not run the provider's
                                  pods, where no webhook would be answered; with a URL such as https://localhost:9443
                                  the API server calls a manager that runs as a process beside it
@@ -20,14 +21,15 @@ from shared.kube import dig
 
 CERTIFICATES = f"{PREFIX}certificates"
 KEEP_DOWNLOAD = f"{PREFIX}keep-download"
+RETRIED = f"{PREFIX}retried-at"
 WEBHOOKS = f"{PREFIX}webhooks"
 _URL = re.compile(r"https://(?:[a-z0-9.-]+|\[[0-9a-f:]+\]):[0-9]{1,5}")
 
 
 def own_annotations(provider: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the provider's annotations with this project's prefix."""
+    """Returns the provider's annotations with this project's prefix, without `RETRIED`."""
     annotations = dig(provider, "metadata.annotations", {})
-    return {name: value for name, value in annotations.items() if name.startswith(PREFIX)}
+    return {name: value for name, value in annotations.items() if name.startswith(PREFIX) and name != RETRIED}
 
 
 def issues_own_certificates(provider: Mapping[str, Any]) -> bool | None:

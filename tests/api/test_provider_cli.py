@@ -18,7 +18,7 @@ from shared.applier import inventory
 from shared.applier.diff import compare
 from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
-from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, working
+from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, served, working
 from tests.support.provider_world import Providers
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components, reduced
 
@@ -111,6 +111,22 @@ def test_timeout_reports_the_reason(providers: Providers) -> None:
         init.wait(providers.client, [provider], within=0.2, progress=messages.append, pause=0.05)
     [line] = messages
     assert line.startswith("InfrastructureProvider capd-system/docker: WaitingForCoreProviderReady")
+
+
+def test_wait_ends_at_once_with_an_error_that_only_a_change_ends(providers: Providers, command: Command) -> None:
+    providers.releases.clear()
+    with served(providers, CORE_KEY):
+        result = command("init", f"--core=cluster-api:{CURRENT}", "--wait", "--timeout=300")
+    message = " ".join(result.stderr.split())
+    assert result.exit_code == 1, result.output
+    assert "CoreProvider capi-system/cluster-api: ComponentsFetchError: " in message
+    for way in ("capi-functions provider export", "local package", "up --from", "Sites without internet access"):
+        assert way in message
+    # The same command tries again, and finds what has been brought.
+    providers.releases.append(reduced(CURRENT))
+    with served(providers, CORE_KEY):
+        output = done(command("init", f"--core=cluster-api:{CURRENT}", "--wait", "--timeout=120"))
+    assert f"CoreProvider capi-system/cluster-api: {CURRENT} is ready" in output
 
 
 def test_list_of_a_cluster_without_providers(providers: Providers, command: Command) -> None:

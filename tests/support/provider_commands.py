@@ -53,6 +53,29 @@ def core(
 
 
 @contextmanager
+def served(providers: Providers, *names: tuple[Any, str, str]) -> Iterator[None]:
+    """Runs the functions for these providers until the block ends, ready or not, deleted or not."""
+    failed: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not over.wait(0.1):
+                for kind, name, namespace in names:
+                    providers.reconcile_with_workloads(kind, name, namespace)
+        except BaseException as error:  # the test raises it, not this thread
+            failed.append(error)
+
+    over, thread = threading.Event(), threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert not failed, failed
+
+
+@contextmanager
 def working(providers: Providers, *names: tuple[Any, str, str]) -> Iterator[None]:
     """Runs the functions for these providers, one after the other, once they exist."""
     failed: list[BaseException] = []

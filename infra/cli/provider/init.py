@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from shared.api import provider as provider_api
+from shared.api.conditions import rfc3339
 from shared.api.resources import NAMESPACE
 from shared.clients import Clients
-from shared.kube import Client, Conflict, Object, dig, key_of
+from shared.kube import Client, Conflict, Key, Object, dig, key_of
+from shared.providers.annotations import RETRIED
 
+from ..failures import Failure
 from ..output import wait_for
 from .next_version import config_map_versions
 from .report import Report, WrittenObject
 from .requests import ProviderRequest, ProviderSettings, default_namespace, namespaces
-from .status import list_providers, status_of
+from .status import WITHOUT_NETWORK, list_providers, status_of
 
+GRACE = 20.0
+"""Seconds in which a provider that has failed before may fail again: its status does not show when it tried again."""
 Progress = Callable[[str], None]
 Create = Callable[[Client, Sequence[ProviderRequest], ProviderSettings, Report], list[ProviderRequest]]
 
@@ -43,14 +50,16 @@ def create_and_wait(
 
     Raises:
         WaitTimeout: Not all providers are ready in time.
+        Failure: A provider has failed, and only a change can make it ready.
     """
     with report.document_at_end():
+        failed = retry_failed(client, requests) if within is not None and not obstacle else ()
         present = (create_all or create)(client, requests, settings, report)
         if within is None or obstacle:
             report.obstacle = obstacle
             report.timeline.say(f"requested{f', without waiting: {obstacle}' if obstacle else ''}")
             return
-        wait(client, present, within=within, progress=report.timeline.say)
+        wait(client, present, within=within, progress=report.timeline.say, failed=failed)
         report.ready = True
         report.timeline.say("all are ready", mark="✔", style="green")
 
@@ -130,18 +139,43 @@ def _create_namespace(client: Client, namespace: Object) -> bool:
     return True
 
 
+def retry_failed(client: Client, requests: Sequence[ProviderRequest]) -> list[Key]:
+    """Makes the functions try again to install those of the providers that have failed. Returns their keys.
+
+    The next attempt would otherwise begin after minutes: it may be about a source that answers again.
+    """
+    found = []
+    for request in requests:
+        provider = client.find(request.kind.resource, request.key)
+        if provider is not None and status_of(provider).has_failed:
+            annotation = {RETRIED: rfc3339(datetime.now(UTC))}
+            client.patch(request.kind.resource, request.key, {"metadata": {"annotations": annotation}})
+            found.append(request.key)
+    return found
+
+
 def wait(
-    client: Client, requests: Sequence[ProviderRequest], *, within: float, progress: Progress, pause: float = 0.5
+    client: Client,
+    requests: Sequence[ProviderRequest],
+    *,
+    within: float,
+    progress: Progress,
+    pause: float = 0.5,
+    failed: Collection[Key] = (),
 ) -> None:
     """Waits until all providers are ready, and passes each change of a provider's status to `progress`.
 
+    `failed` has the keys of providers that have failed before: they get `GRACE` to recover.
+
     Raises:
         WaitTimeout: Not all are ready after `within` seconds; the message has the status of the others.
+        Failure: A provider has failed, and only a change can make it ready. The wait ends at once.
     """
     reported: dict[ProviderRequest, str] = {}
+    started = time.monotonic()
 
     def ready() -> bool:
-        all_ready = True
+        all_ready, failures = True, []
         for request in requests:
             provider = client.find(request.kind.resource, request.key)
             status = status_of(provider) if provider else None
@@ -150,6 +184,13 @@ def wait(
             if reported.get(request) != news:
                 progress(f"{request}: {news}")
             reported[request], all_ready = news, all_ready and is_ready
+            recovers = request.key in failed and time.monotonic() - started < GRACE
+            if status is not None and status.has_failed and not recovers:
+                failures.append(f"{request}: {news}")
+                failures += [WITHOUT_NETWORK] if status.lacks_components else []
+        if failures:
+            retries = "the providers stay, and the same command tries again"
+            raise Failure("; ".join([*dict.fromkeys(failures), retries]))
         return all_ready
 
     def not_ready() -> str:

@@ -18,7 +18,7 @@ from shared.kube import Client, Key, Object
 from shared.providers.annotations import WEBHOOKS
 
 from ..failures import Failure
-from .init import Create, create, wait
+from .init import Create, create, retry_failed, wait
 from .report import Report
 from .requests import ProviderRequest, ProviderSettings, complete, parse_request
 
@@ -71,10 +71,12 @@ def programs(wanted: Sequence[ProviderRequest]) -> list[str]:
 def install(run: LocalRun, wanted: Sequence[ProviderRequest], say: Callable[[str], None]) -> None:
     """Creates the providers in a run, and returns once all are ready; those that exist are left unchanged.
 
-    Does nothing if none is wanted. Raises `BinaryNotFound`, `ApiError`, or `WaitTimeout` if they are not ready in time.
+    Does nothing if none is wanted. Raises `BinaryNotFound`, `ApiError`, `WaitTimeout` if they are not ready in time, or
+    `Failure` once one of them cannot become ready.
     """
     if not wanted or run.client is None:
         return
+    failed = retry_failed(run.client, wanted)
     managers, host = run.run_managers(), webhook_host(run.plane)
     present = create_with_managers(
         run.client,
@@ -85,7 +87,7 @@ def install(run: LocalRun, wanted: Sequence[ProviderRequest], say: Callable[[str
         url=lambda label: f"https://{host}:{managers.free_port(f'{label} webhooks')}",
         say=say,
     )
-    wait(run.client, present, within=WITHIN, progress=say)
+    wait(run.client, present, within=WITHIN, progress=say, failed=failed)
 
 
 def create_with_managers(

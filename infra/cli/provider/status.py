@@ -17,6 +17,37 @@ from ..text import columns, plain
 
 _HEADINGS = ("KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "READY", "REASON")
 
+FAILURES = frozenset(
+    {
+        "IncorrectVersionFormat",
+        "UnsupportedProviderDowngradeReason",
+        "IncorrectCoreProviderNameReason",
+        "InvalidProviderName",
+        "FetchConfigValidationError",
+        "ReferencedObjectMissing",
+        "InvalidGithubTokenError",
+        "MoreThanOneExists",
+        "RequestRefused",
+        "UnknownProvider",
+        "ComponentsFetchError",
+        "CAPIVersionIncompatibility",
+        "ComponentsCustomizationError",
+        "ComponentsPatchError",
+        "ComponentsImageOverrideError",
+        "ComponentsUpgradeError",
+        "InvalidAnnotation",
+        "CertificateSecretTaken",
+        "TooManyObjects",
+    }
+)
+"""The reasons of conditions that nothing but a change ends: of the provider, or of what it names."""
+WITHOUT_NETWORK = (
+    "without internet access: `capi-functions provider export` and `kubectl apply --server-side` bring the components "
+    "(docs/providers.md, Sites without internet access); for a local run `capi-functions local package` and "
+    "`capi-functions up --from cluster-api.zip` bring them with the managers"
+)
+"""The ways to install providers without their sources."""
+
 
 @dataclass(frozen=True)
 class ProviderSummary:
@@ -40,6 +71,16 @@ class ProviderSummary:
     def why(self) -> str:
         """Reason and message of the condition `Ready`, in one line."""
         return plain(f"{self.reason}: {self.message}" if self.message else self.reason)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the provider's present spec has failed, so that waiting does not make it ready."""
+        return self.ready == "False" and self.reason in FAILURES
+
+    @property
+    def lacks_components(self) -> bool:
+        """Whether the provider's source has not delivered components."""
+        return self.has_failed and self.reason == "ComponentsFetchError"
 
 
 def list_providers(client: Client) -> list[Object]:
