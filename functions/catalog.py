@@ -76,7 +76,7 @@ def _load_and_handle(name: str, clients: Clients, event: Event) -> Answer:
 def phase(name: str) -> Function[Any]:
     """Returns the steps of `name`, one of the provider functions, for callers that observe and decide only.
 
-    `name` is `provider_preflight`, `provider_fetch` or `provider_install`.
+    `name` is `provider_preflight`, `provider_fetch`, `provider_install` or `provider_delete`.
     """
     function: Function[Any] = import_module(f"functions.{name}.function").FUNCTION
     return function

@@ -10,7 +10,7 @@ from .decide import decide, report, report_failure
 from .observe import observe
 from .triggers import TRIGGERS
 
-handle = Function(
+FUNCTION = Function(
     TRIGGERS,
     observe,
     decide,
@@ -18,4 +18,5 @@ handle = Function(
     report_failure,
     on_rejected=report_rejection(DELETING, "RequestRefused", status="True"),
     trusts_events=False,
-).handle
+)
+handle = FUNCTION.handle

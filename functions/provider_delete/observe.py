@@ -17,10 +17,11 @@ from shared.kube import Key, NotServed, Object, deleting, dig, has_finalizer, ke
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, stored_resource
 from shared.providers import peers
+from shared.providers.annotations import FORCE_DELETE
 from shared.providers.inventory import inventory_of
 from shared.runtime import Request
 
-FORCE = ("metadata", "annotations", "capi-functions.dev/force-delete")
+FORCE = ("metadata", "annotations", FORCE_DELETE)
 
 
 @dataclass(frozen=True)

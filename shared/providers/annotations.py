@@ -2,6 +2,7 @@
 
 capi-functions.dev/certificates  own or cert-manager: the issuer of the provider's serving certificates; by default
                                  cert-manager if the cluster serves its kinds, else own
+capi-functions.dev/force-delete  true: the provider is deleted with all objects of its kinds
 capi-functions.dev/keep-download config-map: downloaded components are also written to a ConfigMap in its namespace
 capi-functions.dev/retried-at    the time at which a command made the functions try again; no input of the objects
 capi-functions.dev/webhooks      install (default), none, or a URL: none is for clusters that do not run the provider's
@@ -20,6 +21,7 @@ from shared.applier.policy import PREFIX, PolicyError
 from shared.kube import dig
 
 CERTIFICATES = f"{PREFIX}certificates"
+FORCE_DELETE = f"{PREFIX}force-delete"
 KEEP_DOWNLOAD = f"{PREFIX}keep-download"
 RETRIED = f"{PREFIX}retried-at"
 WEBHOOKS = f"{PREFIX}webhooks"

@@ -16,16 +16,18 @@ from shared.providers.annotations import CERTIFICATES, KEEP_DOWNLOAD
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/providers.md").read_text()
 COMMANDS = get_command(app).commands["provider"].commands  # type: ignore[attr-defined]
-GIVEN = re.findall(r"^    capi-functions provider (\w+)((?:[^#\n]|\\\n)*)", DOCS, re.MULTILINE)
+GIVEN = re.findall(r"^    capi-functions provider (upgrade \w+|\w+)((?:[^#\n]|\\\n)*)", DOCS, re.MULTILINE)
 
 
 def test_examples_are_found() -> None:
-    assert {"init", "plan", "export", "adopt"} <= {command for command, _ in GIVEN}
+    assert {"init", "plan", "export", "adopt", "upgrade apply", "delete"} <= {command for command, _ in GIVEN}
 
 
 @pytest.mark.parametrize(("command", "arguments"), GIVEN)
 def test_examples_use_existing_options(command: str, arguments: str) -> None:
-    options = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+    group, _, name = command.partition(" ")
+    found = COMMANDS[group].commands[name] if name else COMMANDS[group]
+    options = {option for parameter in found.params for option in parameter.opts}
     assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", arguments)) <= options
 
 

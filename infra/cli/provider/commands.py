@@ -12,7 +12,7 @@ from ..connection import open_management_cluster
 from ..failures import Failure, report_failures
 from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
 from ..output import out
-from . import render, transfer
+from . import delete, render, transfer, upgrade
 from .options import (
     Addon,
     Annotate,
@@ -210,6 +210,8 @@ app.command()(render.render)
 app.command()(init)
 app.command("list")(list_)
 app.command()(plan)
+app.add_typer(upgrade.app)
+app.command()(delete.delete)
 app.command()(catalog)
 app.command()(transfer.adopt)
 app.command()(transfer.export)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functions import catalog
 from shared.api import cluster
 from shared.api import provider as provider_api
-from shared.api.conditions import get_condition
+from shared.api.conditions import get_condition, rfc3339
 from shared.applier.policy import PREFIX
 from shared.buckets import NAMING
 from shared.clients import Clients
@@ -26,7 +26,7 @@ from shared.kube.dry_run import DryRunClient
 from shared.providers import inputs, peers
 from shared.providers.fetched_components import FetchedComponents, load_components
 from shared.providers.inputs import Inputs
-from shared.providers.status import PREFLIGHT_CHECK_PASSED, ProviderStatusBuilder
+from shared.providers.status import DELETING, PREFLIGHT_CHECK_PASSED, ProviderStatusBuilder
 from shared.runtime import Decision, Request
 from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageError
@@ -47,12 +47,12 @@ class PhaseDryRun:
     Callers run the phases in order; each writes its status to the provider for the next one. All raise `Obstacle`.
     """
 
-    def __init__(self, management: Client, provider: Object, version: str) -> None:
+    def __init__(self, management: Client, provider: Object, version: str = "") -> None:
         self._client = DryRunClient(management)
         self.clients = Clients(self._client)
         self.clients.components = BundleStore(scratch_storage())
         self._resource, self._key = provider_api.kind_of(provider).resource, key_of(provider)
-        self._client.assume(self._resource, _with_version(provider, version))
+        self._client.assume(self._resource, _with_version(provider, version) if version else provider)
 
     @property
     def provider(self) -> Object:
@@ -87,6 +87,16 @@ class PhaseDryRun:
     def install(self) -> Decision:
         """Returns the decision on the whole rollout, without carrying out its effects."""
         return self._run("provider_install")
+
+    def deletion(self) -> tuple[str, str]:
+        """Returns reason and message of why the provider could not be deleted now; empty if it could."""
+        function, now = catalog.phase("provider_delete"), datetime.now(UTC)
+        provider = self.provider
+        provider["metadata"]["deletionTimestamp"] = rfc3339(now)
+        event = change_event(provider, "update", source="/delete")
+        decision = function.decide(function.observe(self.clients, Request(event, self._key, provider)), now)
+        condition = get_condition((decision.status or {}).get("conditions"), DELETING) or {}
+        return condition.get("reason", ""), condition.get("message", "")
 
     def _run(self, phase: str) -> Decision:
         """Observes, decides and carries out the effects, again and again, until a decision does not proceed."""

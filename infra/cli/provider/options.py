@@ -32,11 +32,21 @@ Wait = Annotated[
     bool | None,
     typer.Option(
         "--wait/--no-wait",
-        help="Wait until all are ready (default: if functions run that install them).",
+        "--wait-providers",
+        help="Wait until it is done (default: if functions run that do it).",
         show_default=False,
     ),
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds to wait.")]
+Timeout = Annotated[float, typer.Option("--timeout", "--wait-provider-timeout", help="Seconds to wait.")]
+ClusterctlContext = Annotated[
+    str,
+    typer.Option(
+        "--context",
+        "--kubeconfig-context",
+        help="Context in the kubeconfig (default: its current context).",
+        show_default=False,
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the manifests instead.")]
 ExitCode = Annotated[
     bool,

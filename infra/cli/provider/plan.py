@@ -85,7 +85,7 @@ def plan_provider(management: Client, provider: Object, version: str) -> Provide
     """Returns what an installation of `version` would change. If `version` is empty, `next_version` chooses it."""
     plan = ProviderPlan(provider["kind"], key_of(provider), provider_api.installed_version(provider), version)
     try:
-        target = NextVersion(version) if version else _next_version(management, provider)
+        target = NextVersion(version) if version else find_next_version(management, provider)
     except Failure as error:
         return replace(plan, obstacle=str(error))
     plan = replace(plan, version=target.version, notes=tuple(_notes(provider, target)))
@@ -118,7 +118,8 @@ def _config_map_note(management: Client, provider: Object) -> Iterable[str]:
         yield f"ConfigMaps in the provider's namespace contain the versions {', '.join(available)}"
 
 
-def _next_version(management: Client, provider: Object) -> NextVersion:
+def find_next_version(management: Client, provider: Object) -> NextVersion:
+    """Returns the version that `plan` chooses without `--version`. Raises `Failure` if there is none."""
     clients = Clients(management)
     provider_inputs = inputs.read(clients, provider)
     if provider_inputs.problem:

@@ -10,7 +10,7 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, KINDS, ProviderKind
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.components import versions
-from shared.kube import Key, Object
+from shared.kube import Client, Key, Object, key_of
 from shared.providers.annotations import issues_own_certificates, omits_webhooks
 
 from ..failures import Failure
@@ -182,6 +182,21 @@ def complete(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
         if kind not in kinds
     ]
     return sorted([*requests, *implied], key=lambda one: KINDS.index(one.kind))
+
+
+def find_provider(client: Client, request: ProviderRequest) -> Object:
+    """Returns the provider that a request names, in whatever namespace it is; a cluster has one of a kind and name.
+
+    Raises:
+        Failure: There is no such provider, or it is in another namespace than the one on the command line.
+    """
+    found = [provider for provider in client.list(request.kind.resource) if key_of(provider).name == request.name]
+    given = request.namespace != default_namespace(request.kind, request.name)
+    matching = [provider for provider in found if key_of(provider) == request.key] or ([] if given else found)
+    if len(matching) == 1:
+        return matching[0]
+    where = f"; it has {', '.join(str(key_of(provider)) for provider in found)}" if found else ""
+    raise Failure(f"the cluster has no {request}{where}; `capi-functions provider list` lists its providers")
 
 
 def namespaces(requests: Iterable[ProviderRequest]) -> list[Object]:

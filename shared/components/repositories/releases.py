@@ -30,7 +30,7 @@ from .port import MAX_METADATA, METADATA, RepositoryConfig, RepositoryType
 LATEST = "latest"
 GITHUB_API = "https://api.github.com"
 _GITHUB = origin(catalog.GITHUB)
-_TOKEN = (
+_REMEDY = (
     "put a valid token into github-token of the Secret of spec.configSecret, or without that key into GITHUB_TOKEN of "
     "the functions; public releases need no token"
 )
@@ -130,7 +130,7 @@ class ReleaseRepository(RepositoryAtUrl):
         """Returns the error of a token that the host does not accept; any other error as it is."""
         if not (self.token and error.unauthorized):
             return error
-        return InvalidToken(f"{self._origin} does not accept the token (HTTP 401): {_TOKEN}")
+        return InvalidToken(f"{self._origin} does not accept the token (HTTP 401): {_REMEDY}")
 
     def _metadata(self, session: HttpSession, version: str) -> metadata.ProviderMetadata | None:
         """Returns the metadata of a version; None if it is not published, and empty metadata if it is invalid."""
