@@ -13,11 +13,12 @@ from functions.cluster_hooks.access import ACCESS
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import chart, crds, docs, forwarder, hooks, knative, profiles, serving, single, sources
+from . import chart, crds, docs, forwarder, hooks, knative, profiles, refusals, serving, single, sources
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
 FOLDERS = (
+    "infra/admission",
     "infra/chart",
     "infra/crds",
     "infra/forwarder",
@@ -43,6 +44,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         | {f"infra/single/{name}": text for name, text in single.files(declared).items()}
         | {f"infra/profiles/{name}": text for name, text in profiles.files(declared).items()}
         | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
+        | {f"infra/admission/{name}": text for name, text in refusals.files().items()}
         | {"docs/triggers.md": docs.triggers_page(declared)}
         | {"docs/chart.md": docs.chart_page()}
         | {"docs/configuration.md": docs.configuration_page({**declared, ACCESS.name: ACCESS})}

@@ -30,6 +30,7 @@ from . import (
     network,
     parts,
     rbac,
+    refusals,
     serving,
     single,
     sources,
@@ -92,6 +93,7 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         "providers": single.PROVIDERS.name,
         "everywhere": _in_release(forwarder.everywhere()),
         "secrets": _in_release(_objects(admission.documents())),
+        "refusals": _in_release(_objects(refusals.documents())),
         "admission": f">={admission.SINCE}",
         "egress": _in_release([network.egress(NAMESPACE)]),
         "serving": serving.changes()

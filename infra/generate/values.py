@@ -74,6 +74,13 @@ def values() -> Iterator[Value]:
         "never deleted.",
     )
     yield Value(
+        "admissionPolicies",
+        True,
+        FLAG,
+        "Have the API server refuse Clusters and providers that functions would only report as wrong, from Kubernetes "
+        "1.30, see [refusals](installation.md#refusals).",
+    )
+    yield Value(
         "serving.enabled",
         False,
         FLAG,

@@ -29,6 +29,14 @@ PREFIX = "capi-functions.dev/"
 RECREATE = PREFIX + "recreate"
 
 _KNOWN = ("conflicts", "drift", "drift-ignore", "recreate", "prune-crds", "wait", "wait-timeout")
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "conflicts": ("force", "fail", "yield"),
+    "drift": ("ignore", "report", "repair"),
+    "recreate": ("false", "true"),
+    "prune-crds": ("false", "true"),
+    "wait": ("true", "false"),
+}
+"""The values of annotations that have a few, by name without `PREFIX`; the first is the default."""
 
 
 class PolicyError(ValueError):
@@ -81,12 +89,12 @@ class Policy:
             _refuse_misspelled(annotations)
             values |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
         return cls(
-            conflicts=_choice(values, "conflicts", "force", "fail", "yield"),
-            drift=_choice(values, "drift", "ignore", "report", "repair"),
+            conflicts=_choice(values, "conflicts"),
+            drift=_choice(values, "drift"),
             ignored=_ignored_paths(values.get("drift-ignore", "")),
-            recreate=_choice(values, "recreate", "false", "true") == "true",
-            prune_crds=_choice(values, "prune-crds", "false", "true") == "true",
-            wait=_choice(values, "wait", "true", "false") == "true",
+            recreate=_choice(values, "recreate") == "true",
+            prune_crds=_choice(values, "prune-crds") == "true",
+            wait=_choice(values, "wait") == "true",
             wait_timeout=_seconds(values, "wait-timeout", 600.0),
         )
 
@@ -102,12 +110,11 @@ def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
                 raise PolicyError(f"annotation {annotation} is not known; did you mean {PREFIX}{meant}?")
 
 
-def _choice(values: Mapping[str, str], name: str, default: str, *others: str) -> str:
-    value = values.get(name, default)
-    if value not in (default, *others):
-        raise PolicyError(
-            f"annotation {PREFIX}{name} is {value[:100]!r}; it must be one of {', '.join((default, *others))}"
-        )
+def _choice(values: Mapping[str, str], name: str) -> str:
+    choices = CHOICES[name]
+    value = values.get(name, choices[0])
+    if value not in choices:
+        raise PolicyError(f"annotation {PREFIX}{name} is {value[:100]!r}; it must be one of {', '.join(choices)}")
     return value
 
 

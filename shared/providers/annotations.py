@@ -24,6 +24,10 @@ CERTIFICATES = f"{PREFIX}certificates"
 FORCE_DELETE = f"{PREFIX}force-delete"
 KEEP_DOWNLOAD = f"{PREFIX}keep-download"
 RETRIED = f"{PREFIX}retried-at"
+ISSUERS = ("own", "cert-manager")
+"""The values of `CERTIFICATES`."""
+DOWNLOADS = ("config-map",)
+"""The values of `KEEP_DOWNLOAD`."""
 WEBHOOKS = f"{PREFIX}webhooks"
 _URL = re.compile(r"https://(?:[a-z0-9.-]+|\[[0-9a-f:]+\]):[0-9]{1,5}")
 
@@ -41,8 +45,8 @@ def issues_own_certificates(provider: Mapping[str, Any]) -> bool | None:
         PolicyError: The annotation has an unknown value.
     """
     issuer = own_annotations(provider).get(CERTIFICATES)
-    if issuer not in (None, "own", "cert-manager"):
-        raise PolicyError(f"annotation {CERTIFICATES} is {issuer!r}; it must be one of own, cert-manager")
+    if issuer not in (None, *ISSUERS):
+        raise PolicyError(f"annotation {CERTIFICATES} is {issuer!r}; it must be one of {', '.join(ISSUERS)}")
     return None if issuer is None else issuer == "own"
 
 
@@ -89,6 +93,6 @@ def keeps_download(provider: Mapping[str, Any]) -> bool:
         PolicyError: The annotation has an unknown value.
     """
     choice = own_annotations(provider).get(KEEP_DOWNLOAD)
-    if choice not in (None, "config-map"):
-        raise PolicyError(f"annotation {KEEP_DOWNLOAD} is {choice!r}; it must be config-map")
+    if choice not in (None, *DOWNLOADS):
+        raise PolicyError(f"annotation {KEEP_DOWNLOAD} is {choice!r}; it must be {' or '.join(DOWNLOADS)}")
     return choice is not None

@@ -18,6 +18,8 @@ _NUMBER = r"(0|[1-9][0-9]{0,8})"
 _WORD = r"([a-z0-9]{1,63})"  # without dash and dot, which separate the parts
 _VERSION = re.compile(rf"v{_NUMBER}(?:-{_WORD}[.-]{_WORD})?")
 _RELEASE = re.compile(rf"{_WORD}-{_WORD}-{_NUMBER}-{_NUMBER}-(v.+)")
+PATTERN = rf"{_WORD}-{_WORD}-{_NUMBER}-{_NUMBER}-(?:{_VERSION.pattern})"
+"""The regular expression of a whole name in either form, without anchors; RE2 accepts it."""
 _IS_WORD = re.compile(_WORD)
 _IS_MINOR = re.compile(rf"{_NUMBER}\.{_NUMBER}")
 

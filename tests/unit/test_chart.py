@@ -528,3 +528,12 @@ def test_prometheus_objects_are_rendered_on_request(helm: Path) -> None:
     assert objects["PrometheusRule", "capi-functions"]["spec"] == monitoring.alerts()
     board = objects["ConfigMap", "capi-functions-dashboard"]["data"]["capi-functions.json"]
     assert json.loads(board)["title"] == "capi-functions"
+
+
+@pytest.mark.parametrize(("settings", "refused"), [((), True), (("admissionPolicies=false",), False)])
+def test_admission_policies_are_off_by_a_value(helm: Path, settings: tuple[str, ...], refused: bool) -> None:
+    objects = rendered(helm, *settings)
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        found = names(objects, kind)
+        assert ({"capi-functions-clusters", "capi-functions-providers"} <= found) is refused
+        assert "capi-functions-secrets" in found
