@@ -73,6 +73,7 @@ def up(
         for name in recalled:
             timeline.say(f"as at the last start: --{name}={options[name]}")
         components = _use_package(package, wanted, timeline.say) if package else None
+        rendered = None if package else local_managers.rendered_components(wanted)
         has_core = bool(wanted) or LocalRun.has_managers(directory)
         chosen = profiles_or_default(options["profile"], beside_core=has_core)
         local_run = LocalRun(
@@ -80,7 +81,8 @@ def up(
             releases=_folder(options["releases"]),
             progress=timeline.say,
             profiles=profiles.parse(chosen),
-            components=components,
+            components=components or rendered,
+            partial_components=rendered is not None,
             ip_family=ip_family or "",
         )
         try:

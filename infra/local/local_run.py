@@ -57,6 +57,7 @@ class LocalRun:
         profiles: Which functions get events (`shared.profiles`).
         get_helm: Whether to download or build a missing helm program. Only charts that read from the cluster need it.
         components: A folder with components of providers, laid out like the downloads of GitHub, to use instead.
+        partial_components: Whether GitHub has all other components.
         ip_family: That of the management cluster and of managers, see `local_control_plane.start`.
     """
 
@@ -69,6 +70,7 @@ class LocalRun:
         profiles: Collection[str] = ("all",),
         get_helm: bool = True,
         components: Path | None = None,
+        partial_components: bool = False,
         ip_family: str = "",
     ) -> None:
         self.directory = directory.absolute()
@@ -78,7 +80,7 @@ class LocalRun:
         self.client: Client | None = None
         self._namespaces: Namespaces | None = None
         self._get_helm = get_helm
-        self._components = ComponentsServer(components) if components else None
+        self._components = ComponentsServer(components, partial=partial_components) if components else None
         self._ip_family = ip_family
         self._helm = helm.HelmProgram(self.directory / "bin" / "helm", progress)
         self._managers: Managers | None = None

@@ -91,6 +91,13 @@ def components(version: str, progress: Progress) -> Path:
     return target
 
 
+def rendered(version: str) -> Path | None:
+    """Returns the folder of `components` if it is in the cache; None otherwise, or if the version is not pinned."""
+    pinned = (module for module in MODULES if module.module == _CORE and module.version == version)
+    found = [target for module in pinned if (target := module.cache / f"components-{_digest()}").is_dir()]
+    return found[0] if found else None
+
+
 def _module(version: str) -> Module:
     pinned = {module.version: module for module in MODULES if module.module == _CORE}
     if version not in pinned:

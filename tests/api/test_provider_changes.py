@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from infra.cli.failures import Failure
+from infra.cli.provider import local_managers
 from infra.cli.provider.status import list_providers
 from shared.api.provider import INFRASTRUCTURE, ProviderKind
 from shared.api.resources import NAMESPACE
@@ -83,6 +85,15 @@ def test_upgrade_apply_refuses(
     assert result.exit_code == 1
     assert message in " ".join(result.stderr.split())
     assert not list_providers(providers.client)
+
+
+def test_managers_of_another_version_than_the_provider_are_refused(providers: Providers) -> None:
+    providers.apply(*CORE_KEY, version=PREVIOUS)
+    message = rf"CoreProvider capi-system/cluster-api has the version {PREVIOUS}.*runs in version {CURRENT} only"
+    with pytest.raises(Failure, match=message):
+        local_managers.refuse_other_versions(providers.client, local_managers.parse("docker"))
+    providers.apply(*CORE_KEY, version=CURRENT)
+    local_managers.refuse_other_versions(providers.client, local_managers.parse("docker"))
 
 
 def test_upgrade_ends_with_the_refusal_of_a_version(providers: Providers, command: Command) -> None:

@@ -18,6 +18,7 @@ from shared.applier import inventory
 from shared.applier.diff import compare
 from shared.components.repositories import Files, config_maps
 from shared.kube import Key, Object, dig, key_of
+from tests.support.http_server import Response
 from tests.support.provider_commands import CORE_KEY, Command, core, done, outlooks, places, served, working
 from tests.support.provider_world import Providers
 from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, components, reduced
@@ -222,6 +223,26 @@ def test_plan_chooses_the_newest_version_in_config_maps(providers: Providers, co
     assert foretold["notes"] == [f"ConfigMaps in the provider's namespace contain the versions {PREVIOUS}"]
     for config_map in made:
         providers.client.delete(CONFIG_MAP, key_of(config_map))
+
+
+def test_plan_finds_a_newer_version_in_config_maps_than_the_catalogs_source_has(
+    providers: Providers, command: Command
+) -> None:
+    """Such as in a run of `up --from`, whose package lists one version."""
+    providers.releases.append(reduced(PREVIOUS))
+    files = providers.site.answer
+    listed = Response(body=json.dumps([{"tag_name": PREVIOUS}]).encode())
+    providers.site.answer = lambda request: listed if request.path.startswith("/repos/") else files(request)
+    providers.apply(*CORE_KEY, version=PREVIOUS)
+    providers.until_ready(*CORE_KEY)
+    [plan] = outlooks(command("plan", "core", "-o", "json"))
+    assert plan["notes"] == ["it is the newest"]
+    made = brought(providers, CURRENT)
+    [plan] = outlooks(command("plan", "core", "-o", "json", "--exit-code"), 3)
+    assert plan["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
+    place = f"the newest of the ConfigMaps in its namespace ({CURRENT})"
+    assert plan["notes"] == [f"{place}; its newest release is {PREVIOUS}"]
+    providers.client.delete(CONFIG_MAP, key_of(made))
 
 
 def test_plan_reports_obstacles(providers: Providers, command: Command) -> None:

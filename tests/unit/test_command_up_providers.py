@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from infra.cli.failures import Failure
-from infra.cli.provider.local_managers import creator, parse
+from infra.cli.provider.local_managers import creator, parse, rendered_components
 from infra.cli.provider.report import Report
 from infra.cli.provider.requests import ProviderSettings
 from infra.local.local_run import LocalRun
 from infra.local_control_plane import binaries
 from shared.kube import Client
 from shared.kube.credentials import Credentials
+from tests.support.real_providers import components
 
 CORE = "CoreProvider capi-system/cluster-api"
 BOOTSTRAP = "BootstrapProvider capi-kubeadm-bootstrap-system/kubeadm"
@@ -49,6 +50,15 @@ def test_needed_providers_are_added_in_the_version_of_the_programs(text: str, wa
 def test_provider_without_a_program_is_refused(text: str, message: str) -> None:
     with pytest.raises(Failure, match=message):
         parse(text)
+
+
+def test_components_that_this_machine_has_rendered_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPI_FUNCTIONS_CACHE", str(tmp_path))
+    assert rendered_components(parse("docker")) is None
+    assert rendered_components([]) is None
+    monkeypatch.undo()
+    folder = components("v1.14.0")
+    assert rendered_components(parse("docker")) == folder
 
 
 def test_run_without_the_programs_of_managers_does_not_count_as_one_with_managers(

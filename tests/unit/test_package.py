@@ -23,6 +23,7 @@ from infra.local_control_plane import package
 from infra.local_control_plane.binaries import BinaryNotFound, this_platform
 from infra.packaging.build import Content, build
 from infra.packaging.licences import escaped, modules_in
+from shared.download.github import GitHubReleases
 from tests.support import processes
 
 SCRIPT = b"#!/bin/sh\necho packaged\n"
@@ -261,5 +262,46 @@ def test_components_are_served_as_github_does(tmp_path: Path) -> None:
             others = [pool.request("GET", f"{url}/{path}").status for path in absent]
         assert (found.status, found.data) == (200, b"kind: Namespace")
         assert others == [404] * 4
+    finally:
+        server.stop()
+
+
+def test_releases_of_the_package_are_listed_as_github_does(tmp_path: Path) -> None:
+    (tmp_path / "secret/releases/download/v6.6.6").mkdir(parents=True)
+    folder = tmp_path / "served"
+    for version in ("v1.13.4", "v1.14.0"):
+        (folder / "o/r/releases/download" / version).mkdir(parents=True)
+    server = ComponentsServer(folder)
+    try:
+        settings = server.start()
+        assert settings["GITHUB_URL"] == settings["GITHUB_API_URL"]
+        assert GitHubReleases(settings["GITHUB_API_URL"], "o", "r").list() == ["v1.13.4", "v1.14.0"]
+        assert GitHubReleases(settings["GITHUB_API_URL"], "o", "other").list() == []
+        assert GitHubReleases(settings["GITHUB_API_URL"], "..", "secret").list() == []
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/o/r/releases/download/v1.14.0/core.yaml", None),
+        ("/o/r/releases/download/v1.15.0/core.yaml", "https://github.com"),
+        ("/o/other/releases/download/v1.0.0/metadata.yaml", "https://github.com"),
+        ("/repos/o/r/releases?per_page=100&page=1", "https://api.github.com"),
+    ],
+)
+def test_requests_for_what_the_cache_lacks_are_redirected_to_github(
+    tmp_path: Path, path: str, target: str | None
+) -> None:
+    (tmp_path / "o/r/releases/download/v1.14.0").mkdir(parents=True)
+    (tmp_path / "o/r/releases/download/v1.14.0/core.yaml").write_text("kind: Namespace")
+    server = ComponentsServer(tmp_path, partial=True)
+    try:
+        url = server.start()["GITHUB_URL"]
+        with urllib3.PoolManager(retries=False) as pool:
+            found = pool.request("GET", f"{url}{path}", redirect=False)
+        assert found.status == (302 if target else 200)
+        assert found.headers.get("Location") == (target and target + path)
     finally:
         server.stop()

@@ -12,9 +12,11 @@ from infra.local.local_run import PLANE, LocalRun
 from infra.local.managers import Managers, free_ports, webhook_host
 from infra.local_control_plane.binaries import locate
 from infra.local_control_plane.modules import MODULES, module_of
+from infra.packaging.components import rendered
+from shared.api import provider as provider_api
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import SECRET
-from shared.kube import Client, Key, Object
+from shared.kube import Client, Key, Object, key_of
 from shared.providers.annotations import WEBHOOKS
 
 from ..failures import Failure
@@ -68,6 +70,12 @@ def programs(wanted: Sequence[ProviderRequest]) -> list[str]:
     return [request.kind.label(request.name) + _SUFFIX for request in wanted]
 
 
+def rendered_components(wanted: Sequence[ProviderRequest]) -> Path | None:
+    """Returns the folder with the components of all these providers if this machine has rendered them before."""
+    found = {rendered(request.version) for request in wanted}
+    return found.pop() if len(found) == 1 else None
+
+
 def install(run: LocalRun, wanted: Sequence[ProviderRequest], say: Callable[[str], None]) -> None:
     """Creates the providers in a run, and returns once all are ready; those that exist are left unchanged.
 
@@ -106,6 +114,7 @@ def create_with_managers(
     programs are there: from then on the run counts as one with managers. Raises `BinaryNotFound` or `ApiError`.
     """
     locate(programs(wanted), progress=say)
+    refuse_other_versions(client, wanted)
     folder.mkdir(mode=0o700, exist_ok=True)
     if settings.secret is None:
         client.apply(SECRET, _variables(), manager="capi-functions")
@@ -115,6 +124,19 @@ def create_with_managers(
         annotations = {WEBHOOKS: url(request.kind.label(request.name)), **settings.annotations}
         present += create(client, [request], replace(settings, annotations=annotations), report)
     return present
+
+
+def refuse_other_versions(client: Client, wanted: Sequence[ProviderRequest]) -> None:
+    """Raises `Failure` if a provider exists in another version than its manager: CRDs and manager would not fit."""
+    for request in wanted:
+        for provider in client.list(request.kind.resource):
+            found = provider_api.spec_version(provider) or provider_api.installed_version(provider)
+            if key_of(provider).name == request.name and found not in ("", request.version):
+                what = f"{request.kind.kind} {key_of(provider)} has the version {found}"
+                raise Failure(
+                    f"{what}, and its manager runs in version {request.version} only: delete the provider with "
+                    "`capi-functions provider delete`, or leave its manager out"
+                )
 
 
 def creator(run: Path, settings: Mapping[str, str], say: Callable[[str], None]) -> Create:

@@ -13,7 +13,7 @@ from shared.components.repositories import config_maps, oci
 from shared.components.repositories.oci import OciRepository
 from shared.download import Listing, SourceError
 from shared.download.registry import Registry
-from shared.kube import Object, key_of
+from shared.kube import Object, dig, key_of
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import repository_of
 
@@ -38,7 +38,7 @@ class _Newest(NamedTuple):
 
     @property
     def because(self) -> str:
-        return f"; its source has no list of versions: {self.failure}" if self.failure else ""
+        return f"; {self.failure}" if self.failure else ""
 
 
 def next_version(clients: Clients, provider: Object, read: Inputs) -> NextVersion:
@@ -65,14 +65,23 @@ def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
         source = repository_of(provider, read)
         if isinstance(source, OciRepository) and not oci.parse(source.url).tag:
             return _Newest(_tagged(source))
-        return _Newest(source.default_version())
+        return _or_config_maps(clients, provider, source.default_version())
     except (SourceError, ComponentsError) as error:
         found = config_map_versions(clients, provider)
         if not found:
             raise Failure(f"{error}; {_HINT}") from error
         # Leaves out the advice to set spec.version, since that is what the plan previews.
-        failure = str(error).partition("; set spec.version")[0]
+        failure = f"its source has no list of versions: {str(error).partition('; set spec.version')[0]}"
         return _Newest(_highest(found), f"the ConfigMaps in its namespace ({', '.join(found)})", failure)
+
+
+def _or_config_maps(clients: Clients, provider: Object, version: str) -> _Newest:
+    """Returns the version of the source, or a newer one in a ConfigMap, which the functions use before the catalog."""
+    found = [] if dig(provider, "spec.fetchConfig") else config_map_versions(clients, provider)
+    newest = _highest([version, *found]) if versions.try_parse(version) else version
+    if newest == version:
+        return _Newest(version)
+    return _Newest(newest, f"the ConfigMaps in its namespace ({', '.join(found)})", f"its newest release is {version}")
 
 
 def _tagged(source: OciRepository) -> str:
