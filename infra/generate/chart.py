@@ -14,6 +14,7 @@ from typing import Any
 from infra import version
 from shared import profiles
 from shared.api.models import CUSTOM_RESOURCES
+from shared.api.provider import KINDS
 from shared.api.resources import CLUSTER
 from shared.kube.resources import Object
 from shared.settings import GROUPS, NAMESPACE
@@ -93,6 +94,9 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         "providers": single.PROVIDERS.name,
         "everywhere": _in_release(forwarder.everywhere()),
         "secrets": _in_release(_objects(admission.documents())),
+        "providerKinds": [
+            {"value": values.provider_key(kind), "kind": kind.kind, "prefix": kind.prefix} for kind in KINDS
+        ],
         "refusals": _in_release(_objects(refusals.documents())),
         "admission": f">={admission.SINCE}",
         "egress": _in_release([network.egress(NAMESPACE)]),

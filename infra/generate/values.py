@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import tracing
+from shared.api.provider import KINDS, ProviderKind
 from shared.settings import GROUPS, Group
 
 from . import network, profiles, serving, workloads
@@ -34,6 +35,18 @@ _OWN = ("CAPI_FUNCTIONS_PROFILES", "CAPI_FUNCTIONS_NAMESPACES", workloads.METRIC
 """Variables that the chart sets, each in some pods only."""
 
 PROFILES = ("all", *("-".join(combination) for combination in profiles.COMBINATIONS))
+
+
+_EXAMPLES = {
+    "core": "cluster-api",
+    "bootstrap": "kubeadm",
+    "control-plane": "kubeadm",
+    "infrastructure": "docker",
+    "ipam": "in-cluster",
+    "runtimeextension": "nutanix",
+    "addon": "helm",
+}
+"""A name of a provider of each kind."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,7 @@ def values() -> Iterator[Value]:
     yield from _of_settings()
     yield from _of_pods()
     yield from _of_operation()
+    yield from _of_providers()
 
 
 def _of_image() -> Iterator[Value]:
@@ -247,6 +261,33 @@ def _of_operation() -> Iterator[Value]:
     yield Value("prometheusRule.labels", {}, MAP, "Its labels.")
     yield Value("dashboard.enabled", False, FLAG, "A dashboard, as a ConfigMap for Grafana's sidecar.")
     yield Value("dashboard.labels", {"grafana_dashboard": "1"}, MAP, "The labels that the sidecar looks for.")
+
+
+def _of_providers() -> Iterator[Value]:
+    one = {"type": ["object", "null"], "properties": {"namespace": TEXT, "version": TEXT, "createNamespace": FLAG}}
+    for kind in KINDS:
+        yield Value(
+            provider_key(kind),
+            {},
+            {"type": "object", "additionalProperties": one},
+            f"Creates objects of the kind {kind.kind} by name, such as "
+            f"`{{{_EXAMPLES[kind.type_name]}: {{version: ...}}}}`: `namespace`, `version`, `createNamespace` (default true) and any other field of "
+            "[`spec`](providers.md#fields). See [providers](installation.md#providers).",
+        )
+    yield Value("fetchConfig", {}, MAP, "`spec.fetchConfig` of providers, by name.")
+    yield Value(
+        "configSecret",
+        {},
+        {"type": "object", "properties": {"name": TEXT, "namespace": TEXT}, "additionalProperties": False},
+        "`spec.configSecret` of all providers.",
+    )
+    yield Value("manager.featureGates", {}, MAP, "`spec.manager.featureGates` of providers, by name.")
+
+
+def provider_key(kind: ProviderKind) -> str:
+    """Returns the key of the providers of a kind in the values, as in Cluster API Operator's chart."""
+    first, *rest = kind.prefix.split("-")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def values_yaml() -> str:

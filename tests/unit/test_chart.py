@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 from functions import catalog
+from infra.cli.provider.requests import default_namespace
 from infra.generate import monitoring, values
 from shared import metrics, profiles
+from shared.api.provider import KINDS
 from shared.buckets import DEFAULT_STORE
 from shared.kube.resources import Object, dig
 from shared.storage import ObjectStore
@@ -537,3 +539,65 @@ def test_admission_policies_are_off_by_a_value(helm: Path, settings: tuple[str, 
         found = names(objects, kind)
         assert ({"capi-functions-clusters", "capi-functions-providers"} <= found) is refused
         assert "capi-functions-secrets" in found
+
+
+def providers(objects: Rendered) -> dict[str, tuple[str, str, Object]]:
+    """Returns namespace, name and spec of the providers by kind."""
+    found = {kind: obj for (kind, _), obj in objects.items() if kind.endswith("Provider")}
+    return {kind: (obj["metadata"]["namespace"], obj["metadata"]["name"], obj["spec"]) for kind, obj in found.items()}
+
+
+def test_values_create_providers_and_those_that_they_need(helm: Path) -> None:
+    assert providers(rendered(helm)) == {}
+    gates = "manager.featureGates.docker.MachinePool=true"
+    objects = rendered(helm, "infrastructure.docker.version=v1.14.0", gates, "configSecret.name=variables")
+    secret = {"configSecret": {"name": "variables"}}
+    assert providers(objects) == {
+        "CoreProvider": ("capi-system", "cluster-api", secret),
+        "BootstrapProvider": ("capi-kubeadm-bootstrap-system", "kubeadm", secret),
+        "ControlPlaneProvider": ("capi-kubeadm-control-plane-system", "kubeadm", secret),
+        "InfrastructureProvider": (
+            "docker-infrastructure-system",
+            "docker",
+            {"version": "v1.14.0", "manager": {"featureGates": {"MachinePool": True}}, **secret},
+        ),
+    }
+    assert names(objects, "Namespace") == {namespace for namespace, _, _ in providers(objects).values()}
+    given = ("core.cluster-api.namespace=capi", "core.cluster-api.createNamespace=false")
+    source = "fetchConfig.in-cluster.oci=registry.example.com/ipam"
+    objects = rendered(
+        helm, *given, "core.cluster-api.version=v1.14.0", "ipam.in-cluster.deployment.replicas=2", source
+    )
+    assert providers(objects) == {
+        "CoreProvider": ("capi", "cluster-api", {"version": "v1.14.0"}),
+        "IPAMProvider": (
+            "in-cluster-ipam-system",
+            "in-cluster",
+            {"deployment": {"replicas": 2}, "fetchConfig": {"oci": "registry.example.com/ipam"}},
+        ),
+    }
+    assert names(objects, "Namespace") == {"in-cluster-ipam-system"}
+
+
+def test_namespaces_of_providers_are_those_of_the_command_line(helm: Path) -> None:
+    settings = [f"{values.provider_key(kind)}.foo.version=v1.0.0" for kind in KINDS if not kind.is_core]
+    found = providers(rendered(helm, "core.cluster-api.version=v1.0.0", *settings))
+    assert {kind: found[kind.kind][0] for kind in KINDS} == {
+        kind: default_namespace(kind, "cluster-api" if kind.is_core else "foo") for kind in KINDS
+    }
+
+
+def test_providers_outlive_the_release_and_no_upgrade_recreates_them(helm: Path) -> None:
+    first = rendered(helm, "core.cluster-api.version=v1.14.0")["CoreProvider", "cluster-api"]["metadata"]
+    assert first["annotations"]["helm.sh/hook-delete-policy"] == "hook-failed", "not before-hook-creation"
+    assert first["annotations"]["meta.helm.sh/release-name"] == "release"
+    served = ("--api-versions", "operator.cluster.x-k8s.io/v1alpha2/CoreProvider")
+    chosen = ("--set", "core.cluster-api.version=v1.14.0", "--show-only", "templates/providers.yaml")
+    done = run(helm, "template", "release", str(CHART), *served, *chosen)
+    found = [obj for obj in yaml.load_all(done.stdout, Loader) if obj and obj["kind"] == "CoreProvider"]
+    assert [obj["metadata"]["annotations"] for obj in found] == [{"helm.sh/resource-policy": "keep"}]
+
+
+def test_providers_need_a_profile_with_their_functions(helm: Path) -> None:
+    done = run(helm, "template", "release", str(CHART), "--set", "profile=addons,core.cluster-api.version=v1.14.0")
+    assert "profile=addons has no functions of providers" in done.stderr
