@@ -271,7 +271,8 @@ def _of_providers() -> Iterator[Value]:
             {},
             {"type": "object", "additionalProperties": one},
             f"Creates objects of the kind {kind.kind} by name, such as "
-            f"`{{{_EXAMPLES[kind.type_name]}: {{version: ...}}}}`: `namespace`, `version`, `createNamespace` (default true) and any other field of "
+            f"`{{{_EXAMPLES[kind.type_name]}: {{version: ...}}}}`: `namespace`, `version`, `createNamespace` (default "
+            "true) and any other field of "
             "[`spec`](providers.md#fields). See [providers](installation.md#providers).",
         )
     yield Value("fetchConfig", {}, MAP, "`spec.fetchConfig` of providers, by name.")

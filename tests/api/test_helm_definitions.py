@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from infra.local import crds
-from shared.kube import Client, Key
+from infra.local_control_plane import kubeconfig as kubeconfig_of
+from shared.api.provider import CORE, INFRASTRUCTURE
+from shared.kube import Client, Key, deleting
 from shared.kube.crds import CRD
+from tests.support.planes import connected, running_plane
 
 CHART = Path(__file__).parents[2] / "infra/chart"
 OURS = Key("", "clusterstacks.clusterstack.x-k8s.io")
@@ -54,3 +57,30 @@ def test_release_has_our_definitions_and_none_that_others_have_installed(
         assert f"name: {OF_CLUSTERCTL.name}\n" not in definitions
     owned_by(installed, OF_CLUSTERCTL, "it", "team")
     assert f"name: {OF_CLUSTERCTL.name}\n" in release(helm, kubeconfig), "left out, it would be deleted"
+
+
+def test_providers_of_the_values_are_created_kept_by_upgrades_and_outlive_the_release(
+    helm: Path, tmp_path: Path
+) -> None:
+    """On a cluster whose API server does not serve their kinds yet."""
+    core, docker = Key("capi-system", "cluster-api"), Key("docker-infrastructure-system", "docker")
+    with running_plane(tmp_path / "plane", groups=()) as plane, connected(plane) as client:
+
+        def run(*arguments: str) -> None:
+            command = [str(helm), *arguments, "--namespace=team", f"--kubeconfig={kubeconfig_of(plane)}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+            assert done.returncode == 0, done.stderr
+
+        values = ("--set", "core.cluster-api.version=v1.14.0", "--set", "infrastructure.docker.version=v1.14.0")
+        run("install", "it", str(CHART), "--create-namespace", *values)
+        before = [client.get(CORE.resource, core), client.get(INFRASTRUCTURE.resource, docker)]
+        run("upgrade", "it", str(CHART), *values)
+        newer = (*values, "--set", "core.cluster-api.version=v1.14.1")
+        run("upgrade", "it", str(CHART), *newer)
+        after = [client.get(CORE.resource, core), client.get(INFRASTRUCTURE.resource, docker)]
+        assert [obj["metadata"]["uid"] for obj in after] == [obj["metadata"]["uid"] for obj in before]
+        assert [obj["spec"]["version"] for obj in after] == ["v1.14.1", "v1.14.0"]
+        run("upgrade", "it", str(CHART), "--set", "core.cluster-api.version=v1.14.1")
+        run("uninstall", "it")
+        assert not deleting(client.get(CORE.resource, core))
+        assert not deleting(client.get(INFRASTRUCTURE.resource, docker))
