@@ -19,7 +19,7 @@ from shared.api.provider import KINDS
 from shared.api.resources import CLUSTER
 from shared.applier.policy import CHOICES, PREFIX
 from shared.kube.resources import Object
-from shared.providers import annotations
+from shared.providers import annotations as provider_annotations
 from shared.releases.naming import PATTERN
 
 from . import workloads
@@ -37,9 +37,9 @@ _WHY = {
 }
 _ANNOTATIONS = {
     **{PREFIX + name: CHOICES[name] for name in ("conflicts", "wait")},
-    annotations.CERTIFICATES: annotations.ISSUERS,
-    annotations.FORCE_DELETE: ("true", "false"),
-    annotations.KEEP_DOWNLOAD: annotations.DOWNLOADS,
+    provider_annotations.CERTIFICATES: provider_annotations.ISSUERS,
+    provider_annotations.FORCE_DELETE: ("true", "false"),
+    provider_annotations.KEEP_DOWNLOAD: provider_annotations.DOWNLOADS,
 }
 """The annotations of providers that have a few values."""
 

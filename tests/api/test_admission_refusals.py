@@ -13,7 +13,7 @@ from shared.api.resources import CLUSTER
 from shared.applier.policy import CHOICES, PREFIX
 from shared.components import versions
 from shared.kube import ApiError, Client, Key, Object, Resource
-from shared.providers import annotations
+from shared.providers import annotations as provider_annotations
 from tests.support import accounts
 from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
@@ -29,10 +29,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A client of an API server of its own, since policies are about the whole cluster."""
     with running_plane(tmp_path_factory.mktemp("refusals")) as plane, connected(plane) as client:
         accounts.install(client, (obj for _, obj in refusals.documents()))
-        wrong = (cluster("x", "docker-ferrol-1-27-v1", "v1.28.0"), CLUSTER)
-        unknown = (provider(**{annotations.CERTIFICATES: "x"}), INFRASTRUCTURE.resource)
-        for obj, resource in (wrong, unknown):
-            until(lambda obj=obj, resource=resource: refusal(client, resource, obj), "the policies are enforced")
+        wrong = cluster("x", "docker-ferrol-1-27-v1", "v1.28.0")
+        until(lambda: refusal(client, CLUSTER, wrong), "the policy of Clusters is enforced")
+        unknown = provider(**{provider_annotations.CERTIFICATES: "x"})
+        until(lambda: refusal(client, INFRASTRUCTURE.resource, unknown), "the policy of providers is enforced")
         yield client
 
 
@@ -135,9 +135,9 @@ def test_downgrade_is_refused_by_the_rule_of_the_functions(client: Client, insta
     [
         (PREFIX + "conflicts", CHOICES["conflicts"]),
         (PREFIX + "wait", CHOICES["wait"]),
-        (annotations.CERTIFICATES, annotations.ISSUERS),
-        (annotations.KEEP_DOWNLOAD, annotations.DOWNLOADS),
-        (annotations.FORCE_DELETE, ("true",)),
+        (provider_annotations.CERTIFICATES, provider_annotations.ISSUERS),
+        (provider_annotations.KEEP_DOWNLOAD, provider_annotations.DOWNLOADS),
+        (provider_annotations.FORCE_DELETE, ("true",)),
     ],
 )
 def test_annotation_has_a_known_value(client: Client, name: str, values: Any) -> None:
