@@ -28,16 +28,13 @@ Annotate = Annotated[
 ]
 TargetNamespace = Annotated[str, typer.Option("--target-namespace", hidden=True)]
 """An option of clusterctl. The commands reject it with a hint on what to use instead."""
-Wait = Annotated[
-    bool | None,
-    typer.Option(
-        "--wait/--no-wait",
-        "--wait-providers",
-        help="Wait until it is done (default: if functions run that do it).",
-        show_default=False,
-    ),
+_WAIT = "Wait until it is done (default: if functions run that do it)."
+Wait = Annotated[bool | None, typer.Option("--wait/--no-wait", help=_WAIT, show_default=False)]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait.")]
+ClusterctlWait = Annotated[
+    bool | None, typer.Option("--wait/--no-wait", "--wait-providers", help=_WAIT, show_default=False)
 ]
-Timeout = Annotated[float, typer.Option("--timeout", "--wait-provider-timeout", help="Seconds to wait.")]
+ClusterctlTimeout = Annotated[float, typer.Option("--timeout", "--wait-provider-timeout", help="Seconds to wait.")]
 ClusterctlContext = Annotated[
     str,
     typer.Option(
