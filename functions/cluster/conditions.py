@@ -178,12 +178,9 @@ def _mirror(scope: Scope, role: Role, found: LookupResult) -> None:
 
 
 def _mirror_object(scope: Scope, role: Role, kind: str, obj: Object) -> None:
-    found = get_condition(conditions(obj), role.object_condition)
-    if found is not None and found.get("status") not in ("True", "False", "Unknown"):
-        message = (
-            f"failed to convert status.conditions from {kind} to []metav1.Condition: "
-            f"status must be set for the {role.object_condition} condition"
-        )
+    found, problem = get_condition(conditions(obj), role.object_condition), _invalid(conditions(obj))
+    if problem:
+        message = f"failed to convert status.conditions from {kind} to []metav1.Condition: {problem}"
         scope.set(role.condition, "Unknown", "InvalidConditionReported", message)
     elif found is not None:
         reason, message = found.get("reason") or "", found.get("message") or ""
@@ -197,3 +194,16 @@ def _mirror_object(scope: Scope, role: Role, kind: str, obj: Object) -> None:
         detail = dig(obj, "status.failureMessage")
         message = f"{kind} {role.field} is false" + (f": {detail}" if detail else "")
         scope.set(role.condition, "False", f"Not{role.object_condition}", message)
+
+
+def _invalid(reported: list[Object]) -> str:
+    """Returns what is wrong with the first invalid condition, of whatever type, in the words of Cluster API core."""
+    for one in reported:
+        type_, status = one.get("type"), one.get("status")
+        if not type_:
+            return "type must be set for all conditions"
+        if not status:
+            return f"status must be set for the {type_} condition"
+        if status not in ("True", "False", "Unknown"):
+            return f"status for the {type_} condition must be one of True, False, Unknown"
+    return ""

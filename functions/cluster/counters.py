@@ -10,6 +10,7 @@ from shared.api.cluster import conditions, count, desired_replicas
 from shared.api.conditions import is_true
 from shared.api.resources import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
+from shared.components.versions import Version, try_parse
 from shared.kube import Object, dig, owned_by
 
 from .descendants import Descendants, is_of_pool, machines
@@ -78,6 +79,8 @@ def _set(counters: Object) -> Object | None:
     return found if any(value is not None for value in found.values()) else None
 
 
-def _in_order(version: str) -> tuple[list[int], str]:
-    """Returns the key by which versions are sorted: their numbers, then the text."""
-    return [int(number) for number in re.findall(r"\d+", version)], version
+def _in_order(version: str) -> tuple[bool, Version, list[tuple[int, str]], str]:
+    """Returns the key by which versions are sorted: semantically, then by build (`+k3s2`); other texts go last."""
+    parsed = try_parse(version)
+    build = re.findall(r"(\d+)|(\D+)", version.partition("+")[2])
+    return parsed is None, parsed or Version(0, 0, 0), [(int(number or 0), text) for number, text in build], version

@@ -66,8 +66,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
         # Adding the finalizer triggers another event, but continuing at once saves a reconciliation.
         scope.effects += ensure_finalizer(CLUSTER, cluster, FINALIZER)
     observed = _check_references(observed)
-    reconcile_reference(scope, INFRASTRUCTURE, observed.infrastructure)
-    reconcile_reference(scope, CONTROL_PLANE, observed.control_plane)
+    for role, found in ((INFRASTRUCTURE, observed.infrastructure), (CONTROL_PLANE, observed.control_plane)):
+        reconcile_reference(scope, role, found, watched=found.resource not in observed.unwatched)
     _report_unwatched(scope, observed)
     _set_conditions(scope, observed)
     if deleting(cluster):
@@ -100,7 +100,8 @@ def _replicas(observed: Observed) -> Object:
     if observed.recorded or has_older_conditions_only(observed.cluster or {}):  # then there is no place for them
         return {}
     fields: Object = {}
-    if observed.control_plane.state != "failed":
+    counted = observed.descendants if observed.control_plane.state == "unreferenced" else observed.control_plane.object
+    if counted is not None or observed.control_plane.state == "absent":
         fields["controlPlane"] = counters.of_control_plane(observed.control_plane, observed.descendants)
     if observed.descendants is not None:
         fields["workers"] = counters.of_workers(observed.cluster or {}, observed.descendants)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api.cluster import CONTROL_PLANE_INITIALIZED
-from shared.api.conditions import get_condition, set_condition, summary
+from shared.api.conditions import READY, get_condition, remove_condition, set_condition, summary
 from shared.kube import Object, dig
 
 from .observed import Observed
@@ -15,7 +15,9 @@ _CONDITIONS = {
     CONTROL_PLANE_INITIALIZED: "ControlPlaneInitialized",
     CONTROL_PLANE.condition: "ControlPlaneReady",
 }
-"""The v1beta1 names of the conditions to report; the v1beta1 condition `Ready` summarizes them."""
+"""The v1beta1 names of the conditions to report."""
+_SUMMARIZED = ("ControlPlaneReady", "InfrastructureReady")
+"""The conditions that the v1beta1 condition `Ready` summarizes; the first one precedes the other."""
 
 
 def deprecated(scope: Scope, observed: Observed) -> Object:
@@ -28,8 +30,9 @@ def deprecated(scope: Scope, observed: Observed) -> Object:
             reason = "" if status == "True" else found.get("reason") or ""
             severity = "Info" if status == "False" else None
             conditions = set_condition(conditions, name, status, reason, message, now=scope.now, severity=severity)
-    block = [_without_message(one) for one in summary(conditions, now=scope.now)]
-    return {"v1beta1": {"conditions": block, **_failure(scope, observed)}}
+    found = [one for type_ in (*_SUMMARIZED, READY) if (one := get_condition(conditions, type_)) is not None]
+    block = [*remove_condition(conditions, READY), get_condition(summary(found, now=scope.now), READY)]
+    return {"v1beta1": {"conditions": [_without_message(one) for one in block if one], **_failure(scope, observed)}}
 
 
 def _without_message(condition: Object) -> Object:

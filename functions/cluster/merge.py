@@ -85,18 +85,21 @@ def aggregate(
 
     `negative`: the condition is good if it is False, and so is the result.
     """
-    groups: dict[tuple[str, str], _Group] = {}
+    found = []
     for obj in objects:
         missing = {"status": "Unknown", "message": f"Condition {type_} not yet reported"}
         condition = get_condition(conditions(obj), type_) or missing
         weight = weigh(condition, negative=negative)
         text = condition.get("message") or ("" if weight == "info" else condition.get("reason") or "")
-        group = groups.setdefault((obj["kind"], text), _Group(obj["kind"], text))
-        group.members.append(obj)
-        group.weight = _worst((group.weight, weight))
-    worst = _worst(group.weight for group in groups.values())
-    shown = [group for group in groups.values() if group.weight != "info" or (worst == "info" and group.text)]
-    return _merged(worst, reasons, list(_lines(sorted(shown, key=_Group.order))), negative=negative)
+        found.append((obj, text, weight))
+    worst = _worst(weight for _, _, weight in found)
+    groups: dict[tuple[str, str], _Group] = {}
+    for obj, text, weight in found:
+        if weight != "info" or (worst == "info" and text):
+            group = groups.setdefault((obj["kind"], text), _Group(obj["kind"], text))
+            group.members.append(obj)
+            group.weight = _worst((group.weight, weight))
+    return _merged(worst, reasons, list(_lines(sorted(groups.values(), key=_Group.order))), negative=negative)
 
 
 def subject(kind: str, names: Sequence[str]) -> str:

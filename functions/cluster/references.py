@@ -25,7 +25,8 @@ ENDINGS = ("Cluster", "ControlPlane")
 """The endings of the kinds that Cluster API's contracts of InfraCluster and control plane require."""
 
 REFERENCE_RETRY = 30.0
-"""Seconds until a referenced object that is missing, unreadable, or not provisioned or initialized is read again."""
+"""Seconds until a referenced object is read again that is missing or unreadable, or that is not provisioned or
+initialized and of a kind whose changes start no function."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ def failure(found: LookupResult) -> tuple[str, str]:
     return reason, f'Failure detected from referenced resource {kind} with name "{key_of(obj).name}": {message}'
 
 
-def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
-    """Adopts the object and copies the facts of its status."""
+def reconcile_reference(scope: Scope, role: Role, found: LookupResult, *, watched: bool) -> None:
+    """Adopts the object and copies the facts of its status; `watched`: changes of its kind start the function."""
     if found.state == "unreferenced":
         # With a topology, the reference is set later; without a topology, the Cluster needs no infrastructure.
         if role is INFRASTRUCTURE and not deleting(scope.cluster) and dig(scope.cluster, "spec.topology") is None:
@@ -121,14 +122,15 @@ def reconcile_reference(scope: Scope, role: Role, found: LookupResult) -> None:
     if not deleting(scope.cluster):
         adopt(scope, found)
     if not deleting(found.object):
-        _copy_facts(scope, role, found.object, found.contract)
+        _copy_facts(scope, role, found.object, found.contract, watched=watched)
 
 
-def _copy_facts(scope: Scope, role: Role, obj: Object, contract: str) -> None:
+def _copy_facts(scope: Scope, role: Role, obj: Object, contract: str, *, watched: bool) -> None:
     was_true = scope.initialization.get(role.fact) is True
     reports_fact = cluster_api.provisioned if role is INFRASTRUCTURE else cluster_api.control_plane_initialized
     if not reports_fact(obj, contract) and not was_true:
-        scope.waits.append(REFERENCE_RETRY)
+        if not watched:
+            scope.waits.append(REFERENCE_RETRY)
         return
     _copy_endpoint(scope, obj)
     if role is INFRASTRUCTURE:

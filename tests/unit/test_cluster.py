@@ -135,7 +135,7 @@ HOST = {"host": "example.com", "port": 6443}
             None,
             id="infrastructure being deleted",
         ),
-        pytest.param(cluster(), infra(), None, None, 30.0, id="not provisioned yet"),
+        pytest.param(cluster(), infra(), None, None, None, id="not provisioned yet"),
     ],
 )
 def test_infrastructure_facts_and_endpoint_are_copied(
@@ -146,6 +146,14 @@ def test_infrastructure_facts_and_endpoint_are_copied(
     specs = [e.patch["spec"] for e in decision.effects if isinstance(e, Patch) and "spec" in e.patch]
     assert specs == ([{"controlPlaneEndpoint": endpoint}] if endpoint else [])
     assert decision.requeue_after == requeue_after
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_object_of_a_kind_that_no_source_watches_is_read_again_until_it_is_provisioned(ready: bool) -> None:
+    found = infra(status={"ready": ready})
+    assert found.resource is not None
+    decision = decide(Observed(cluster(), found, unwatched=(found.resource,)), NOW)
+    assert decision.requeue_after == (None if ready else 30.0)
 
 
 @pytest.mark.parametrize("topology", [False, True])
@@ -257,7 +265,7 @@ BROKEN = LookupResult("failed", "FakeControlPlane", error="boom")
             control_plane(),
             ("False", "NotAvailable", "FakeControlPlane status.initialization.controlPlaneInitialized is false"),
             ("False", "NotInitialized", "Control plane not yet initialized"),
-            True,
+            False,
         ),
         (
             cluster(CONTROLLED),

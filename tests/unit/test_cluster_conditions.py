@@ -108,10 +108,8 @@ BROKEN = LookupResult("failed", "FakeControlPlane", error="boom")
 INITIALIZED = {"initialization": {"controlPlaneInitialized": True}}
 AWAITED = "Waiting for cluster topology to be reconciled"
 WITH_REF = TO_CONTROL_PLANE
-MALFORMED = (
-    "failed to convert status.conditions from FakeControlPlane to []metav1.Condition: "
-    "status must be set for the Available condition"
-)
+MALFORMED_LIST = "failed to convert status.conditions from FakeControlPlane to []metav1.Condition"
+MALFORMED = f"{MALFORMED_LIST}: status must be set for the Available condition"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +133,18 @@ MALFORMED = (
             ("False", "NotAvailable", "FakeControlPlane status.initialization.controlPlaneInitialized is false"),
         ),
         (cluster(WITH_REF, **INITIALIZED), found("FakeControlPlane"), ("True", "Available", "")),
+        *(
+            (
+                cluster(WITH_REF),
+                found("FakeControlPlane", entry("Available", "True"), invalid),
+                ("Unknown", "InvalidConditionReported", f"{MALFORMED_LIST}: {problem}"),
+            )
+            for invalid, problem in (
+                (entry("Other", "Bogus"), "status for the Other condition must be one of True, False, Unknown"),
+                ({"type": "Other"}, "status must be set for the Other condition"),
+                ({"status": "True"}, "type must be set for all conditions"),
+            )
+        ),
         (
             cluster(WITH_REF),
             found("FakeControlPlane", {"type": "Available"}),
@@ -718,6 +728,12 @@ def reports(obj: Object) -> Sequence[Object]:
             id="no information beside an issue",
         ),
         pytest.param(
+            [machine("a", entry("X", "True", "R", "same")), machine("b", entry("X", "False", "R", "same"))],
+            False,
+            ("False", "Bad", "* Machine b: same"),
+            id="the same message of a good object",
+        ),
+        pytest.param(
             [machine("a", entry("X", "False", "R", "fine")), machine("b", entry("X", "True", "R", "bad"))],
             True,
             ("True", "Bad", "* Machine b: bad"),
@@ -1031,6 +1047,30 @@ def test_replicas_of_the_control_plane(observed: Observed, expected: Object | No
     assert (decide(observed, NOW).status or {})["controlPlane"] == expected
 
 
+@pytest.mark.parametrize(
+    "versions",
+    [
+        ["v1.36.0-alpha.10", "v1.36.0-rc.1", "v1.36.0", "v1.36.1"],
+        ["v1.9.0", "v1.36.0-rc.2", "v1.36.0-rc.10", "v1.36.0"],
+        ["v1.36.0+k3s1", "v1.36.0+k3s2", "v1.36.0+k3s10", "v1.36.1-rc.1+k3s1", "v1.36.1+k3s1"],
+        ["v1.36.0", "latest"],
+    ],
+    ids=["pre-releases", "numeric identifiers", "builds", "no version"],
+)
+def test_versions_are_in_semantic_order(versions: list[str]) -> None:
+    for given in (versions, versions[::-1]):
+        members = [machine(f"cp{number}", labels=CP, spec={"version": one}) for number, one in enumerate(given)]
+        status = decide(Observed(cluster(), descendants=of_kinds(*members)), NOW).status or {}
+        assert [each["version"] for each in status["controlPlane"]["versions"]] == versions
+
+
+@pytest.mark.parametrize("metadata", [None, DELETED], ids=["the list failed", "deletion"])
+def test_replicas_of_machines_that_were_not_read_stay(metadata: Object | None) -> None:
+    failure = "" if metadata else FAILED
+    observed = Observed(cluster(metadata=metadata), descendants=None, failure=failure)
+    assert not {"controlPlane", "workers"} & set(decide(observed, NOW).status or {})
+
+
 def test_replicas_of_workers_are_summed() -> None:
     members = (
         member(MACHINE_DEPLOYMENT, "md", spec={"replicas": 3}, versions=V1, **counts(3)),
@@ -1153,6 +1193,31 @@ def test_deprecated_conditions_follow_the_others() -> None:
         ("Ready", "False", "NotReady", "Info"),
     ]
     assert "observedGeneration" not in block["conditions"][0]
+
+
+@pytest.mark.parametrize(
+    ("infrastructure", "available", "expected"),
+    [
+        pytest.param(entry("Ready", "True"), entry("Available", "True"), ("True", None), id="not initialized"),
+        pytest.param(entry("Ready", "False", "A"), entry("Available", "True"), ("False", "A"), id="infrastructure"),
+        pytest.param(entry("Ready", "False", "A"), entry("Available", "False", "B"), ("False", "B"), id="both"),
+    ],
+)
+def test_deprecated_ready_sums_up_infrastructure_and_control_plane(
+    infrastructure: Object, available: Object, expected: tuple[str, str | None]
+) -> None:
+    alien = {"type": "Alien", "status": "False", "severity": "Error", "reason": "Foreign", "lastTransitionTime": OLD}
+    before = {"deprecated": {"v1beta1": {"conditions": [alien]}}}
+    observed = Observed(
+        cluster(TO_INFRA | WITH_REF, **before),
+        found("FakeInfraCluster", infrastructure),
+        found("FakeControlPlane", available),
+    )
+    conditions = dig(decide(observed, NOW).status, "deprecated.v1beta1.conditions")
+    ready = get_condition(conditions, "Ready") or {}
+    assert (ready["status"], ready.get("reason")) == expected
+    assert get_condition(conditions, "ControlPlaneInitialized") is not None
+    assert get_condition(conditions, "Alien") == alien
 
 
 SAID = 'Failure detected from referenced resource g/v1, Kind=FakeInfraCluster with name "demo": no quota'
