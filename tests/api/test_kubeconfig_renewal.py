@@ -295,3 +295,21 @@ def test_cluster_of_a_live_core_is_left_to_core_and_one_event_of_each_function_s
     world.annotate(**{RENEW_ANNOTATION: "182"})
     assert world.sweep()
     world.check()
+
+
+@pytest.mark.parametrize("renewed", [False, True], ids=["kept", "renewed"])
+def test_kubeconfig_of_an_older_version_is_kept_until_it_is_renewed(
+    clients: Clients, namespace: str, plane: Path, renewed: bool
+) -> None:
+    """Older versions had one field manager for all writes, so it has the Secret and the condition."""
+    world = World(clients, namespace, plane)
+    world.write_ca(world.ca)
+    for resource, key in ((CLUSTER, world.key), (SECRET, kubeconfig_secret_of(world.key))):
+        objects.give_to_older_version(world.client, resource, key)
+    before = world.document
+    if renewed:
+        world.annotate(**{REGENERATE_ANNOTATION: ""})
+    for name in ("cluster", "kubeconfig"):
+        world.call(name, world.cluster, resync=True)
+    assert (world.document != before) is renewed
+    world.check()

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event as Flag
 
 import pytest
 
 from events.delivery import HttpDelivery
+from events.forwarder import Forwarder
+from functions import catalog
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object
@@ -21,7 +23,7 @@ from tests.support.api_proxy import Exchange, Proxy, Request, healthy
 from tests.support.releases import STACK, config_map, write_release
 from tests.support.replicas import two_replicas
 from tests.support.swept_addons import SweptAddons, owned
-from tests.support.until import HANGS
+from tests.support.until import HANGS, until
 
 DELIVERIES = 8
 
@@ -93,6 +95,54 @@ def test_event_delivered_to_two_replicas_concurrently_applies_once(
     at_once(replicas, "addon_apply", event)
     at_once(replicas, "addon_create", event)
     assert len(proxy.writes()) == before
+
+
+@contextmanager
+def two_forwarders(addons: SweptAddons, replicas: list[HttpDelivery]) -> Iterator[list[Forwarder]]:
+    """Runs two forwarders in the block that do not share a Lease: each delivers all changes, to a server of its own."""
+    with ExitStack() as cleanup:
+        forwarders = []
+        for replica in replicas:
+            forwarder = Forwarder(addons.client, catalog.triggers(), replica, namespace=addons.namespace)
+            cleanup.callback(forwarder.stop)
+            forwarder.start()
+            assert forwarder.wait_synced(60)
+            forwarders.append(forwarder)
+        yield forwarders
+
+
+def test_two_active_forwarders_have_the_effect_of_one(
+    addons: SweptAddons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
+) -> None:
+    """As while a Lease changes hands, or with two installations on one management cluster."""
+    first, second = range(20), range(5, 25)
+    names = [
+        write_release(tmp_path, f"v{value}", objects(addons.namespace, str(value), numbers))
+        for value, numbers in ((1, first), (2, second))
+    ]
+    with two_forwarders(addons, replicas) as forwarders:
+        for name, value, numbers, written in (
+            (names[0], "1", first, first),
+            (names[1], "2", second, range(25)),
+        ):
+            before = len(proxy.writes())
+            addons.apply_class(name)
+            until(lambda name=name: addons.ready(name), name, details=addons.addon)  # type: ignore[misc]
+            assert all(forwarder.drain(60, quiet=1.0) for forwarder in forwarders)
+            check(addons, value, numbers)
+            writes = Counter(request.path.partition("?")[0].rpartition("/")[2] for request in proxy.writes()[before:])
+            objects_written = {name: count for name, count in writes.items() if name.startswith("m")}
+            assert objects_written.keys() == {f"m{number}" for number in written}
+            # The second forwarder's function may find the roll-out unfinished, and repeat it.
+            assert max(objects_written.values()) <= len(forwarders)
+            assert writes.total() - sum(objects_written.values()) <= 2 * DELIVERIES, writes
+        assert len(list(addons.client.list(CLUSTER_ADDON, addons.namespace))) == 1
+        before = len(proxy.writes())
+        addons.client.patch(CLUSTER, addons.cluster_key, {"metadata": {"annotations": {"example.com/a": "b"}}})
+        assert all(forwarder.drain(60, quiet=1.0) for forwarder in forwarders)
+        assert len(proxy.writes()) == before, "they do not keep each other busy"
+        addons.client.delete(CLUSTER, addons.cluster_key)
+        until(lambda: addons.client.find(CLUSTER, addons.cluster_key) is None, "the Cluster's end")
 
 
 @contextmanager

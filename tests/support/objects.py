@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
-from shared.kube import Client, Key, NotServed, Object, Resource, dig
+from shared.kube import MANAGER, Client, Key, NotServed, Object, Resource, dig, is_ours
 from shared.kube.client import METADATA_LIST
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -92,3 +93,17 @@ def is_served(client: Client, resource: Resource) -> bool:
     except NotServed:
         return False
     return True
+
+
+def give_to_older_version(client: Client, resource: Resource, key: Key) -> None:
+    """Gives the fields of all our field managers to `MANAGER`, which older versions used for all writes."""
+    live = client.get(resource, key)
+    entries = copy.deepcopy(live["metadata"]["managedFields"])
+    ours = [entry for entry in entries if is_ours(entry["manager"])]
+    assert ours, f"none of our field managers has written {resource.kind} {key}"
+    for entry in ours:
+        entry["manager"] = MANAGER
+    metadata = {"resourceVersion": live["metadata"]["resourceVersion"], "managedFields": entries}
+    client.patch(resource, key, {"metadata": metadata})
+    after = client.get(resource, key)["metadata"]["managedFields"]
+    assert {entry["manager"] for entry in after if is_ours(entry["manager"])} == {MANAGER}
