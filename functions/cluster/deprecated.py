@@ -30,8 +30,8 @@ def deprecated(scope: Scope, observed: Observed) -> Object:
             reason = "" if status == "True" else found.get("reason") or ""
             severity = "Info" if status == "False" else None
             conditions = set_condition(conditions, name, status, reason, message, now=scope.now, severity=severity)
-    found = [one for type_ in (*_SUMMARIZED, READY) if (one := get_condition(conditions, type_)) is not None]
-    block = [*remove_condition(conditions, READY), get_condition(summary(found, now=scope.now), READY)]
+    summarized = [one for type_ in (*_SUMMARIZED, READY) if (one := get_condition(conditions, type_)) is not None]
+    block = [*remove_condition(conditions, READY), get_condition(summary(summarized, now=scope.now), READY)]
     return {"v1beta1": {"conditions": [_without_message(one) for one in block if one], **_failure(scope, observed)}}
 
 
