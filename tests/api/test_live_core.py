@@ -55,6 +55,8 @@ from tests.support.until import until
 pytestmark = pytest.mark.timeout(1800)  # another test run may use the port of the managers
 MEMORY = Key("default", "memory")
 HOOKS = ("AfterControlPlaneInitialized", "BeforeClusterUpgrade", "AfterClusterUpgrade", "BeforeClusterDelete")
+DEV_MACHINE = Resource("infrastructure.cluster.x-k8s.io", "v1beta2", "DevMachine", "devmachines")
+HEALTH_CHECK = Resource("cluster.x-k8s.io", "v1beta2", "MachineHealthCheck", "machinehealthchecks")
 OLD, NEW = "v1.36.0", "v1.37.0"
 DEPRECATED = ("Ready", "InfrastructureReady", "ControlPlaneInitialized", "ControlPlaneReady")
 
@@ -430,6 +432,64 @@ def test_cluster_reports_of_a_broken_cluster_what_core_reports(core: LiveCore) -
     core.client.delete(CLUSTER, key)
     until_core_reports(core, key, "Deleting", "WaitingForWorkersDeletion")
     core.client.patch(MACHINE, Key(key.namespace, "alone"), {"metadata": {"finalizers": []}})
+    until(lambda: core.client.find(CLUSTER, key) is None, "the Cluster's end")
+
+
+def moving_cluster(key: Key) -> list[Object]:
+    """Returns a Cluster whose control plane is missing, and a MachineDeployment, whose Machines wait for that for ever.
+
+    The infrastructure can be taken from two templates: a change of the reference is a rollout.
+    """
+    of_kind = {obj["kind"]: obj for obj in in_memory_cluster(key, OLD)[0]}
+    machine, bootstrap = of_kind["DevMachineTemplate"], of_kind["KubeadmConfigTemplate"]
+    templates = [
+        {**obj, "metadata": {"name": name, "namespace": key.namespace}}
+        for obj, name in ((machine, "one"), (machine, "two"), (bootstrap, "one"))
+    ]
+    found, deployment, _ = broken_cluster(key)
+    spec = deployment["spec"]["template"]["spec"]
+    for reference in (spec["bootstrap"]["configRef"], spec["infrastructureRef"]):
+        reference["name"] = "one"
+    return [found, *templates, deployment]
+
+
+def test_cluster_reports_of_machines_that_change_what_core_reports(core: LiveCore) -> None:
+    """Scaling up, rolling out, remediating and scaling down; each stays as it is until the test goes on."""
+    key = Key(f"test-{uuid.uuid4().hex[:8]}", "moving")
+    workers = Key(key.namespace, "md")
+
+    def machines() -> list[Object]:
+        return list(core.client.list(MACHINE, key.namespace))
+
+    core.apply(manifest(NAMESPACE, key.namespace), *moving_cluster(key))
+    until_core_reports(core, key, "ScalingUp", "ScalingUp")  # core checks the control plane before it creates Machines
+    unchecked = {"machineset.cluster.x-k8s.io/skip-preflight-checks": "All"}
+    core.client.patch(MACHINE_DEPLOYMENT, workers, {"metadata": {"annotations": unchecked}})
+    until_core_reports(core, key, "ScalingUp", "NotScalingUp")
+
+    second = {"spec": {"template": {"spec": {"infrastructureRef": {"name": "two"}}}}}
+    core.client.patch(MACHINE_DEPLOYMENT, workers, second)
+    until_core_reports(core, key, "RollingOut", "RollingOut")
+    until(lambda: len(machines()) == 3, "the first Machine of the rollout", details=machines)
+
+    label = {"matchLabels": {CLUSTER_NAME_LABEL: key.name}}
+    core.apply(manifest(HEALTH_CHECK, "all", key.namespace, spec={"clusterName": key.name, "selector": label}))
+    kept: Object = {"finalizers": ["machine.cluster.x-k8s.io", "example.com/kept"]}
+    for each in machines():
+        core.client.patch(MACHINE, key_of(each), {"metadata": kept})
+    to_remediate = {"annotations": {"cluster.x-k8s.io/remediate-machine": ""}}
+    core.client.patch(MACHINE, key_of(machines()[0]), {"metadata": to_remediate})
+    until_core_reports(core, key, "Remediating", "Remediating")
+
+    core.client.patch(MACHINE_DEPLOYMENT, workers, {"spec": {"replicas": 0}})
+    until_core_reports(core, key, "ScalingDown", "ScalingDown")
+    core.client.delete(CLUSTER, key)
+    for each in machines():
+        core.client.patch(MACHINE, key_of(each), {"metadata": {"finalizers": ["machine.cluster.x-k8s.io"]}})
+    for each in core.client.list(
+        DEV_MACHINE, key.namespace
+    ):  # docker's manager needs the missing DevCluster to delete them
+        core.client.patch(DEV_MACHINE, key_of(each), {"metadata": {"finalizers": []}})
     until(lambda: core.client.find(CLUSTER, key) is None, "the Cluster's end")
 
 
