@@ -24,9 +24,9 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
         return
     key = key_of(context.addon)
     addon = clients.management.find(CLUSTER_ADDON, key)
-    if addon is None or deleting(addon):
+    if addon is None:
         manifest_history.DeleteManifests(context.addon).execute(clients)
         stored_values.DeleteValues(context.addon).execute(clients)
-    elif not context.target.is_latest_rollout(addon):
+    elif not deleting(addon) and not context.target.is_latest_rollout(addon):
         not_applied = {"status": {"ready": False, "digest": None}}
         clients.management.patch(CLUSTER_ADDON, key, not_applied, subresource="status", manager=MANAGER)

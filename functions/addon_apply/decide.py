@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared import charts
-from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackContext, UpToDate
+from shared.addons.context import AwaitingReadiness, ReleaseContext, RemovalContext, RollbackContext, UpToDate
 from shared.addons.first_values import RenderedAddons
 from shared.addons.status import belongs_to_earlier_cluster, names_another_cluster
 from shared.api import cluster as cluster_api
@@ -24,7 +24,7 @@ from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 
-from . import guards, readiness, rollback, rollout, stages
+from . import guards, readiness, removal, rollback, rollout, stages
 from .observe import Observed
 from .status import AddonStatusBuilder
 from .step import (
@@ -62,7 +62,11 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     if cluster is None and isinstance(observed.finding, ConnectionFailed) and not deleting(addon):
         return guards.connection_failed(AddonStatusBuilder.as_recorded(addon, now), observed.finding)
     if deleting(addon) or cluster is None or deleting(cluster):
-        return guards.delete_orphan(addon) if cluster is None and guards.is_orphan(addon) else guards.finalize(addon)
+        return (
+            guards.delete_orphan(addon)
+            if cluster is None and guards.is_orphan(addon)
+            else guards.finalize(addon, cluster)
+        )
     if belongs_to_earlier_cluster(addon, cluster):
         # `addon_create` recreates it for the present Cluster, with that Cluster's uid.
         return Decision(
@@ -73,6 +77,8 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         return guards.paused(builder)
     if names_another_cluster(addon, cluster):
         return guards.moved(addon, cluster, observed.moved, now)
+    if observed.record is not None:
+        return guards.take_over(addon, cluster, observed.record)
     match observed.finding:
         case None:
             return guards.no_cluster_stack(builder, cluster)
@@ -87,6 +93,8 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     match found:
         case AwaitingReadiness():
             return readiness.recheck(builder, found)
+        case RemovalContext():
+            return removal.remove(builder, found)
         case RollbackContext():
             return rollback.roll_back(builder, found)
         case ReleaseNotShared():

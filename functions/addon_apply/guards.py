@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.addons import manifest_history, stored_values
-from shared.addons.status import PAUSED
+from shared.addons import manifest_history, stored_values, succession
+from shared.addons.status import PAUSED, names_another_cluster
 from shared.api import cluster as cluster_api
-from shared.api.names import ADDON_FINALIZER
+from shared.api.names import ADDON_FINALIZER, SUCCESSOR_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.connection import ConnectionFailed
 from shared.applier.policy import PolicyError
-from shared.effects import Delete, Patch, RemoveFinalizer
+from shared.effects import Delete, Effect, Patch, RemoveFinalizer, write_ahead
 from shared.kube import Object, deleting, dig, has_finalizer, owners
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
@@ -39,16 +39,33 @@ def delete_orphan(addon: Object) -> Decision:
     return Decision((Delete(CLUSTER_ADDON, addon),), message="its Cluster does not exist")
 
 
-def finalize(addon: Object) -> Decision:
+def finalize(addon: Object, cluster: Object | None) -> Decision:
     """Decides to delete the Secrets of an addon that is being deleted, and to remove its finalizer.
 
-    The objects in the workload cluster stay: they end with that cluster.
+    The objects in the workload cluster stay: they end with that cluster. If the Cluster stays, so does what the addon
+    has recorded, for the addon that `addon_create` creates in its place.
     """
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster or the ClusterAddon is being deleted")
+    remove = RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)
+    stays = cluster is not None and not deleting(cluster) and not names_another_cluster(addon, cluster)
+    if cluster is not None and stays and succession.is_recorded(addon):
+        keep: tuple[Effect, ...] = (succession.KeepRecord(addon, cluster), remove)
+        return Decision(keep, message="record kept, finalizer removed")
     # A killed rollout may have stored either Secret before the status reports it.
-    delete = (manifest_history.DeleteManifests(addon), stored_values.DeleteValues(addon))
-    return Decision((*delete, RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)), message="finalizer removed")
+    delete: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon), stored_values.DeleteValues(addon))
+    if dig(addon, ("metadata", "annotations", SUCCESSOR_ANNOTATION)):
+        delete += (succession.DeleteRecord(addon),)
+    return Decision((*delete, remove), message="finalizer removed")
+
+
+def take_over(addon: Object, cluster: Object, record: Object) -> Decision:
+    """Decides to go on with what an earlier addon of this Cluster recorded; the status is last, since it ends this."""
+    parts = {name: record[name] for name in ("metadata", "spec") if isinstance(record.get(name), dict)}
+    adopt = Patch(CLUSTER_ADDON, addon, parts)
+    status = write_ahead(CLUSTER_ADDON, addon, record.get("status") or {})
+    effects = (succession.TakeSecrets(addon, cluster), adopt, *status)
+    return Decision(effects, proceed=True, message="the record of the deleted ClusterAddon is taken over")
 
 
 def paused(builder: AddonStatusBuilder) -> Decision:

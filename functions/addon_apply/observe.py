@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.addons import manifest_history, resolve
+from shared.addons import manifest_history, resolve, succession
 from shared.addons.context import (
     AwaitingReadiness,
     ReconcileContext,
     ReleaseContext,
+    RemovalContext,
     RollbackContext,
     UpToDate,
 )
-from shared.addons.status import is_awaiting_readiness, is_rollback_requested, is_up_to_date, names_another_cluster
+from shared.addons.status import (
+    is_awaiting_readiness,
+    is_removal_requested,
+    is_rollback_requested,
+    is_up_to_date,
+    names_another_cluster,
+)
 from shared.addons.target import RolloutTarget
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, SECRET
@@ -41,6 +48,7 @@ Finding = (
     | AwaitingReadiness
     | MissingAssets
     | ReleaseNotShared
+    | RemovalContext
     | RollbackContext
     | ReleaseStep
 )
@@ -58,6 +66,8 @@ class Observed:
     """The missing prerequisite, or the next step; None if no other input is needed."""
     moved: manifest_history.StoredManifest | None = None
     """What was applied last, of an addon that was moved with its Cluster."""
+    record: Object | None = None
+    """What a deleted ClusterAddon of this Cluster recorded, for the one that follows it."""
 
     @property
     def context(self) -> ReconcileContext | None:
@@ -86,11 +96,15 @@ def observe(clients: Clients, request: Request) -> Observed:
     if names_another_cluster(addon, cluster):
         is_moved = owned_by(addon, cluster)
         return Observed(addon, cluster, moved=manifest_history.read_applied(clients, addon) if is_moved else None)
+    if succession.is_successor(addon) and (record := succession.read_record(clients, addon, cluster)):
+        return Observed(addon, cluster, record=record)
     try:
         policy = Policy.of(cluster, addon)
     except PolicyError as error:
         return Observed(addon, cluster, finding=error)
     name = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
+    if is_removal_requested(cluster):
+        return Observed(addon, cluster, name, _find_removal(clients, addon, cluster, policy))
     if name is None:
         return Observed(addon, cluster)
     done = is_up_to_date(addon, cluster)
@@ -104,6 +118,17 @@ def observe(clients: Clients, request: Request) -> Observed:
 def _resync_can_differ(addon: Object, policy: Policy) -> bool:
     """Returns whether a resync can find a difference: drift, or a newer Kubernetes version than the charts saw."""
     return policy.drift != "ignore" or bool(dig(addon, "status.kubernetesVersion"))
+
+
+def _find_removal(clients: Clients, addon: Object, cluster: Object, policy: Policy) -> Finding:
+    if is_up_to_date(addon, cluster):
+        return UpToDate()
+    connection = connect_workload(clients, key_of(cluster))
+    if isinstance(connection, ConnectionFailed):
+        return connection
+    entries = inventory.load(dig(addon, "status.resources"))
+    target = RolloutTarget("", "", hook="removal", cluster_uid=cluster["metadata"]["uid"])
+    return RemovalContext(addon=addon, policy=policy, connection=connection, inventory=entries, target=target)
 
 
 def _find_work(

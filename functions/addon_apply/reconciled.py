@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.addons.status import ROLLED_BACK, is_pause_reported, is_up_to_date, names_another_cluster
+from shared.addons.status import (
+    REMOVED,
+    ROLLED_BACK,
+    has_reason,
+    is_pause_reported,
+    is_up_to_date,
+    names_another_cluster,
+)
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
-from shared.api.conditions import READY, get_condition, is_true
+from shared.api.conditions import READY, is_true
 from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier.policy import Policy, PolicyError
@@ -42,8 +49,10 @@ def _looks_up_to_date(addon: Object) -> bool:
     if not has_finalizer(addon, ADDON_FINALIZER):
         return False
     conditions, rollback_from = dig(addon, "status.conditions", []), dig(addon, _ROLLBACK)
+    if has_reason(addon, REMOVED):
+        return True
     if rollback_from and rollback_from == reported_release(addon):
-        return (get_condition(conditions, "HelmChartApplied") or {}).get("reason") == ROLLED_BACK
+        return has_reason(addon, ROLLED_BACK)
     return (
         dig(addon, "status.ready") is True
         and is_true(conditions, READY)

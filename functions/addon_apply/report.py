@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared import metrics
 from shared.addons import stored_values
-from shared.addons.context import AwaitingReadiness, ReconcileContext, ReleaseContext, RollbackContext
+from shared.addons.context import AwaitingReadiness, ReconcileContext, ReleaseContext, RemovalContext, RollbackContext
 from shared.api.names import kubeconfig_secret_of
 from shared.applier import inventory
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
@@ -19,7 +19,7 @@ from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
 
-from . import readiness, rollback, rollout, stages
+from . import readiness, removal, rollback, rollout, stages
 from .observe import Observed
 from .status import GENERATED_VALUES_KEPT, AddonStatusBuilder
 from .step import ReleaseStep
@@ -43,6 +43,8 @@ def _report(builder: AddonStatusBuilder, observed: Observed, decision: Decision,
     _report_values(builder, context, decision)
     outcome = outcomes[-1]
     _record_outcome(builder, outcome)
+    if isinstance(context, RemovalContext):
+        return removal.report_removed(builder, outcome)
     if isinstance(context, RollbackContext):
         return rollback.report_rolled_back(builder, context, outcome)
     if isinstance(context, ReleaseContext) and context.position is not None:
@@ -71,12 +73,12 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
 def _builder(observed: Observed, now: datetime) -> AddonStatusBuilder | None:
     """Returns the status builder if the decision is about objects in the workload cluster, otherwise None."""
     found = observed.finding
-    is_about_objects = isinstance(found, (AwaitingReadiness, RollbackContext, ReleaseStep))
+    is_about_objects = isinstance(found, (AwaitingReadiness, RemovalContext, RollbackContext, ReleaseStep))
     if observed.addon is None or observed.cluster is None or not is_about_objects:
         return None
     builder = AddonStatusBuilder.of(observed.addon, observed.cluster, now)
     builder.set_true("ClusterReady")
-    if not isinstance(found, RollbackContext):
+    if not isinstance(found, (RemovalContext, RollbackContext)):
         builder.set_true(DOWNLOADED)
     return builder
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared.api import cluster as cluster_api
-from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX
+from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX, SUCCESSOR_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.effects import Create
@@ -35,6 +35,8 @@ class Observed:
     key: Key
     addon: Object | None
     cluster: Object | None = None
+    is_new: bool = False
+    """Whether the Cluster is new, so that it has had no other ClusterAddon."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -43,9 +45,10 @@ def observe(clients: Clients, request: Request) -> Observed:
     if addon is not None or not key.name.startswith(ADDON_PREFIX):
         return Observed(key, addon)
     cluster = new_cluster(request.event, datetime.now(UTC))
+    is_new = cluster is not None
     if cluster is None:
         cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(ADDON_PREFIX)))
-    return Observed(key, None, cluster)
+    return Observed(key, None, cluster, is_new)
 
 
 def new_cluster(event: Event, now: datetime) -> Object | None:
@@ -77,6 +80,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
             "labels": {cluster_api.CLUSTER_NAME_LABEL: metadata["name"]},
             "ownerReferences": [owner_reference(cluster)],
             "finalizers": [ADDON_FINALIZER],
+            **({} if observed.is_new else {"annotations": {SUCCESSOR_ANNOTATION: "true"}}),
         },
         "spec": {
             "clusterRef": {

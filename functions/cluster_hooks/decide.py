@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from shared.addons.status import is_removal_requested
 from shared.api import cluster as cluster_api
 from shared.api.conditions import get_condition, is_true
 from shared.api.hooks import (
@@ -80,6 +81,8 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, deadl
     name = _stack_name(cluster)
     if name is None:
         return HookDecision("continue", "the Cluster's class belongs to no cluster stack")
+    if is_removal_requested(cluster):
+        return HookDecision("continue", "the addons are removed", _clear_wait(addon))
     if dig(addon, "spec.clusterStack") == name and dig(addon, "status.ready") is True:
         return HookDecision("continue", f"the addons of {name} are applied", _clear_wait(addon))
     version = dig(cluster, "spec.topology.version", "")

@@ -90,10 +90,10 @@ def plan(
     from . import plan as planning
     from . import plan_text
 
-    cluster_name = _one_name(name, cluster)
+    cluster_name = one_name(name, cluster)
     with report_failures(), helm_when_needed(), open_management_cluster(directory, kubeconfig, context) as target:
         os.environ |= target.settings
-        plan = planning.plan(target.client, _cluster(target, namespace, cluster_name), release)
+        plan = planning.plan(target.client, find_cluster(target, namespace, cluster_name), release)
         if as_json or output is Format.json:
             typer.echo(json.dumps(plan.dump(), indent=2))
         else:
@@ -119,7 +119,7 @@ def describe_cluster(
     from .describe.tree import show
 
     with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
-        found = document(gather(target.client, _cluster(target, namespace, name)), datetime.now(UTC))
+        found = document(gather(target.client, find_cluster(target, namespace, name)), datetime.now(UTC))
         if as_json or output is Format.json:
             typer.echo(json.dumps(found, indent=2))
         else:
@@ -142,9 +142,9 @@ def rollback(
 
     from . import rollback as back
 
-    cluster_name = _one_name(name, cluster)
+    cluster_name = one_name(name, cluster)
     with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
-        found = _cluster(target, namespace, cluster_name)
+        found = find_cluster(target, namespace, cluster_name)
         addon = back.addon_of_cluster(target.client, found)
         timeline = Timeline()
         timeline.say(f"management cluster: {target}")
@@ -164,14 +164,15 @@ def rollback(
         )
 
 
-def _one_name(name: str, option: str) -> str:
+def one_name(name: str, option: str) -> str:
     """Returns the Cluster's name, given as argument or as option; raises `BadParameter` for none or both."""
     if bool(name) is bool(option):
         raise typer.BadParameter("name one Cluster, as in `demo`, or `--cluster demo`")
     return name or option
 
 
-def _cluster(target: ManagementCluster, namespace: str | None, name: str) -> Object:
+def find_cluster(target: ManagementCluster, namespace: str | None, name: str) -> Object:
+    """Returns the Cluster; raises `Failure` if it does not exist."""
     from shared.api.resources import CLUSTER
     from shared.kube import Key
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from infra import version
 
-from . import clusters, dead_letters, local, recordings, release, run, sources, up
+from . import addons, clusters, dead_letters, local, recordings, release, run, sources, up
 from .bench import commands as bench
 from .connection import open_management_cluster
 from .demo import command as demo
@@ -79,6 +79,7 @@ recordings.register(app)
 app.add_typer(dead_letters.app)
 app.command()(doctor)
 clusters.register(app)
+addons.register(app)
 sources.register(app)
 app.add_typer(local.app)
 app.add_typer(release.app)

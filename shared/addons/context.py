@@ -80,6 +80,14 @@ class RollbackContext(ReconcileContext):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RemovalContext(ReconcileContext):
+    """The removal of everything that was applied."""
+
+    def __str__(self) -> str:
+        return "removing the addons"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReleaseContext(ReconcileContext):
     """A rollout of the release that the Cluster's class names."""
 

@@ -1,7 +1,7 @@
-"""Reads from a ClusterAddon whether it is up to date with its Cluster, waits for readiness, or is to be rolled back.
+"""Reads from a ClusterAddon whether it is up to date with its Cluster, waits, or is to be rolled back or removed.
 
 A rollback is requested by an annotation that names the class to roll back from. It ends when the Cluster gets another
-class or the annotation is removed.
+class or the annotation is removed. A removal is requested by an annotation of the Cluster, and ends with it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 from shared.api import cluster as cluster_api
 from shared.api.addon import reported_release
 from shared.api.conditions import get_condition, is_true
-from shared.api.names import ROLLBACK_ANNOTATION
+from shared.api.names import REMOVE_ANNOTATION, ROLLBACK_ANNOTATION
 from shared.kube import Object, dig, owned_by
 
 PAUSED = "Paused"
 """The reason of ClusterReady while the Cluster is paused."""
 ROLLED_BACK = "RolledBack"
 """The reason of HelmChartApplied while the addons are rolled back."""
+REMOVED = "AddonsRemoved"
+"""The reason of HelmChartApplied while the addons are removed."""
 
 
 def is_up_to_date(addon: Object, cluster: Object) -> bool:
-    """Returns whether the addons of the Cluster's class are applied and ready, or rolled back from it if requested."""
+    """Returns whether the addons of the Cluster's class are applied and ready, or rolled back or removed on request."""
+    if is_removal_requested(cluster):
+        return has_reason(addon, REMOVED)
     if is_rollback_requested(addon, cluster):
         return is_rolled_back(addon, cluster)
     return _has_applied_class(addon, cluster) and dig(addon, "status.ready") is True
@@ -32,7 +36,19 @@ def is_awaiting_readiness(addon: Object, cluster: Object) -> bool:
         _has_applied_class(addon, cluster)
         and condition.get("status") == "False"
         and not is_rollback_requested(addon, cluster)
+        and not is_removal_requested(cluster)
     )
+
+
+def is_removal_requested(cluster: Object) -> bool:
+    """Returns whether the annotation of the Cluster requests the removal of its addons."""
+    return bool(dig(cluster, ("metadata", "annotations", REMOVE_ANNOTATION)) == "true")
+
+
+def has_reason(addon: Object, reason: str) -> bool:
+    """Returns whether the condition HelmChartApplied has this reason."""
+    condition = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
+    return bool(condition.get("reason") == reason)
 
 
 def is_rollback_requested(addon: Object, cluster: Object) -> bool:
@@ -43,8 +59,7 @@ def is_rollback_requested(addon: Object, cluster: Object) -> bool:
 
 def is_rolled_back(addon: Object, cluster: Object) -> bool:
     """Returns whether the requested rollback is done."""
-    condition = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
-    return is_rollback_requested(addon, cluster) and condition.get("reason") == ROLLED_BACK
+    return is_rollback_requested(addon, cluster) and has_reason(addon, ROLLED_BACK)
 
 
 def is_pause_reported(addon: Object, cluster: Object) -> bool:

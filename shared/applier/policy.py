@@ -10,6 +10,7 @@ capi-functions.dev/drift-ignore  fields that may differ: at most 100 paths, sepa
 capi-functions.dev/recreate      true: an object whose change is rejected as immutable is deleted and recreated;
                                  also on a single object of a chart
 capi-functions.dev/prune-crds    true: a CRD is pruned even if objects of its kind exist that are not ours
+capi-functions.dev/remove-addons true, on a Cluster: everything that was applied is removed, nothing is applied
 capi-functions.dev/wait          false: ready as soon as everything is applied
 capi-functions.dev/wait-timeout  seconds (default 600) until objects that do not become ready count as stuck
 """
@@ -28,7 +29,7 @@ from .owner import Owner
 PREFIX = "capi-functions.dev/"
 RECREATE = PREFIX + "recreate"
 
-_KNOWN = ("conflicts", "drift", "drift-ignore", "recreate", "prune-crds", "wait", "wait-timeout")
+_KNOWN = ("conflicts", "drift", "drift-ignore", "recreate", "prune-crds", "remove-addons", "wait", "wait-timeout")
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "conflicts": ("force", "fail", "yield"),
     "drift": ("ignore", "report", "repair"),
@@ -88,6 +89,7 @@ class Policy:
             annotations = dig(obj, "metadata.annotations", {})
             _refuse_misspelled(annotations)
             values |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
+        _choice(values, "remove-addons", "false", "true")
         return cls(
             conflicts=_choice(values, "conflicts"),
             drift=_choice(values, "drift"),

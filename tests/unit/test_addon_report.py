@@ -13,6 +13,7 @@ from functions.addon_apply.guards import finalize
 from functions.addon_apply.observe import Observed
 from functions.addon_apply.status import AddonStatusBuilder
 from shared.addons import manifest_history, stored_values
+from shared.addons.succession import KeepRecord
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
 from shared.applier.apply import FieldConflict
@@ -69,7 +70,17 @@ WITH_SECRETS = [manifest_history.DeleteManifests, stored_values.DeleteValues, Re
 def test_deleted_addon_takes_its_secrets_along(metadata: Object, status: Object, effects: list[type]) -> None:
     addon = an_addon(**status)
     addon["metadata"] |= metadata
-    assert [type(effect) for effect in finalize(addon).effects] == effects
+    assert [type(effect) for effect in finalize(addon, None).effects] == effects
+
+
+def test_addon_that_is_deleted_without_its_cluster_leaves_its_record() -> None:
+    addon = an_addon(history=[{}])
+    addon["metadata"] |= GOING
+    kept = [KeepRecord, RemoveFinalizer]
+    assert [type(effect) for effect in finalize(addon, a_cluster()).effects] == kept
+    cluster = a_cluster()
+    cluster["metadata"]["deletionTimestamp"] = rfc3339(NOW)
+    assert [type(effect) for effect in finalize(addon, cluster).effects] == WITH_SECRETS
 
 
 @pytest.mark.parametrize(

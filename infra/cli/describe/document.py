@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from shared.addons.status import ROLLED_BACK
+from shared.addons.status import REMOVED, ROLLED_BACK
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import ROLLBACK_ANNOTATION, addon_of
@@ -144,7 +144,7 @@ def _waiting(addon: Object, now: datetime) -> Object | None:
         return None
     same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
     cause = same[0] if same else ready
-    return None if cause.get("reason") in (NO_RELEASE, ROLLED_BACK) else _condition(cause, now)
+    return None if cause.get("reason") in (NO_RELEASE, REMOVED, ROLLED_BACK) else _condition(cause, now)
 
 
 def _inventory(entries: Sequence[InventoryEntry]) -> Object:

@@ -1,0 +1,48 @@
+"""Removes the addons, for as long as the annotation of the Cluster requests it. The history of releases stays."""
+
+from __future__ import annotations
+
+from shared.addons.context import RemovalContext
+from shared.addons.status import REMOVED
+from shared.api.conditions import counted
+from shared.api.names import REMOVE_ANNOTATION
+from shared.applier import inventory
+from shared.applier.outcome import RolloutOutcome
+from shared.kube import dig
+from shared.releases.missing_assets import DOWNLOADED
+from shared.runtime import Decision
+
+from .rollout import record_applied, record_intent, rollout_effect
+from .status import AddonStatusBuilder
+from .waits import ensure_addon_finalizer
+
+_SHOWN = 5
+
+
+def remove(builder: AddonStatusBuilder, context: RemovalContext) -> Decision:
+    """Prunes everything that was applied."""
+    plan = inventory.plan((), context.inventory, resumed=context.resumed)
+    message = f"removing {counted(len(plan.prune), 'object')}"
+    builder.set_false("HelmChartApplied", "RemovingAddons", message, event_type="Normal")
+    intent = record_intent(builder, context, plan)
+    rollout = rollout_effect(context, plan, ())
+    return Decision((*ensure_addon_finalizer(context.addon), *intent, rollout, *record_applied(context)))
+
+
+def report_removed(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> Decision:
+    """Reports the removal as done, and which objects stay."""
+    stay = ""
+    if outcome.kept:
+        more = f"; and {len(outcome.kept) - _SHOWN} more" if len(outcome.kept) > _SHOWN else ""
+        stay = (
+            f"; these stay, since they are to be kept or not ours: {'; '.join(map(str, outcome.kept[:_SHOWN]))}{more}"
+        )
+    cluster = dig(builder.obj, "spec.clusterRef.name", "")
+    message = (
+        f"the addons are removed{stay}; `capi-functions addons remove {cluster} --undo`, which removes annotation "
+        f"{REMOVE_ANNOTATION} of the Cluster, applies them again"
+    )
+    builder.set_false("HelmChartApplied", REMOVED, message, "Warning", event_type="Normal")
+    builder.remove("ObjectsReady", DOWNLOADED)
+    resources = inventory.dump(outcome.entries)
+    return builder.decision(message=message, ready=False, resources=resources, stages=None, drift=None)

@@ -1,0 +1,76 @@
+"""The commands about all addons of one cluster: remove."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from .clusters import find_cluster, one_name
+from .connection import open_management_cluster
+from .failures import Failure, report_failures
+from .options import ClusterName, ClusterOption, Context, Kubeconfig, Namespace, RunDir
+from .output import Timeline, out
+
+
+def remove(
+    name: ClusterName = "",
+    cluster: ClusterOption = "",
+    namespace: Namespace = None,
+    undo: Annotated[bool, typer.Option("--undo", help="End the removal: apply the addons again.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 120.0,
+    directory: RunDir = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
+) -> None:
+    """Remove the addons from a workload cluster. Lasts until undone, whatever class the Cluster gets."""
+    from shared.api import cluster as cluster_api
+    from shared.kube import key_of
+
+    from . import removal, rollback
+
+    cluster_name = one_name(name, cluster)
+    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
+        found = find_cluster(target, namespace, cluster_name)
+        timeline = Timeline()
+        timeline.say(f"management cluster: {target}")
+        if undo:
+            removal.cancel_removal(target.client, found)
+            timeline.say("applying the addons of the Cluster's class again")
+        else:
+            what = removal.summarize(rollback.addon_of_cluster(target.client, found))
+            if not yes and not _confirmed(f"Remove {what} of the addons from the workload cluster {key_of(found)}?"):
+                raise Failure("nothing was removed; `--yes` removes without a question")
+            removal.request_removal(target.client, found)
+            timeline.say(f"removing {what}")
+        obstacle = rollback.wait_obstacle(found)
+        if undo and not cluster_api.class_name(found):
+            obstacle = "the Cluster has no class"
+        if not wait or obstacle:
+            timeline.say(f"requested{f', not waited for: {obstacle}' if obstacle else ''}")
+            return
+        rollback.wait_until_applied(target.client, key_of(found), within=timeout, progress=timeline.say)
+        if not undo:
+            for line in removal.what_stays(rollback.addon_of_cluster(target.client, found)):
+                out.print(f"  {escape(line)}")
+        timeline.say(
+            "done" if undo else "done; the same command with --undo applies them again", mark="✔", style="green"
+        )
+
+
+def _confirmed(question: str) -> bool:
+    """Returns the answer; False without a terminal to ask at."""
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:
+        return False
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group `addons` to `app`."""
+    group = typer.Typer(help="Remove the addons of a cluster.", no_args_is_help=True)
+    group.command("remove")(remove)
+    app.add_typer(group, name="addons")
