@@ -32,12 +32,14 @@ from shared.applier.desired import UnknownKinds
 from shared.applier.policy import Policy, PolicyError
 from shared.charts import ChartError
 from shared.clients import Clients
+from shared.event import Event
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Request
 
+from . import readiness
 from .step import ReleaseStep, find_step
 
 Finding = (
@@ -111,13 +113,14 @@ def observe(clients: Clients, request: Request) -> Observed:
     if done and not check_connection and not (resync and _resync_can_differ(addon, policy)):
         return Observed(addon, cluster, name, UpToDate())
     return Observed(
-        addon, cluster, name, _find_work(clients, addon, cluster, policy, name, done=done, look=request.event.is_look)
+        addon, cluster, name, _find_work(clients, addon, cluster, policy, name, done=done, event=request.event)
     )
 
 
 def _resync_can_differ(addon: Object, policy: Policy) -> bool:
-    """Returns whether a resync can find a difference: drift, or a newer Kubernetes version than the charts saw."""
-    return policy.drift != "ignore" or bool(dig(addon, "status.kubernetesVersion"))
+    """Returns whether a resync can find a difference: drift, lost health, or a newer Kubernetes than the charts saw."""
+    recorded = dig(addon, "status.kubernetesVersion")
+    return policy.drift != "ignore" or bool(recorded) or readiness.can_lose_health(addon, policy)
 
 
 def _find_removal(clients: Clients, addon: Object, cluster: Object, policy: Policy) -> Finding:
@@ -132,20 +135,20 @@ def _find_removal(clients: Clients, addon: Object, cluster: Object, policy: Poli
 
 
 def _find_work(
-    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool, look: bool
+    clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, *, done: bool, event: Event
 ) -> Finding:
     connection = connect_workload(clients, key_of(cluster))
     if isinstance(connection, ConnectionFailed):
         return connection
     entries = inventory.load(dig(addon, "status.resources"))
-    if is_awaiting_readiness(addon, cluster) and not (look and policy.drift != "ignore"):
+    if is_awaiting_readiness(addon, cluster) and not (event.is_look and policy.drift != "ignore"):
         return AwaitingReadiness(policy, connection, entries)
-    if (
-        done
-        and policy.drift == "ignore"
-        and resolve.server_version(connection) == dig(addon, "status.kubernetesVersion")
-    ):
-        return UpToDate()
+    if done and policy.drift == "ignore":
+        recorded = dig(addon, "status.kubernetesVersion")
+        if (event.resync and not recorded) or resolve.server_version(connection) == recorded:
+            if event.resync and readiness.can_lose_health(addon, policy):
+                return AwaitingReadiness(policy, connection, readiness.to_look_at(entries))
+            return UpToDate()
     if is_rollback_requested(addon, cluster):
         manifest = manifest_history.read_previous(clients, addon)
         uid = cluster["metadata"]["uid"]

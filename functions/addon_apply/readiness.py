@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.addons.context import AwaitingReadiness
@@ -14,13 +14,30 @@ from shared.applier.live import recheck_readiness
 from shared.applier.outcome import format_waiting
 from shared.applier.policy import Policy
 from shared.clients import Clients
-from shared.kube import ApiError
+from shared.kube import ApiError, Object, dig
 from shared.runtime import Decision
 
 from .status import AddonStatusBuilder
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, ensure_addon_finalizer
 
 _ALL = "all objects are ready"
+_WORKLOADS = {("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet")}
+"""The kinds that lose their health after a rollout: each look at settled addons reads the objects of these."""
+
+
+def can_lose_health(addon: Object, policy: Policy) -> bool:
+    """Returns whether addons that are ready have objects whose health a look follows."""
+    ready = policy.wait and dig(addon, "status.ready") is True
+    return ready and any(map(_is_workload, inventory.load(dig(addon, "status.resources"))))
+
+
+def to_look_at(entries: Sequence[InventoryEntry]) -> list[InventoryEntry]:
+    """Returns the entries with those marked as waiting whose health a look follows, so that `recheck` reads them."""
+    return [replace(entry, waiting="look") if _is_workload(entry) else entry for entry in entries]
+
+
+def _is_workload(entry: InventoryEntry) -> bool:
+    return (entry.group, entry.kind) in _WORKLOADS
 
 
 @dataclass(frozen=True)
@@ -53,7 +70,8 @@ def report_recheck(
     builder: AddonStatusBuilder, awaited: AwaitingReadiness, entries: Sequence[InventoryEntry]
 ) -> Decision:
     """Reports the result of `recheck`."""
-    if awaited.policy.wait and not any(entry.waiting for entry in entries):
+    was_ready = dig(builder.obj, "status.ready") is True
+    if awaited.policy.wait and not was_ready and not any(entry.waiting for entry in entries):
         builder.add_event("AddonsReady", f"{builder.release}: {_ALL}")
     return report_readiness(builder, awaited.policy, entries, _ALL)
 
