@@ -64,7 +64,7 @@ def take_over(addon: Object, cluster: Object, record: Object) -> Decision:
     parts = {name: record[name] for name in ("metadata", "spec") if isinstance(record.get(name), dict)}
     adopt = Patch(CLUSTER_ADDON, addon, parts)
     status = write_ahead(CLUSTER_ADDON, addon, record.get("status") or {})
-    effects = (succession.TakeSecrets(addon, cluster), adopt, *status)
+    effects: tuple[Effect, ...] = (succession.TakeSecrets(addon, cluster), adopt, *status)
     return Decision(effects, proceed=True, message="the record of the deleted ClusterAddon is taken over")
 
 

@@ -37,11 +37,12 @@ def remove(
         found = find_cluster(target, namespace, cluster_name)
         timeline = Timeline()
         timeline.say(f"management cluster: {target}")
+        addon = rollback.addon_of_cluster(target.client, found)
         if undo:
             removal.cancel_removal(target.client, found)
             timeline.say("applying the addons of the Cluster's class again")
         else:
-            what = removal.summarize(rollback.addon_of_cluster(target.client, found))
+            what = removal.summarize(addon)
             if not yes and not _confirmed(f"Remove {what} of the addons from the workload cluster {key_of(found)}?"):
                 raise Failure("nothing was removed; `--yes` removes without a question")
             removal.request_removal(target.client, found)
@@ -52,7 +53,7 @@ def remove(
         if not wait or obstacle:
             timeline.say(f"requested{f', not waited for: {obstacle}' if obstacle else ''}")
             return
-        rollback.wait_until_applied(target.client, key_of(found), within=timeout, progress=timeline.say)
+        rollback.wait_until_applied(target.client, key_of(found), within=timeout, progress=timeline.say, before=addon)
         if not undo:
             for line in removal.what_stays(rollback.addon_of_cluster(target.client, found)):
                 out.print(f"  {escape(line)}")

@@ -158,7 +158,7 @@ def rollback(
         if not wait or obstacle:
             timeline.say(f"requested{f', not waited for: {obstacle}' if obstacle else ''}")
             return
-        back.wait_until_applied(target.client, key_of(found), within=timeout, progress=timeline.say)
+        back.wait_until_applied(target.client, key_of(found), within=timeout, progress=timeline.say, before=addon)
         timeline.say(
             "done" if undo else "done; the same command with --undo ends the rollback", mark="✔", style="green"
         )

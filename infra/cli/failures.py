@@ -62,10 +62,11 @@ def confirm(question: str) -> None:
 
 @contextmanager
 def usable_folder(folder: Path, remedy: str) -> Iterator[None]:
-    """Raises `Failure` with the remedy where the block cannot write to the folder: no rights, read-only, full."""
+    """Raises `Failure` with the remedy where the block cannot write to the folder, as it is read-only or a file."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+        names_folder = error.filename is not None and folder.absolute().is_relative_to(Path(error.filename).absolute())
+        if not names_folder and error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
             raise
         raise Failure(f"{Path(error.filename or folder).absolute()}: {error.strerror}; {remedy}") from error

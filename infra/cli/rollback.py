@@ -62,7 +62,9 @@ def _annotate(management: Client, addon: Object, value: str | None) -> None:
     management.patch(CLUSTER_ADDON, key_of(addon), {"metadata": {"annotations": {ROLLBACK_ANNOTATION: value}}})
 
 
-def wait_until_applied(management: Client, key: Key, *, within: float, progress: Callable[[str], None]) -> None:
+def wait_until_applied(
+    management: Client, key: Key, *, within: float, progress: Callable[[str], None], before: Object | None = None
+) -> None:
     """Waits until the addons are up to date with the request.
 
     Args:
@@ -70,18 +72,18 @@ def wait_until_applied(management: Client, key: Key, *, within: float, progress:
         key: The Cluster.
         within: Seconds to wait.
         progress: Called with each new message of the addons' condition Ready.
+        before: The addon before the request, whose message is not printed: it is about what the request ends.
 
     Raises:
         WaitTimeout: The time is over.
     """
-    message = ""
+    message, stale = "", _ready_message(before or {})
 
     def done() -> bool:
         nonlocal message
         cluster = management.get(CLUSTER, key)
         addon = addon_of_cluster(management, cluster)
-        ready = get_condition(dig(addon, "status.conditions", []), READY) or {}
-        message = ": ".join(plain(ready[name], most=_WIDE) for name in ("reason", "message") if ready.get(name))
+        message = _ready_message(addon)
         return is_up_to_date(addon, cluster)
 
     wait_for(
@@ -89,6 +91,11 @@ def wait_until_applied(management: Client, key: Key, *, within: float, progress:
         done,
         within=within,
         status=lambda: message,
-        progress=progress,
+        progress=lambda line: None if line == stale else progress(line),
         pause=0.3,
     )
+
+
+def _ready_message(addon: Object) -> str:
+    ready = get_condition(dig(addon, "status.conditions", []), READY) or {}
+    return ": ".join(plain(ready[name], most=_WIDE) for name in ("reason", "message") if ready.get(name))

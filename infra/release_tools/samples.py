@@ -65,6 +65,8 @@ def sample_from_file(path: Path) -> Sample:
     cluster = next((document for document in found if document.get("kind") == "Cluster"), None)
     if cluster is None:
         raise ValueError(f"{path}: it has no Cluster")
+    if not dig(cluster, "metadata.name"):
+        raise ValueError(f"{path}: its Cluster has no metadata.name, which values templates use")
     sample = {"Cluster": cluster}
     for root, field in (("ControlPlane", "controlPlaneRef"), ("InfraCluster", "infrastructureRef")):
         wanted = (dig(cluster, f"spec.{field}.kind"), dig(cluster, f"spec.{field}.name"))

@@ -124,3 +124,14 @@ def test_rollback_does_not_wait_for_a_paused_cluster(world: World, run: Run) -> 
     assert result.exit_code == 0, result.output
     assert "not waited for: the Cluster is paused" in result.output
     assert requested_rollback(world) == new
+
+
+def test_undo_does_not_print_the_message_of_the_rollback_that_it_ends(world: World, run: Run) -> None:
+    upgraded(world)
+    assert run("--no-wait").exit_code == 0
+    look(world)
+    result = run("--undo", "--timeout", "0.1")  # no function runs, so the condition stays as it is
+    assert result.exit_code == 1
+    progress, _, timed_out = result.output.partition("timed out")
+    assert timed_out
+    assert "RolledBack" not in progress

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
-from infra.cli.failures import Failure, report_failures
+from infra.cli.failures import Failure, report_failures, usable_folder
 from shared.kube.errors import Unavailable
 
 
@@ -26,3 +28,25 @@ def test_interrupted_command_exits_with_130() -> None:
 def test_unexpected_error_is_not_hidden() -> None:
     with pytest.raises(ZeroDivisionError), report_failures():
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("below", ["", "/folder"])
+def test_folder_that_is_a_file_is_a_failure_with_the_remedy(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    folder = Path(f"{tmp_path}/file{below}")
+    with pytest.raises(Failure, match=f"{folder}: .*; choose another"), usable_folder(folder, "choose another"):
+        folder.mkdir(parents=True)
+
+
+def test_folder_below_proc_is_a_failure_with_the_remedy() -> None:
+    folder = Path("/proc/no-such-folder")
+    with (
+        pytest.raises(Failure, match=r"/proc/no-such-folder: .*; choose another"),
+        usable_folder(folder, "choose another"),
+    ):
+        folder.mkdir(parents=True)
+
+
+def test_missing_file_elsewhere_is_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), usable_folder(tmp_path / "run", "choose another"):
+        (tmp_path / "other").read_text()

@@ -114,6 +114,7 @@ def test_unusable_stages_are_refused(tmp_path: Path, damage: Any, words: str) ->
         ("# Title\n\n`code` is no YAML\n", "cluster.yaml: not YAML: line 3: found character that"),
         ("kind: Other\n", "it has no Cluster"),
         ("", "it has no Cluster"),
+        ("kind: Cluster\n", "cluster.yaml: its Cluster has no metadata.name"),
     ],
 )
 def test_error_about_the_cluster_file_is_one_short_line(tmp_path: Path, cluster: str, words: str) -> None:

@@ -153,9 +153,11 @@ def _inventory(entries: Sequence[InventoryEntry]) -> Object:
 
     kept = [entry for entry in entries if entry.status == KEPT]
     failing = [entry for entry in entries if entry.error and entry.status != KEPT]
-    waiting = [entry for entry in entries if entry.waiting]
-    pending = [entry for entry in entries if entry.status not in (SYNCED, KEPT) and not entry.error]
-    synced = [entry for entry in entries if entry.status == SYNCED and not entry.error]
+    waiting = [entry for entry in entries if entry.waiting and not entry.error]
+    pending = [
+        entry for entry in entries if entry.status not in (SYNCED, KEPT) and not entry.error and not entry.waiting
+    ]
+    synced = [entry for entry in entries if entry.status == SYNCED and not entry.error and not entry.waiting]
     parts = {"synced": synced, "pending": pending, "failing": failing, "waiting": waiting, "kept": kept}
     return {
         "total": len(entries),
