@@ -35,6 +35,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "drift": ("ignore", "report", "repair"),
     "recreate": ("false", "true"),
     "prune-crds": ("false", "true"),
+    "remove-addons": ("false", "true"),
     "wait": ("true", "false"),
 }
 """The values of annotations that have a few, by name without `PREFIX`; the first is the default."""
@@ -89,7 +90,7 @@ class Policy:
             annotations = dig(obj, "metadata.annotations", {})
             _refuse_misspelled(annotations)
             values |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
-        _choice(values, "remove-addons", "false", "true")
+        _choice(values, "remove-addons")
         return cls(
             conflicts=_choice(values, "conflicts"),
             drift=_choice(values, "drift"),
