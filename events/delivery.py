@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("capi-functions.events")
 
+TIMEOUT = 120.0
+"""Seconds to wait for the answer of a function."""
+
 Deliver = Callable[[str, Event], Answer]
 """Delivers an event to the function with this name. Never raises: failures are answers."""
 
@@ -39,7 +42,7 @@ class HttpDelivery:
         url: str,
         *,
         single: bool = False,
-        timeout: tuple[float, float] = (2.0, 120.0),
+        timeout: tuple[float, float] = (2.0, TIMEOUT),
         pool_size: int = 32,
         token: Path | None = None,
     ) -> None:

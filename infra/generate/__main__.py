@@ -21,6 +21,7 @@ FOLDERS = (
     "infra/admission",
     "infra/chart",
     "infra/crds",
+    "infra/event-policy",
     "infra/forwarder",
     "infra/hooks",
     "infra/knative",
@@ -37,6 +38,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
     return (
         {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
         | {f"infra/knative/base/{name}": text for name, text in knative.files(declared).items()}
+        | {f"infra/event-policy/{name}": text for name, text in knative.policy_files().items()}
         | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
         | {f"infra/sources/{name}": text for name, text in sources.files(declared).items()}
         | {f"infra/chart/{name}": text for name, text in chart.files(declared).items()}

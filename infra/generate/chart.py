@@ -15,7 +15,6 @@ from infra import version
 from shared import profiles
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import KINDS
-from shared.api.resources import CLUSTER
 from shared.kube.resources import Object
 from shared.settings import GROUPS, NAMESPACE
 from shared.triggers import Triggers
@@ -54,12 +53,11 @@ _SECRETS = {group.name: f"{{{{ .Values.secrets.{values.group_key(group)} }}}}" f
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns the content of the generated files, by path in the chart."""
-    ours = [custom for custom in CUSTOM_RESOURCES if custom.resource.group != CLUSTER.group]
     return {
         "Chart.yaml": yaml_text([("", _chart())]),
         "values.yaml": f"# {NOTICE}\n{values.values_yaml()}",
         "values.schema.json": json.dumps(values.schema(), indent=2) + "\n",
-        "definitions.yaml": yaml_text([("", crds.definition(custom)) for custom in ours]),
+        "definitions.yaml": yaml_text([("", crds.kept(custom)) for custom in CUSTOM_RESOURCES]),
         "alerts.yaml": yaml_text([("", monitoring.alerts())]),
         "dashboard.json": monitoring.dashboard(),
         "objects.yaml": yaml_text([("", _data(declared))]),

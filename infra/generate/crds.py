@@ -23,19 +23,39 @@ Not for the group that Cluster API installs: whoever deletes that provider decid
 """
 
 _DROPPED = {"title", "additionalProperties", "$defs"}
-_HEADER = "Leaves out the CRDs of cluster.x-k8s.io, which Cluster API installs. Local runs apply those of this folder."
+_CORE = "cluster"
+_HEADERS = {
+    "": f"Leaves out the CRDs of cluster.x-k8s.io, which Cluster API installs. Without it, apply {_CORE}, too.",
+    _CORE: "The CRDs of cluster.x-k8s.io for a cluster without Cluster API, which has its own: leave them out there.",
+}
+"""What the kustomization in each folder is for."""
 
 
 def files(customs: Sequence[CustomResource]) -> dict[str, str]:
-    """Returns the content of files by name: one for each CRD, and a kustomization of them."""
-    documents: dict[str, Document] = {_file_name(custom): ("", definition(custom)) for custom in customs}
-    kustomization: Object = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [_file_name(custom) for custom in customs if custom.resource.group != CLUSTER.group],
-    }
-    documents["kustomization.yaml"] = (_HEADER, kustomization)
-    return {name: yaml_text([document]) for name, document in documents.items()}
+    """Returns the content of files by path: one for each CRD, and a kustomization for each folder."""
+    documents: dict[str, Document] = {}
+    for folder, header in _HEADERS.items():
+        members = [custom for custom in customs if is_of_core(custom) == (folder == _CORE)]
+        documents |= {_path(folder, _file_name(custom)): ("", definition(custom)) for custom in members}
+        kustomization: Object = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [_file_name(custom) for custom in members],
+        }
+        documents[_path(folder, "kustomization.yaml")] = (header, kustomization)
+    return {path: yaml_text([document]) for path, document in documents.items()}
+
+
+def is_of_core(custom: CustomResource) -> bool:
+    """Returns whether a Cluster API core brings this kind, too."""
+    return custom.resource.group == CLUSTER.group
+
+
+def kept(custom: CustomResource) -> Object:
+    """Returns the CRD of a custom resource, which Helm never deletes."""
+    result = definition(custom)
+    result["metadata"]["annotations"] = dict(_KEPT)
+    return result
 
 
 def definition(custom: CustomResource) -> Object:
@@ -45,7 +65,7 @@ def definition(custom: CustomResource) -> Object:
     metadata: Object = {"name": f"{resource.plural}.{resource.group}"}
     if custom.labels:
         metadata["labels"] = dict(custom.labels)
-    if resource.group != CLUSTER.group:
+    if not is_of_core(custom):
         metadata["annotations"] = dict(_KEPT)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -117,6 +137,10 @@ def _optional(node: Mapping[str, Any]) -> Object:
     elif "default" not in node:
         rest["nullable"] = True
     return dict(choice) | rest
+
+
+def _path(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
 
 
 def _file_name(custom: CustomResource) -> str:

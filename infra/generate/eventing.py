@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 
+from events import delivery as delivering
 from shared.dead_letters import FUNCTION as DEAD_LETTERS
 from shared.event import OWN
 from shared.kube.resources import Object, Resource
@@ -28,7 +29,13 @@ API_SERVER_SOURCE: Object = {"apiVersion": _SOURCES, "kind": "ApiServerSource"}
 def broker(namespace: str) -> Object:
     """Returns the Broker, whose dead letters go to the function that keeps them."""
     sink = {"apiVersion": "v1", "kind": "Service", "name": workloads.name_of(DEAD_LETTERS), "namespace": namespace}
-    delivery = {"retry": 8, "backoffPolicy": "exponential", "backoffDelay": "PT0.5S", "deadLetterSink": {"ref": sink}}
+    delivery = {
+        "retry": 8,
+        "backoffPolicy": "exponential",
+        "backoffDelay": "PT0.5S",
+        "timeout": f"PT{delivering.TIMEOUT:.0f}S",
+        "deadLetterSink": {"ref": sink},
+    }
     return {
         "apiVersion": BROKER["apiVersion"],
         "kind": BROKER["kind"],

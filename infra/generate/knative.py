@@ -42,6 +42,7 @@ a lost event is not lost work.
 _SWEEP = (
     "Sources may lose events: the sweep emits events for objects that are not reconciled and, rarely, for all objects."
 )
+_POLICY = "Only senders of the namespace reach the Broker. Needs the feature authentication-oidc of Knative Eventing."
 _NETWORK = """
 Knative's brokers and a forwarder with these labels may post events to the functions, and Prometheus may scrape them.
 Its namespace and labels are those of kube-prometheus; change others in an overlay. Network plugins allow the kubelet's
@@ -64,6 +65,14 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     resources = list(documents)
     documents["kustomization.yaml"] = [("", kustomization(resources))]
     return {name: yaml_text(content) for name, content in documents.items()}
+
+
+def policy_files() -> dict[str, str]:
+    """Returns the content of the generated files below `infra/event-policy`."""
+    return {
+        "event-policy.yaml": yaml_text([("", eventing.event_policy(NAMESPACE))]),
+        "kustomization.yaml": yaml_text([(_POLICY, plain_kustomization(["event-policy.yaml"]))]),
+    }
 
 
 def in_a_cluster(declared: Mapping[str, Triggers], wanted: Collection[str] = ("all",)) -> dict[str, Triggers]:

@@ -29,6 +29,9 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     (_WITHOUT_CORE,),
 )
 
+_OF_CORE = {"kind": "CustomResourceDefinition", "name": r"[a-z]+\.cluster\.x-k8s\.io"}
+"""The definitions that a Cluster API core brings."""
+
 _SETTING = "The profiles make the sweep and the forwarder leave out the functions of others."
 
 
@@ -50,6 +53,8 @@ def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str])
     if base == "single":
         left_out += [part.name for part in single.PARTS if not part.chosen(wanted)]
         patches = [patch for part in single.PARTS if part.chosen(wanted) for patch in _of_part(part, declared, wanted)]
+        if _WITHOUT_CORE not in wanted:
+            patches.append(knative.removal(_OF_CORE))
     else:
         patches = _of_sources(chosen) if base == "sources" else _of_forwarder(chosen, wanted)
     others = ", ".join(left_out)

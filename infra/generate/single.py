@@ -88,7 +88,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
             ("", network.of_prometheus(NAMESPACE)),
         ],
     }
-    documents["kustomization.yaml"] = [("", kustomization(["../crds", *documents]))]
+    documents["kustomization.yaml"] = [("", kustomization(["../crds", "../crds/cluster", *documents]))]
     documents["namespaced/everywhere.yaml"] = _everywhere(declared)
     documents["namespaced/kustomization.yaml"] = [(_NAMESPACED, _component(declared))]
     documents["namespaced/bindings/bindings.yaml"] = [("", rbac.in_namespace(obj)) for obj in _bindings(declared)]

@@ -69,7 +69,11 @@ def values() -> Iterator[Value]:
     choices = "; ".join(f"`{mode}`, {meaning}" for mode, meaning in MODES.items())
     yield Value("mode", "single", {"enum": [*MODES]}, f"How events get to the functions. {choices}.")
     yield Value(
-        "profile", "all", {"enum": [*PROFILES]}, "Which functions run, see [profiles](installation.md#profiles)."
+        "profile",
+        "",
+        {"enum": ["", *PROFILES]},
+        "Which functions run, see [profiles](installation.md#profiles). Default: `addons-providers-kubeconfig` where "
+        "the cluster serves the Machines of a Cluster API core, else `all`.",
     )
     yield Value(
         "namespaces",
@@ -85,6 +89,13 @@ def values() -> Iterator[Value]:
         FLAG,
         "Install and upgrade our CRDs, except those of Cluster API's groups that others have installed. They are "
         "never deleted.",
+    )
+    yield Value(
+        "crds.cluster",
+        None,
+        {"type": ["boolean", "null"]},
+        "With these the kinds Cluster and ClusterClass. Default: where the function `cluster` runs and no Cluster API "
+        "core is. `helm install` and `helm upgrade` never replace those of a core.",
     )
     yield Value(
         "admissionPolicies",
@@ -164,6 +175,7 @@ def _of_pods() -> Iterator[Value]:
         "Of the Deployments of functions. Default: 1, but 2 of `capi-functions` with `mode: single`. Of Knative "
         "Services, the least. Default: 0.",
     )
+    yield from _of_forwarders()
     yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "What is logged.")
     yield Value("logFormat", "text", {"enum": ["text", "json"]}, "How it is logged.")
     taken = {"enum": sorted({tracing.SECRET, *_OWN}.union(*(group.secret for group in GROUPS)))}
@@ -201,6 +213,22 @@ def _of_pods() -> Iterator[Value]:
     )
 
 
+def _of_forwarders() -> Iterator[Value]:
+    positive = {"type": ["integer", "null"], "minimum": 1}
+    scaling = "see [scaling](scaling.md#what-to-do-when-it-grows)"
+    yield Value("forwarder.workers", None, positive, f"Its deliveries at a time, {scaling}. Default: 8.")
+    yield Value("forwarder.rate", None, positive, "Its deliveries per second. Default: 500.")
+    yield Value("forwarder.resync", None, positive, "Seconds between its looks at all objects. Default: 600.")
+    yield Value(
+        "forwarder.shards",
+        1,
+        {"type": "integer", "minimum": 1},
+        "With `mode: forwarder`: this number of Deployments `forwarder-0`, `forwarder-1`, ..., each for a part of the "
+        "namespaces. `deployments.forwarder` is for each of them.",
+    )
+    yield Value("forwarder.resources", {}, MAP, "Of each container `forwarder`, also in the pods of `mode: single`.")
+
+
 def _of_operation() -> Iterator[Value]:
     yield Value(
         "podDisruptionBudgets", True, FLAG, "One for each Deployment with several replicas: one may be missing."
@@ -209,7 +237,13 @@ def _of_operation() -> Iterator[Value]:
         "broker.class", "", TEXT, "The class of Knative's Broker, such as `Kafka`. Default: that of the cluster."
     )
     yield Value("broker.config", {}, MAP, "The object that configures it: `{apiVersion, kind, name, namespace}`.")
-    yield Value("broker.delivery", {}, MAP, "Changes of its `spec.delivery`: `retry`, or another `deadLetterSink`.")
+    yield Value(
+        "broker.delivery",
+        {},
+        MAP,
+        "Changes of its `spec.delivery`: `retry`, `timeout`, another `deadLetterSink`, or `retryAfterMax`, which "
+        "needs the feature `delivery-retryafter` of Knative Eventing.",
+    )
     yield Value(
         "broker.ordered",
         False,

@@ -15,9 +15,9 @@ FOLDER = Path(__file__).parents[1] / "crds"
 
 
 def load(folder: Path = FOLDER) -> list[Object]:
-    """Returns the CRDs in the YAML files of a folder."""
+    """Returns the CRDs in the YAML files of a folder and of the folders in it."""
     return [
-        crd for file in sorted(folder.glob("*.yaml")) for crd in definitions(bounded_yaml.load_all(file.read_text()))
+        crd for file in sorted(folder.rglob("*.yaml")) for crd in definitions(bounded_yaml.load_all(file.read_text()))
     ]
 
 

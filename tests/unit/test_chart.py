@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from events.delivery import TIMEOUT
 from functions import catalog
 from infra.cli.provider.requests import default_namespace
 from infra.generate import monitoring, values
@@ -30,10 +31,11 @@ def run(helm: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([helm, *arguments], capture_output=True, text=True, check=False, timeout=60)
 
 
-def rendered(helm: Path, *settings: str, namespace: str = "team") -> Rendered:
+def rendered(helm: Path, *settings: str, namespace: str = "team", api_versions: tuple[str, ...] = ()) -> Rendered:
     """Returns the objects of a release by kind and name, by default without CRDs."""
     chosen = [part for setting in ("crds.install=false", *settings) for part in ("--set", setting)]
-    done = run(helm, "template", "release", str(CHART), f"--namespace={namespace}", *chosen)
+    served = [f"--api-versions={kind}" for kind in api_versions]
+    done = run(helm, "template", "release", str(CHART), f"--namespace={namespace}", *served, *chosen)
     assert done.returncode == 0, done.stderr
     objects = [obj for obj in yaml.load_all(done.stdout, Loader) if obj]
     result = {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
@@ -295,6 +297,7 @@ def test_values_of_a_deployment_that_the_release_cannot_have_are_refused(helm: P
     assert "deployments.clutser: " in rejected("mode=direct", "deployments.clutser.replicas=2")
     assert "has one forwarder" in rejected("mode=direct", "deployments.forwarder.replicas=2")
     assert "mode=single calls functions without Knative" in rejected("serving.enabled=true")
+    assert "mode=forwarder has shards" in rejected("forwarder.shards=2")
 
 
 def test_number_of_replicas_is_that_of_functions_unless_a_deployment_has_its_own(helm: Path) -> None:
@@ -344,16 +347,78 @@ def test_pods_that_share_releases_have_no_folder(mode: str, helm: Path) -> None:
 
 
 def test_definitions_are_kept_when_the_release_is_deleted(helm: Path) -> None:
-    objects = rendered(helm, "crds.install=true")
+    objects = rendered(helm, "crds.install=true", "crds.cluster=true")
     kept = {
         name: obj["metadata"]["annotations"]
         for (kind, name), obj in objects.items()
         if kind == "CustomResourceDefinition"
     }
     assert "clusteraddons.clusterstack.x-k8s.io" in kept
-    assert "clusters.cluster.x-k8s.io" not in kept, "it belongs to Cluster API"
+    assert "clusters.cluster.x-k8s.io" in kept
     assert all(each["helm.sh/resource-policy"] == "keep" for each in kept.values())
     assert not names(rendered(helm), "CustomResourceDefinition")
+
+
+@pytest.mark.parametrize(
+    ("settings", "api_versions", "profile", "brings_cluster"),
+    [
+        ((), (), "all", True),
+        (("profile=standalone",), (), "standalone", True),
+        (("profile=addons",), (), "addons", False),
+        (("profile=addons", "crds.cluster=true"), (), "addons", True),
+        (("crds.cluster=false",), (), "all", False),
+        ((), ("cluster.x-k8s.io/v1beta2/Cluster",), "all", True),
+        ((), ("cluster.x-k8s.io/v1beta1/Machine",), "addons,providers,kubeconfig", False),
+        (("profile=all",), ("cluster.x-k8s.io/v1beta2/Machine",), "all", False),
+        ((), ("acme.cluster.x-k8s.io/v1/Machine",), "all", True),
+    ],
+)
+def test_kinds_of_a_core_choose_profile_and_definitions(
+    settings: tuple[str, ...], api_versions: tuple[str, ...], profile: str, brings_cluster: bool, helm: Path
+) -> None:
+    """As Argo CD renders it: without a look at the cluster, but with the kinds that it serves."""
+    objects = rendered(helm, "crds.install=true", *settings, api_versions=api_versions)
+    assert objects["ConfigMap", "capi-functions-installation"]["data"]["CAPI_FUNCTIONS_PROFILES"] == profile
+    assert (("CustomResourceDefinition", "clusters.cluster.x-k8s.io") in objects) == brings_cluster
+    assert ("CustomResourceDefinition", "clusterstacks.clusterstack.x-k8s.io") in objects
+
+
+@pytest.mark.parametrize("mode", ["single", "direct", "forwarder"])
+def test_forwarders_have_the_options_of_the_values(mode: str, helm: Path) -> None:
+    values = ("workers=64", "rate=900", "resync=3600", "resources.limits.memory=512Mi")
+    objects = rendered(helm, f"mode={mode}", *(f"forwarder.{value}" for value in values))
+    found = [
+        container
+        for name in names(objects, "Deployment")
+        for container in pod(objects, name)["containers"]
+        if container["name"] == "forwarder"
+    ]
+    assert len(found) == (2 if mode == "single" else 1)
+    for container in found:
+        assert container["args"][-3:] == ["--workers=64", "--rate=900", "--resync=3600"]
+        assert container["resources"]["limits"]["memory"] == "512Mi"
+        assert "memory" in container["resources"]["requests"]
+    plain = rendered(helm, f"mode={mode}")
+    assert not [part for part in yaml.safe_dump([*plain.values()]).split() if part.startswith("--workers")]
+
+
+def test_each_shard_of_the_forwarder_is_a_deployment(helm: Path) -> None:
+    settings = ("deployments.forwarder.replicas=3", "forwarder.workers=9")
+    objects = rendered(helm, "mode=forwarder", "forwarder.shards=2", *settings)
+    for index, name in enumerate(("forwarder-0", "forwarder-1")):
+        spec = objects["Deployment", name]["spec"]
+        [container] = pod(objects, name)["containers"]
+        assert {f"--shard={index}/2", "--workers=9"} < {*container["args"]}
+        assert spec["replicas"] == 3
+        label = {"capi-functions.dev/shard": str(index)}
+        assert (
+            label.items() <= spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+        )
+        assert objects["SinkBinding", name]["spec"]["subject"]["name"] == name
+        assert objects["PodDisruptionBudget", name]["spec"]["selector"] == spec["selector"]
+    assert {("Deployment", "forwarder"), ("SinkBinding", "forwarder")}.isdisjoint(objects)
+    selector = objects["Service", "forwarder"]["spec"]["selector"]
+    assert selector.items() <= spec["template"]["metadata"]["labels"].items()
 
 
 def test_broker_has_the_class_and_delivery_of_the_values(helm: Path) -> None:
@@ -369,6 +434,7 @@ def test_broker_has_the_class_and_delivery_of_the_values(helm: Path) -> None:
     assert broker["metadata"]["annotations"] == {**annotations, "eventing.knative.dev/broker.class": "Kafka"}
     assert broker["spec"]["config"] == {"kind": "ConfigMap"}
     assert broker["spec"]["delivery"] == {**delivery, "retry": 3, "deadLetterSink": {"uri": "http://dead"}}
+    assert delivery["timeout"] == f"PT{TIMEOUT:.0f}S", "as with the forwarder"
     assert delivery["deadLetterSink"]["ref"]["namespace"] == "team"
     assert ("Service", delivery["deadLetterSink"]["ref"]["name"]) in plain
     without = rendered(helm, "mode=forwarder", "broker.delivery.deadLetterSink=null")["Broker", "capi-functions"]

@@ -1,6 +1,7 @@
 """The generators, on small declarations; the generated files in the repository are up to date."""
 
 import operator
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import yaml
 from pydantic import Field
 
 from functions import catalog
-from infra.generate import crds, docs, eventing, knative, rbac
+from infra.generate import crds, docs, eventing, knative, profiles, rbac
 from infra.generate.__main__ import PROJECT, generated, stale, write
 from infra.generate.files import NOTICE, yaml_text
 from shared.api.models import CUSTOM_RESOURCES, Model
@@ -93,12 +94,33 @@ def test_helm_never_deletes_a_crd_of_the_kustomization_that_it_has_taken_over() 
     marks = {c.resource.group: crds.definition(c)["metadata"].get("annotations") for c in CUSTOM_RESOURCES}
     assert marks.pop(CLUSTER.group) is None, "its provider decides"
     assert [*marks.values()] == [keep] * len(marks)
+    assert all(crds.kept(custom)["metadata"]["annotations"] == keep for custom in CUSTOM_RESOURCES), "of the chart"
 
 
-def test_kustomization_leaves_out_the_kinds_of_cluster_api() -> None:
-    resources = yaml.safe_load(crds.files(CUSTOM_RESOURCES)["kustomization.yaml"])["resources"]
-    left_out = {file for file in crds.files(CUSTOM_RESOURCES) if file not in resources} - {"kustomization.yaml"}
-    assert left_out == {"cluster.x-k8s.io_clusters.yaml", "cluster.x-k8s.io_clusterclasses.yaml"}
+def test_kinds_of_cluster_api_have_a_kustomization_of_their_own() -> None:
+    files = crds.files(CUSTOM_RESOURCES)
+    listed = {
+        folder + name
+        for folder in ("", "cluster/")
+        for name in ("kustomization.yaml", *yaml.safe_load(files[f"{folder}kustomization.yaml"])["resources"])
+    }
+    assert listed == files.keys()
+    assert {path for path in files if path.startswith("cluster/")} == {
+        "cluster/cluster.x-k8s.io_clusters.yaml",
+        "cluster/cluster.x-k8s.io_clusterclasses.yaml",
+        "cluster/kustomization.yaml",
+    }
+
+
+@pytest.mark.parametrize("profile", ["-".join(combination) for combination in profiles.COMBINATIONS])
+def test_overlays_for_use_beside_a_core_leave_out_its_kinds(profile: str, kubectl: Path) -> None:
+    command = [kubectl, "kustomize", str(PROJECT / "infra/profiles" / profile / "single")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    objects = [obj for obj in yaml.load_all(done.stdout, loader) if obj["kind"] == "CustomResourceDefinition"]
+    names = {obj["metadata"]["name"] for obj in objects}
+    assert "providers.clusterctl.cluster.x-k8s.io" in names
+    assert ("clusters.cluster.x-k8s.io" in names) == ("standalone" in profile)
 
 
 # -- Eventing ----------------------------------------------------------------------------------------------------

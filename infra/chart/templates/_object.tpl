@@ -4,6 +4,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- /* Not empty if a Cluster API core has brought its kinds; we have a Cluster, too, but no Machine. */ -}}
+{{- define "capi-functions.core" -}}
+{{- range .Capabilities.APIVersions }}{{ if regexMatch "^cluster[.]x-k8s[.]io/[^/]+/Machine$" . }}true{{ end }}{{ end }}
+{{- end }}
+
+{{- /* Sets the default of the value `profile`, which needs a look at the cluster, and returns nothing. */ -}}
+{{- define "capi-functions.choose-profile" -}}
+{{- if not .Values.profile }}
+  {{- $_ := set .Values "profile" (ternary "addons-providers-kubeconfig" "all" (not (empty (include "capi-functions.core" .)))) }}
+{{- end }}
+{{- end }}
+
 {{- define "capi-functions.image" -}}
 {{- with .Values.image -}}
 {{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
@@ -63,7 +75,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $spec := .object.spec }}
 {{- $pod := $spec.template.spec }}
 {{- $name := .object.metadata.name }}
-{{- $own := get $values.deployments $name | default dict }}
+{{- $own := get $values.deployments (regexReplaceAll "^forwarder-[0-9]+$" $name "forwarder") | default dict }}
 {{- $replicas := ternary $values.replicas nil (has $name .servers) }}
 {{- if hasKey $own "replicas" }}{{ $replicas = $own.replicas }}{{ end }}
 {{- if not (kindIs "invalid" $replicas) }}{{ $_ := set $spec "replicas" (int $replicas) }}{{ end }}
@@ -109,6 +121,17 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   {{- end }}
   {{- $_ := set . "env" $variables }}
 {{- end }}
+{{- range $pod.containers }}
+  {{- $container := . }}
+  {{- if eq .name "forwarder" }}
+    {{- $more := list }}
+    {{- range $option := list "workers" "rate" "resync" }}
+      {{- with get $values.forwarder $option }}{{ $more = append $more (printf "--%s=%d" $option (int .)) }}{{ end }}
+    {{- end }}
+    {{- with $more }}{{ $_ := set $container "args" (concat $container.args .) }}{{ end }}
+    {{- with $values.forwarder.resources }}{{ $_ := set $container "resources" (merge (dict) . $container.resources) }}{{ end }}
+  {{- end }}
+{{- end }}
 {{- with $own.resources }}
   {{- $first := first $pod.containers }}
   {{- $_ := set $first "resources" (merge (dict) . $first.resources) }}
@@ -130,6 +153,23 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   {{- $annotations := $spec.template.metadata.annotations | default dict }}
   {{- $_ := set $spec.template.metadata "annotations" (merge (dict) . $annotations) }}
 {{- end }}
+{{- end }}
+
+{{- /* The Deployment or SinkBinding of the forwarder for one part of the namespaces: a list of object, part, parts. */ -}}
+{{- define "capi-functions.shard" -}}
+{{- $object := deepCopy (index . 0) }}
+{{- $name := printf "forwarder-%d" (index . 1) }}
+{{- $_ := set $object.metadata "name" $name }}
+{{- $spec := $object.spec }}
+{{- if eq $object.kind "SinkBinding" }}
+  {{- $_ := set $spec.subject "name" $name }}
+{{- else }}
+  {{- $label := dict "capi-functions.dev/shard" (print (index . 1)) }}
+  {{- range list $spec.selector.matchLabels $spec.template.metadata.labels }}{{ $_ := merge . $label }}{{ end }}
+  {{- $container := first $spec.template.spec.containers }}
+  {{- $_ := set $container "args" (append $container.args (printf "--shard=%d/%d" (index . 1) (index . 2))) }}
+{{- end }}
+{{- toYaml $object }}
 {{- end }}
 
 {{- /* Changes an object in its place for functions that are Knative Services, and returns nothing. */ -}}
