@@ -97,7 +97,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def client(server: Path) -> Iterator[Client]:
     """Connected to the API server with our CRDs and the namespace `team`."""
     connected = from_kubeconfig(str(server))
-    crds = sorted((PROJECT / "infra/crds").glob("*.yaml"))
+    crds = sorted((PROJECT / "infra/crds").rglob("*.yaml"))
     install(connected, [crd for path in crds for crd in documents(path) if crd["kind"] == CRD.kind])
     apply(connected, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     yield connected
@@ -527,7 +527,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
 
 def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative: list[Object]) -> None:
     install(client, knative)
-    for obj in manifests():
+    for obj in (*manifests(), *documents(PROJECT / "infra/event-policy/event-policy.yaml")):
         apply(client, obj)
 
 
