@@ -50,7 +50,7 @@ def prepared(
 
 @pytest.fixture(scope="module")
 def installed(prepared: Installation) -> Installation:
-    """The same with our kinds and those of a Cluster API core; no functions yet."""
+    """The same with the kinds that installations with Knative need before; no functions yet."""
     prepared.install_crds()
     return prepared
 

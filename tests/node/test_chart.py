@@ -35,7 +35,6 @@ NAME = RELEASE
 @pytest.fixture(scope="module")
 def released(prepared: Installation) -> Installation:
     """An installation of the chart in a namespace that admits only pods of the Pod Security Standard `restricted`."""
-    prepared.install_core_crds()
     restricted = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
     prepared.apply([manifest(resources.NAMESPACE, NAMESPACE, metadata=restricted)])
     prepared.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])

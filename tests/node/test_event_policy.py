@@ -21,18 +21,18 @@ BROKER = Resource("eventing.knative.dev", "v1", "Broker", "brokers")
 PARTS = "brokers,triggers,pingsources,sinkbindings,eventpolicies"
 
 
-def test_events_are_authenticated(installed: Installation, workload: Client) -> None:
-    client = installed.client
-    installed.install_knative(knative.EVENTING)
+def test_events_are_authenticated(prepared: Installation, workload: Client) -> None:
+    client = prepared.client
+    prepared.install_knative(knative.EVENTING)
     features = Key(knative.EVENTING.namespace, "config-features")
     client.patch(CONFIG_MAP, features, {"data": {"authentication-oidc": "enabled"}})
-    installed.kube("create", "namespace", NAMESPACE)
-    installed.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
+    prepared.kube("create", "namespace", NAMESPACE)
+    prepared.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
     with measured("release with an EventPolicy Ready"):
-        installed.release(crds={"install": False}, profile="addons", mode="forwarder", eventPolicy=True)
-        installed.kube("wait", "--for=condition=Ready", "--all", "-n", NAMESPACE, "--timeout=300s", PARTS)
+        prepared.release(profile="standalone", mode="forwarder", eventPolicy=True)
+        prepared.kube("wait", "--for=condition=Ready", "--all", "-n", NAMESPACE, "--timeout=300s", PARTS)
 
-    addons = Addons(installed, "authenticated", workload)
+    addons = Addons(prepared, "authenticated", workload)
     with measured("first addons Ready"):
         addons.wants(kept="1")
     with measured("upgrade"):
@@ -43,7 +43,7 @@ def test_events_are_authenticated(installed: Installation, workload: Client) -> 
     url = f"http://{ingress}/{NAMESPACE}/{NAMESPACE}"
 
     def answer(*arguments: str) -> int:
-        token = installed.kube("create", "token", *arguments).strip() if arguments else ""
+        token = prepared.kube("create", "token", *arguments).strip() if arguments else ""
         authorization = {"Authorization": f"Bearer {token}"} if token else {}
         return urllib3.request("POST", url, headers={**headers, **authorization}, body=body, retries=False).status
 

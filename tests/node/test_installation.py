@@ -54,26 +54,26 @@ def install(installed: Installation, profile: str, kinds: str = "") -> None:
         installed.kube(*READY, kinds)
 
 
-def test_addons_live_without_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
-    profile = "profiles/addons/single"
+def test_addons_live_without_knative(prepared: Installation, audit: AuditLog, workload: Client) -> None:
+    profile = "profiles/standalone/single"
     with measured("functions Available"):
-        install(installed, profile)
+        install(prepared, profile)
     pods = ("capi-functions", "capi-functions")
-    live(Addons(installed, "single", workload), deployments=pods, sweep="capi-functions/sweep")
-    prove(audit, installed.built(profile))
-    installed.kube("delete", "deployments", "--all", "-n", NAMESPACE)
+    live(Addons(prepared, "single", workload), deployments=pods, sweep="capi-functions/sweep")
+    prove(audit, prepared.built(profile))
+    prepared.kube("delete", "deployments", "--all", "-n", NAMESPACE)
 
 
-def test_single_installation_is_removed_and_comes_back(installed: Installation, workload: Client) -> None:
-    again = partial(install, installed, "profiles/addons/single")
+def test_single_installation_is_removed_and_comes_back(prepared: Installation, workload: Client) -> None:
+    again = partial(install, prepared, "profiles/standalone/single")
     again()
-    come_back(Addons(installed, "remaining", workload), Addons(installed, "parting", workload), again)
-    installed.remove()
+    come_back(Addons(prepared, "remaining", workload), Addons(prepared, "parting", workload), again)
+    prepared.remove()
 
 
 def test_addons_live_with_knative(installed: Installation, audit: AuditLog, workload: Client) -> None:
     installed.install_knative(knative.EVENTING)
-    profile = "profiles/addons/forwarder"
+    profile = "profiles/standalone/forwarder"
     begin_with_sources(installed, Addons(installed, "sourced", workload), profile)
     live(Addons(installed, "brokered", workload), deployments=("addon-apply", "release-assets"), sweep="sweep/")
     outlive_broker(Addons(installed, "unlucky", workload))

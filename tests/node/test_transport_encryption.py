@@ -73,27 +73,27 @@ def trusts_bundle(deployment: Object) -> bool:
     return "K_SINK" not in variables or (str(sink.AUTHORITIES) in mounts and "K_CA_CERTS" not in variables)
 
 
-def test_events_are_encrypted(installed: Installation, workload: Client, sources: Path) -> None:
-    client = installed.client
-    installed.install_knative(knative.EVENTING)
+def test_events_are_encrypted(prepared: Installation, workload: Client, sources: Path) -> None:
+    client = prepared.client
+    prepared.install_knative(knative.EVENTING)
     kinds = documents(sources / "third_party/cert-manager/01-cert-manager.yaml")
-    installed.apply([obj for obj in kinds if obj["metadata"]["name"] == "certificates.cert-manager.io"])
-    installed.kube("wait", "--for=condition=Established", "crd", "certificates.cert-manager.io", "--timeout=60s")
+    prepared.apply([obj for obj in kinds if obj["metadata"]["name"] == "certificates.cert-manager.io"])
+    prepared.kube("wait", "--for=condition=Established", "crd", "certificates.cert-manager.io", "--timeout=60s")
     first = CertificateAuthority.generate("first")
-    installed.apply(issued(first, sources, names_ca=True))
+    prepared.apply(issued(first, sources, names_ca=True))
     client.patch(CONFIG_MAP, Key(EVENTING, "config-features"), {"data": {"transport-encryption": "strict"}})
-    installed.kube("create", "namespace", NAMESPACE)
-    installed.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
+    prepared.kube("create", "namespace", NAMESPACE)
+    prepared.apply([secret("capi-functions-storage", NAMESPACE, **KEYS)])
     with measured("release with transport encryption Ready"):
-        installed.release(crds={"install": False}, profile="addons", mode="forwarder")
-        installed.kube("wait", "--for=condition=Ready", "--all", "-n", NAMESPACE, "--timeout=300s", PARTS)
+        prepared.release(profile="standalone", mode="forwarder")
+        prepared.kube("wait", "--for=condition=Ready", "--all", "-n", NAMESPACE, "--timeout=300s", PARTS)
 
     def address() -> Object:
         return dig(client.get(BROKER, Key(NAMESPACE, NAMESPACE)), "status.address", {})
 
     assert address()["url"].startswith("https://")
     assert address()["CACerts"] == first.cert_pem.decode()
-    addons = Addons(installed, "encrypted", workload)
+    addons = Addons(prepared, "encrypted", workload)
     with measured("first addons Ready"):
         addons.wants(kept="1")
     with measured("upgrade"):
@@ -110,11 +110,11 @@ def test_events_are_encrypted(installed: Installation, workload: Client, sources
     second = CertificateAuthority.generate("second")
     with measured("new CA, in a trust bundle alone"):
         data = {"ca.pem": second.cert_pem.decode()}
-        installed.apply([manifest(CONFIG_MAP, "trusted", EVENTING, metadata={"labels": BUNDLE}, data=data)])
-        installed.apply(issued(second, sources, names_ca=False))
+        prepared.apply([manifest(CONFIG_MAP, "trusted", EVENTING, metadata={"labels": BUNDLE}, data=data)])
+        prepared.apply(issued(second, sources, names_ca=False))
         until(lambda: "CACerts" not in address(), "the Broker names no CA")
         until(lambda: all(map(trusts_bundle, client.list(DEPLOYMENT, NAMESPACE))), "all pods have the bundle alone")
-        installed.until_available(NAMESPACE)
+        prepared.until_available(NAMESPACE)
     with measured("upgrade with the new CA"):
         addons.wants(kept="3")
     with measured("deletion"):

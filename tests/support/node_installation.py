@@ -34,7 +34,6 @@ NAMESPACE = RELEASE = "capi-functions"
 CHART = str(PROJECT / "infra/chart")
 
 _BUCKET, _RELEASES = "capi-functions", "releases"
-_CLUSTER_CRDS = ("cluster.x-k8s.io_clusters.yaml", "cluster.x-k8s.io_clusterclasses.yaml")
 
 
 @dataclass
@@ -71,14 +70,9 @@ class Installation:
         self.kube("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def install_crds(self) -> None:
-        """Installs our kinds, and those of a Cluster API core."""
-        self.kube("apply", "--server-side", "-k", str(PROJECT / "infra/crds"))
-        self.install_core_crds()
-
-    def install_core_crds(self) -> None:
-        """Installs the kinds of a Cluster API core that addons need; no core runs here."""
-        for name in _CLUSTER_CRDS:
-            self.kube("apply", "--server-side", "-f", str(PROJECT / "infra/crds" / name))
+        """Installs our kinds as docs/installation.md does it for Knative, where no Cluster API core runs."""
+        for kustomization in ("crds", "crds/cluster"):
+            self.kube("apply", "--server-side", "-k", str(PROJECT / "infra" / kustomization))
         self.kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
 
     def release(self, action: str = "install", **values: Any) -> None:
