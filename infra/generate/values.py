@@ -115,7 +115,14 @@ def values() -> Iterator[Value]:
     yield Value(
         "serving.maxReplicas", serving.REPLICAS, COUNT, "The most replicas of a Knative Service; 0 for any number."
     )
-    yield Value("hooks", False, FLAG, "Run Cluster API's [runtime hooks](hooks.md); needs cert-manager.")
+    yield Value("hooks", False, FLAG, "Run Cluster API's [runtime hooks](hooks.md).")
+    yield Value(
+        "hooksIssuer",
+        "",
+        {"enum": ["", "cert-manager", "helm"]},
+        "Who issues the certificate of the hooks: `helm` issues one for ten years, which upgrades keep. Default: "
+        "`cert-manager` where the cluster serves its Certificates, else `helm`.",
+    )
     yield from _of_image()
     yield from _of_settings()
     yield from _of_pods()

@@ -16,7 +16,7 @@ from infra.local_control_plane import kubeconfig
 from infra.packaging import components
 from shared.api.conditions import is_true
 from shared.api.provider import PROVIDER_LABEL
-from shared.api.resources import CLUSTER, CLUSTER_CLASS, CONFIG_MAP, DEPLOYMENT
+from shared.api.resources import CLUSTER, CLUSTER_CLASS, CONFIG_MAP, DEPLOYMENT, SECRET
 from shared.kube import Client, Key, Object, dig
 from shared.kube.crds import CRD, install_definitions
 from tests.support.documents import blocks
@@ -127,6 +127,22 @@ def columns(server: Server) -> list[str]:
     """Returns what `kubectl get clusters` prints."""
     storage, *_ = dig(definition(server, OF_CORE[0]), "spec.versions")
     return [column["name"] for column in storage["additionalPrinterColumns"]]
+
+
+def test_certificate_of_the_hooks_stays_in_an_upgrade(server: Server) -> None:
+    def issued() -> Object:
+        found: Object = server.client.get(SECRET, Key(NAMESPACE, "cluster-hooks-tls"))["data"]
+        return found
+
+    extensions = [crd for crd in core() if crd["spec"]["names"]["kind"] == "ExtensionConfig"]
+    install_definitions(server.client, extensions, manager="clusterctl")
+    server.release("install", "hooks=true")
+    first = issued()
+    server.release("upgrade", "hooks=true", "logLevel=DEBUG")
+    assert issued() == first
+    server.run("kubectl", "delete", "secret", "cluster-hooks-tls", f"--namespace={NAMESPACE}")
+    server.release("upgrade", "hooks=true")
+    assert issued()["tls.key"] != first["tls.key"]
 
 
 def test_kustomizations_for_clusters_without_core_bring_the_cluster_kind(server: Server) -> None:

@@ -1,5 +1,6 @@
 """The Helm chart: which objects it renders by its values, which values it refuses, and what it tells Prometheus."""
 
+import base64
 import json
 import re
 import subprocess
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from cryptography import x509
 
 from events.delivery import TIMEOUT
 from functions import catalog
@@ -18,6 +20,7 @@ from infra.generate import monitoring, values
 from shared import metrics, profiles
 from shared.api.provider import KINDS
 from shared.buckets import DEFAULT_STORE
+from shared.certificates import load_certificates, load_key
 from shared.kube.resources import Object, dig
 from shared.storage import ObjectStore
 
@@ -506,6 +509,35 @@ def test_hooks_are_called_from_the_namespace_of_core(helm: Path) -> None:
     core = dig(objects["NetworkPolicy", "cluster-hooks"], "spec.ingress")[0]["from"][0]
     assert objects["ExtensionConfig", "capi-functions"]["metadata"]["labels"]["app.kubernetes.io/part-of"]
     assert core["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "elsewhere"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "served", "by_helm"),
+    [
+        ((), (), True),
+        ((), ("cert-manager.io/v1/Certificate",), False),
+        (("hooksIssuer=cert-manager",), (), False),
+        (("hooksIssuer=helm",), ("cert-manager.io/v1/Certificate",), True),
+    ],
+)
+def test_hooks_have_a_certificate_also_without_cert_manager(
+    settings: tuple[str, ...], served: tuple[str, ...], by_helm: bool, helm: Path
+) -> None:
+    objects = rendered(helm, "hooks=true", *settings, api_versions=served)
+    assert bool(names(objects, "Certificate")) != by_helm
+    assert bool(names(objects, "Issuer")) != by_helm
+    volumes = {volume["name"]: volume for volume in pod(objects, "cluster-hooks")["volumes"]}
+    key = ("Secret", volumes["tls"]["secret"]["secretName"])
+    assert (key in objects) == by_helm
+    injected = objects["ExtensionConfig", "capi-functions"]["metadata"]["annotations"]
+    assert f"team/{key[1]}" in injected.values()
+    if by_helm:
+        data = {name: base64.b64decode(value) for name, value in objects[key]["data"].items()}
+        [certificate] = load_certificates(data["tls.crt"])
+        certificate.verify_directly_issued_by(load_certificates(data["ca.crt"])[0])
+        assert load_key(data["tls.key"]).public_key() == certificate.public_key()
+        names_of = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert "cluster-hooks.team.svc" in names_of.get_values_for_type(x509.DNSName)
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,20 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- /* The Secret that cert-manager would write for the Certificate `wanted`: the one of the release, else a new one. */ -}}
+{{- define "capi-functions.certificate" -}}
+{{- $name := .wanted.spec.secretName }}
+{{- $data := (lookup "v1" "Secret" .root.Release.Namespace $name).data }}
+{{- if not (and (hasKey ($data | default dict) "ca.crt") (hasKey $data "tls.key")) }}
+  {{- $names := .wanted.spec.dnsNames }}
+  {{- $ca := genCA (printf "%s CA" $name) 3650 }}
+  {{- $issued := genSignedCert (first $names) nil $names 3650 $ca }}
+  {{- $data = dict "ca.crt" (b64enc $ca.Cert) "tls.crt" (b64enc $issued.Cert) "tls.key" (b64enc $issued.Key) }}
+{{- end }}
+{{- $metadata := dict "name" $name "namespace" .root.Release.Namespace }}
+{{- dict "apiVersion" "v1" "kind" "Secret" "type" "kubernetes.io/tls" "metadata" $metadata "data" $data | toYaml }}
+{{- end }}
+
 {{- /* The Deployment or SinkBinding of the forwarder for one part of the namespaces: a list of object, part, parts. */ -}}
 {{- define "capi-functions.shard" -}}
 {{- $object := deepCopy (index . 0) }}
