@@ -76,7 +76,7 @@ def test_older_version_is_upgraded_in_the_middle_of_a_rollout(older: Path, helm:
 
         def release(action: str, project: Path) -> None:
             """Installs or upgrades the chart of a version."""
-            command = [helm, action, "capi-functions", project / "infra/chart", f"--kubeconfig={kubeconfig}"]
+            command = [str(helm), action, "capi-functions", str(project / "infra/chart"), f"--kubeconfig={kubeconfig}"]
             options = ["--namespace=capi-functions", "--create-namespace", "--set=profile=standalone"]
             done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=HANGS)
             assert done.returncode == 0, done.stderr
