@@ -20,6 +20,17 @@ BROKER: Object = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "na
 CHANGE_PREFIX = "dev.knative.apiserver."
 """The prefix of the CloudEvent types of object changes."""
 
+JETSTREAM: Object = {
+    "stream": {"retention": "Interest", "storage": "File", "replicas": 1, "maxAge": "24h"},
+    "filter": {"env": [{"name": "CONSUMER_FETCH_BATCH_SIZE", "value": "1"}]},
+}
+"""The configuration of a Broker of the class NatsJetStreamBroker.
+
+Its default keeps all events for ever. `Interest` keeps an event until each Trigger has handled it, and `maxAge` bounds
+how long, because an event stays if the filter ends in the last attempt. The filter fetches single events, because the
+time for an acknowledgement of each of a batch begins when the batch is fetched.
+"""
+
 _SOURCES = "sources.knative.dev/v1"
 
 API_SERVER_SOURCE: Object = {"apiVersion": _SOURCES, "kind": "ApiServerSource"}

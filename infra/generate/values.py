@@ -13,7 +13,7 @@ from shared import tracing
 from shared.api.provider import KINDS, ProviderKind
 from shared.settings import GROUPS, Group
 
-from . import network, profiles, serving, workloads
+from . import eventing, network, profiles, serving, workloads
 
 TEXT = {"type": "string"}
 SCALAR = {"type": ["string", "number", "boolean"]}
@@ -256,6 +256,13 @@ def _of_operation() -> Iterator[Value]:
         False,
         FLAG,
         "With the class `Kafka`: deliver the events about one object one after the other.",
+    )
+    yield Value(
+        "broker.jetStream",
+        eventing.JETSTREAM,
+        MAP,
+        "With the class `NatsJetStreamBroker`: its stream and its filter. A stream that exists keeps its settings. See "
+        "[durable brokers](installation.md#durable-brokers).",
     )
     yield Value(
         "eventPolicy",

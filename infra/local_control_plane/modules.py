@@ -104,6 +104,7 @@ class Module:
 _CLUSTER_API = "sigs.k8s.io/cluster-api"
 _EVENTING = "knative.dev/eventing"
 _SERVING = "knative.dev/serving"
+_NATS = "github.com/nats-io/nats-server/v2"
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 MODULES = (
     Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
@@ -156,6 +157,7 @@ MODULES = (
         },
         on_demand=True,
     ),
+    Module("nats", _NATS, {"nats-server": _NATS}, on_demand=True),
     Module("envtest", "sigs.k8s.io/controller-runtime", {"envtest-planes": "./planes"}, on_demand=True),
     Module("kind", "sigs.k8s.io/kind", {"kind": "sigs.k8s.io/kind"}),
     Module(

@@ -447,6 +447,39 @@ def test_broker_has_the_class_and_delivery_of_the_values(helm: Path) -> None:
     assert {one.get("kafka.eventing.knative.dev/delivery.order") for one in orders} == {"ordered"}
 
 
+def test_jetstream_broker_has_the_delivery_in_its_triggers(helm: Path) -> None:
+    """Its controller and filter read `spec.delivery` of Triggers, and nothing of that of the Broker."""
+    objects = rendered(helm, "mode=forwarder", "broker.class=NatsJetStreamBroker", "broker.delivery.retry=3")
+    delivery = objects["Broker", "capi-functions"]["spec"]["delivery"]
+    triggers = [obj["spec"] for (kind, _), obj in objects.items() if kind == "Trigger"]
+    assert [spec["delivery"] for spec in triggers] == [delivery] * len(triggers)
+    assert triggers
+    assert (delivery["retry"], delivery["backoffPolicy"]) == (3, "exponential")
+    plain = rendered(helm, "mode=forwarder", "broker.class=Kafka")
+    assert not any("delivery" in obj["spec"] for (kind, _), obj in plain.items() if kind == "Trigger")
+
+
+def test_jetstream_broker_has_its_stream_of_the_values(helm: Path) -> None:
+    objects = rendered(
+        helm, "mode=forwarder", "broker.class=NatsJetStreamBroker", "broker.jetStream.stream.replicas=3"
+    )
+    annotations = objects["Broker", "capi-functions"]["metadata"]["annotations"]
+    assert annotations["eventing.knative.dev/broker.class"] == "NatsJetStreamBroker"
+    assert json.loads(annotations["natsjetstream.eventing.knative.dev/config"]) == {
+        "stream": {"retention": "Interest", "storage": "File", "replicas": 3, "maxAge": "24h"},
+        "filter": {"env": [{"name": "CONSUMER_FETCH_BATCH_SIZE", "value": "1"}]},
+    }
+
+
+@pytest.mark.parametrize(("chosen", "there"), [("NatsJetStreamBroker", True), ("Kafka", False), ("", False)])
+def test_filter_of_a_jetstream_broker_may_call_functions(chosen: str, there: bool, helm: Path) -> None:
+    """It runs in the namespace of the Broker, where other brokers deliver from their own."""
+    objects = rendered(helm, "mode=forwarder", f"broker.class={chosen}")
+    labels = {"eventing.knative.dev/broker": "capi-functions", "eventing.knative.dev/role": "filter"}
+    peers = [peer for rule in objects["NetworkPolicy", "functions"]["spec"]["ingress"] for peer in rule["from"]]
+    assert ({"podSelector": {"matchLabels": labels}} in peers) == there
+
+
 @pytest.mark.parametrize(("mode", "there"), [("single", False), ("forwarder", True), ("sources", True)])
 def test_event_policy_admits_senders_of_the_namespace_to_the_broker(mode: str, there: bool, helm: Path) -> None:
     objects = rendered(helm, f"mode={mode}", "eventPolicy=true")

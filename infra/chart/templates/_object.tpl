@@ -58,6 +58,19 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
     {{- if not $delivery.deadLetterSink }}{{ $_ := unset $delivery "deadLetterSink" }}{{ end }}
     {{- $_ := set $object.spec "delivery" $delivery }}
   {{- end }}
+  {{- if eq .class "NatsJetStreamBroker" }}
+    {{- if eq $object.kind "Broker" }}
+      {{- $_ := set $object.metadata.annotations "natsjetstream.eventing.knative.dev/config" (toJson .jetStream) }}
+    {{- else if eq $object.kind "Trigger" }}
+      {{- /* This class reads the delivery of Triggers only: without it an event that fails once is dropped. */ -}}
+      {{- $_ := set $object.spec "delivery" $.broker.spec.delivery }}
+    {{- else if and (eq $object.kind "NetworkPolicy") (eq $object.metadata.name "functions") }}
+      {{- /* Its filter runs beside the Broker. */ -}}
+      {{- $filter := dict "podSelector" (dict "matchLabels" (dict "eventing.knative.dev/broker" "capi-functions" "eventing.knative.dev/role" "filter")) }}
+      {{- $rule := first $object.spec.ingress }}
+      {{- $_ := set $rule "from" (append $rule.from $filter) }}
+    {{- end }}
+  {{- end }}
   {{- if and .ordered (eq $object.kind "Trigger") }}
     {{- $_ := set $object.metadata "annotations" (dict "kafka.eventing.knative.dev/delivery.order" "ordered") }}
   {{- end }}
