@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 
 from . import (
+    brokers,
     clusters,
     cold,
     fairness,
@@ -41,6 +42,7 @@ ASKED_FOR: dict[str, Callable[[], None]] = {
     "scale": scale.run,
     "clusters": clusters.run,
     "sources": sources.run,
+    "brokers": brokers.run,
     "planes": planes.run,
     "local": local.run,
 }

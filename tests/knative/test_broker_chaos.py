@@ -34,7 +34,8 @@ from tests.support import knative_broker
 from tests.support.api_proxy import Cut, Exchange, Fault, Proxy, Request, Response
 from tests.support.demo_cluster import DemoCluster
 from tests.support.event_sources import Adapters, EventSource, ForwarderProcess
-from tests.support.knative_broker import DISPATCHER, FILTER, INGRESS
+from tests.support.jetstream_broker import JetStreamBroker
+from tests.support.knative_broker import INGRESS, KnativeBroker
 from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
 from tests.support.releases import write_release
@@ -306,7 +307,7 @@ class Outcome:
 class Chain:
     """Source, broker and functions, with proxies in front of the latter two."""
 
-    def __init__(self, stack: ExitStack, client: Client, plane: Path, folder: Path) -> None:
+    def __init__(self, stack: ExitStack, client: Client, plane: Path, folder: Path, kind: type[KnativeBroker]) -> None:
         self.client, self.kubeconfig = client, local_control_plane.kubeconfig(plane)
         self._stack, self._folder = stack, folder
         self._releases = {
@@ -315,7 +316,7 @@ class Chain:
             )
             for version in ("v1", "v2", "v3", "v4")
         }
-        self.broker = stack.enter_context(knative_broker.knative_broker(client, plane, folder))
+        self.broker = stack.enter_context(knative_broker.knative_broker(client, plane, folder, kind))
         ingress = urlsplit(self.broker.sink)
         self._entry = stack.enter_context(Proxy(Credentials(host=f"http://{ingress.netloc}")))
         self.sink = f"{self._entry.url}{ingress.path}"
@@ -445,7 +446,8 @@ class Chain:
             found.setdefault(at + length, []).append(start)
 
         down(source.kill, source.start, 4)
-        for program, length in ((DISPATCHER, 1), (INGRESS, 2), (FILTER, 1)):
+        for program in self.broker.programs:
+            length = 2 if program == INGRESS else 1
             down(partial(self.broker.kill, program), partial(self.broker.start, program), length)
         return found
 
@@ -479,11 +481,11 @@ class Chain:
 # -- the test ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def chain(object_store: ObjectStore, tmp_path: Path) -> Iterator[Chain]:
+@pytest.fixture(params=[KnativeBroker, JetStreamBroker])
+def chain(object_store: ObjectStore, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Chain]:
     with running_plane(tmp_path / "management") as plane, connected(plane) as client, ExitStack() as stack:
         knative_broker.install(client)
-        yield Chain(stack, client, plane, tmp_path)
+        yield Chain(stack, client, plane, tmp_path, request.param)
 
 
 @pytest.mark.timeout(1800)  # another test run may use the port of the dispatcher

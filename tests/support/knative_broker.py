@@ -9,10 +9,10 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import urllib3
@@ -70,12 +70,28 @@ def report_ready(client: Client, resource: Resource, made: Object, **status: Any
     return client.patch(resource, key_of(made), {"status": full}, subresource="status")
 
 
+def triggers_by_service(declared: Mapping[str, Triggers]) -> Iterator[tuple[str, Object]]:
+    """Yields the Triggers of these functions, each with the name of the function's Service."""
+    for function, triggers in declared.items():
+        name = workloads.name_of(function)
+        for trigger in eventing.triggers_of(triggers, name, settings.NAMESPACE):
+            yield name, trigger
+
+
 class KnativeBroker:
-    """The three programs, each of which can be killed and started again at its address; `close` ends them."""
+    """The three programs, each of which can be killed and started again at its address; `close` ends them.
+
+    Attributes:
+        programs: Their names, in the order in which they start.
+        fixed: The program that listens at KNATIVE_PORT, whatever its environment says.
+    """
+
+    programs: ClassVar[Sequence[str]] = PROGRAMS
+    fixed: ClassVar[str] = DISPATCHER
 
     def __init__(self, client: Client, plane: Path, logs: Path) -> None:
         self._client, self._plane, self._logs = client, plane, logs
-        self._ports = {DISPATCHER: KNATIVE_PORT} | {name: free_port() for name in (INGRESS, FILTER)}
+        self._ports = {name: KNATIVE_PORT if name == self.fixed else free_port() for name in self.programs}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._kept: socket.socket | None = None
         self._keep_port()
@@ -103,11 +119,7 @@ class KnativeBroker:
         of_channel = {"knative.dev/channelAddress": at}
         self._ready(BROKER, eventing.broker(settings.NAMESPACE), address={"url": self.sink}, annotations=of_channel)
         subscribers = []
-        services = {workloads.name_of(function): triggers for function, triggers in declared.items()}
-        of_services = [
-            (name, each) for name in services for each in eventing.triggers_of(services[name], name, settings.NAMESPACE)
-        ]
-        for service, trigger in of_services:
+        for service, trigger in triggers_by_service(declared):
             made = self._ready(TRIGGER, trigger, subscriberUri=url(service))
             uid = made["metadata"]["uid"]
             path = f"{self._url(FILTER)}/triggers/{settings.NAMESPACE}/{made['metadata']['name']}/{uid}"
@@ -146,17 +158,17 @@ class KnativeBroker:
 
     def start(self, *names: str) -> None:
         """Starts these programs, by default all, and returns once they answer."""
-        for name in names or PROGRAMS:
-            if name == DISPATCHER:
+        for name in names or self.programs:
+            if name == self.fixed:
                 self._give_port()
             with (self._logs / f"{name}.log").open("ab") as output:
                 self._running[name] = processes.start(
-                    [locate([name], progress=print)[name], *(["-disable-ha"] if name == DISPATCHER else [])],
+                    self._command(name),
                     env={**os.environ, **self._environment(name)},
                     stdout=output,
                     stderr=subprocess.STDOUT,
                 )
-        for name in names or PROGRAMS:
+        for name in names or self.programs:
             until(self._answering(name), f"{name} answers", details=logged(self._logs / f"{name}.log"))
 
     def kill(self, *names: str) -> None:
@@ -165,7 +177,7 @@ class KnativeBroker:
             process = self._running.pop(name)
             process.kill()
             process.wait()
-            if name == DISPATCHER:
+            if name == self.fixed:
                 self._keep_port()
 
     def close(self) -> None:
@@ -174,7 +186,7 @@ class KnativeBroker:
         self._give_port()
 
     def _keep_port(self) -> None:
-        """Keeps adapters from the dispatcher's port while that is down. What connects to it there is refused.
+        """Keeps adapters from KNATIVE_PORT while its program is down. What connects to it there is refused.
 
         The programs listen on all addresses, which they cannot while somebody else listens on one.
         """
@@ -184,6 +196,9 @@ class KnativeBroker:
         if self._kept is not None:
             self._kept.close()
         self._kept = None
+
+    def _command(self, name: str) -> list[str | Path]:
+        return [locate([name], progress=print)[name], *(["-disable-ha"] if name == DISPATCHER else [])]
 
     def _environment(self, name: str) -> dict[str, str]:
         idle = {"MAX_IDLE_CONNS": "100", "MAX_IDLE_CONNS_PER_HOST": "100"}
@@ -220,16 +235,18 @@ class KnativeBroker:
 
 
 @contextmanager
-def knative_broker(client: Client, plane: Path, logs: Path) -> Iterator[KnativeBroker]:
+def knative_broker(
+    client: Client, plane: Path, logs: Path, kind: type[KnativeBroker] = KnativeBroker
+) -> Iterator[KnativeBroker]:
     """Yields the broker of a control plane that has its kinds, not started; kills it after the block.
 
-    Waits until no other run of the tests uses the dispatcher's port; skips the test where a stranger does.
+    Waits until no other run of the tests uses KNATIVE_PORT; skips the test where a stranger does.
     """
     with exclusive(f"port-{KNATIVE_PORT}"):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", KNATIVE_PORT)) == 0:
-                pytest.skip(f"port {KNATIVE_PORT} is taken, and Knative's dispatcher takes no other")
-        broker = KnativeBroker(client, plane, logs)
+                pytest.skip(f"port {KNATIVE_PORT} is taken, and Knative's brokers take no other")
+        broker = kind(client, plane, logs)
         try:
             yield broker
         finally:

@@ -460,9 +460,7 @@ def test_jetstream_broker_has_the_delivery_in_its_triggers(helm: Path) -> None:
 
 
 def test_jetstream_broker_has_its_stream_of_the_values(helm: Path) -> None:
-    objects = rendered(
-        helm, "mode=forwarder", "broker.class=NatsJetStreamBroker", "broker.jetStream.stream.replicas=3"
-    )
+    objects = rendered(helm, "mode=forwarder", "broker.class=NatsJetStreamBroker", "broker.jetStream.stream.replicas=3")
     annotations = objects["Broker", "capi-functions"]["metadata"]["annotations"]
     assert annotations["eventing.knative.dev/broker.class"] == "NatsJetStreamBroker"
     assert json.loads(annotations["natsjetstream.eventing.knative.dev/config"]) == {
