@@ -32,8 +32,13 @@ def of_program(name: str, program: str, progress: Progress, *, place: str = "") 
     Raises:
         BinaryNotFound: The executable cannot be built.
     """
+    return of_file(name, locate([program], progress=progress)[program], progress, place=place)
+
+
+def of_file(name: str, path: Path, progress: Progress, *, place: str = "") -> Path:
+    """Returns the same for an executable file."""
+    program = path.name
     place = place or f"/usr/bin/{program}"
-    path = locate([program], progress=progress)[program]
     wanted = [path, *_libraries(path), *filter(Path.exists, [_AUTHORITIES])]
     digest = hashlib.sha256(f"{_VERSION} {name} {place}".encode())
     for file in wanted:

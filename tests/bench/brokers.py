@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Lock
 
 import urllib3
 
@@ -58,6 +58,12 @@ DELIVERY = {
 
 
 def run() -> None:
+    _print_speed()
+    _print_order()
+    _print_accidents()
+
+
+def _print_speed() -> None:
     figures = {name: Figures() for name in KINDS}
     for _ in range(TURNS):
         for name, kind in KINDS.items():
@@ -65,10 +71,16 @@ def run() -> None:
                 _speed(chain, figures[name])
     for name, figure in figures.items():
         print(f"{name:<10} {figure}", flush=True)
+
+
+def _print_order() -> None:
     for name, kind in KINDS.items():
         with _chain(kind) as chain:
             for title, refuses in (("all events are handled", 0), ("each tenth call is answered with 503", 10)):
                 print(f"{name:<10} order, {title}: {_order(chain, refuses)}", flush=True)
+
+
+def _print_accidents() -> None:
     for name, kind in KINDS.items():
         for title, accident in _accidents(kind).items():
             with _chain(kind) as chain:
@@ -272,30 +284,24 @@ def _lost(chain: Chain, accident: Accident) -> str:
             time.sleep(SLOW)
         return Answer(500) if down[0] else Answer(204)
 
-    def begin() -> None:
-        chain.broker.kill(*accident.programs) if accident.programs else None
-        down[0] = not accident.programs
-        end = Timer(accident.seconds, finish)
-        timers.append(end)
-        end.start()
-
-    def finish() -> None:
-        down[0] = False
-        if accident.programs:
-            chain.broker.start(*accident.programs)
-
     chain.answer = answer
-    timers = [Timer(1.0, begin)]
-    timers[0].start()
     began = time.perf_counter()
 
     def paced(number: int) -> None:
         time.sleep(max(0.0, began + number / 100 - time.perf_counter()))
         chain.send(number)
 
-    list(chain.pool.map(paced, range(count)))
-    for timer in timers:  # the first appends the second
-        timer.join()
+    sent = chain.pool.map(paced, range(count))
+    time.sleep(1.0)
+    # In this thread, because the kernel ends processes with the thread that started them.
+    if accident.programs:
+        chain.broker.kill(*accident.programs)
+    down[0] = not accident.programs
+    time.sleep(accident.seconds)
+    down[0] = False
+    if accident.programs:
+        chain.broker.start(*accident.programs)
+    list(sent)
     chain.until_still(chain.quiet)
     calls = Counter(number for number, _ in chain.called if number >= 0)
     doubled = 0 if not accident.programs else sum(times > 1 for times in calls.values())

@@ -99,6 +99,21 @@ def test_an_event_that_fails_is_repeated_and_becomes_a_dead_letter(behind: Behin
 
 
 @pytest.mark.timeout(1800)  # another test run may use the port of the filter
+def test_an_event_that_is_rejected_is_dropped(behind: Behind) -> None:
+    """A difference to other brokers that docs/guarantees.md names: there is no dead letter."""
+
+    def respond(_function: str, event: Event) -> Answer:
+        return Answer(400 if event.name == "bad" else 204)
+
+    behind.receiver.respond = respond
+    for name in ("bad", "next"):
+        behind.post(name)
+    until(lambda: "next" in behind.called(), "the next event")
+    assert behind.called().count("bad") == 1
+    assert "bad" not in behind.called(DEAD_LETTERS)
+
+
+@pytest.mark.timeout(1800)  # another test run may use the port of the filter
 def test_stream_is_empty_once_all_triggers_have_handled_its_events(behind: Behind) -> None:
     for number in range(5):
         behind.post(f"c{number}")

@@ -59,6 +59,7 @@ class JetStreamBroker(KnativeBroker):
         if not os.environ.get(FOLDER):
             pytest.skip(f"${FOLDER} names no folder with the programs of Knative's JetStream broker")
         super().__init__(client, plane, logs)
+        self._due: set[str] = set()
 
     def wire(
         self, declared: Mapping[str, Triggers], url: Callable[[str], str], delivery: Mapping[str, Any] = RETRIES
@@ -84,8 +85,22 @@ class JetStreamBroker(KnativeBroker):
             self._create_consumer(report_ready(self._client, TRIGGER, changed))
 
     def start(self, *names: str) -> None:
-        """Starts these programs, by default all that do not run, and returns once they answer."""
-        super().start(*(names or [name for name in self.programs if name not in self._running]))
+        """Starts these programs, by default all that do not run, and returns once they answer.
+
+        While NATS is down the others end at once, and a kubelet starts them again. Here they start with NATS.
+        """
+        self._due |= set(names) or set(self.programs) - self._running.keys()
+        if NATS in self._due or NATS in self._running:
+            due = [name for name in self.programs if name in self._due]
+            self._due.clear()
+            for name in due:
+                super().start(name)
+
+    def kill(self, *names: str) -> None:
+        """Kills these programs, by default all, as far as they run."""
+        self._due -= set(names) or set(self.programs)
+        if running := [name for name in names or self.programs if name in self._running]:
+            super().kill(*running)
 
     def pending(self) -> int:
         """Returns how many events the stream has."""
