@@ -256,33 +256,34 @@ def _order(chain: Chain, refuses: int) -> str:
 
 @dataclass(frozen=True)
 class Accident:
-    """Programs are killed, or the function answers 500, for so many seconds in a stream of events."""
+    """What happens for so many seconds in a stream of events: programs are killed, the function answers 500."""
 
     programs: tuple[str, ...] = ()
     seconds: float = 1.0
-    backlog: bool = False
-    """Whether the function is slow, so that accepted events wait."""
+    refuses: bool = False
+    """Whether the function answers 500 from the first event on, so that accepted events wait."""
 
 
 def _accidents(kind: type[KnativeBroker]) -> dict[str, Accident]:
     middle = NATS if kind is JetStreamBroker else DISPATCHER
     found = {f"{name} killed for a second": Accident((name,)) for name in (INGRESS, FILTER, middle)}
-    found |= {f"{name} killed with a backlog": Accident((name,), backlog=True) for name in (FILTER, middle)}
-    found["all killed with a backlog"] = Accident(tuple(kind.programs), backlog=True)
-    found["the function answers 500 for five seconds"] = Accident(seconds=5)
+    found["the function answers 500"] = Accident(seconds=5, refuses=True)
+    for title, programs in ((middle, (middle,)), ("all", tuple(kind.programs))):
+        found[f"the function answers 500, and {title} killed"] = Accident(programs, refuses=True)
     if kind is JetStreamBroker and OUTAGE:
         found[f"NATS away for {OUTAGE:.0f} s"] = Accident((NATS,), seconds=OUTAGE)
     return found
 
 
 def _lost(chain: Chain, accident: Accident) -> str:
-    count = 300
-    down = [False]
+    count, refuses = 300, accident.refuses
+    handled: list[tuple[int, float]] = []
 
-    def answer(_number: int) -> Answer:
-        if accident.backlog:
-            time.sleep(SLOW)
-        return Answer(500) if down[0] else Answer(204)
+    def answer(number: int) -> Answer:
+        if refuses:
+            return Answer(500)
+        handled.append((number, time.perf_counter()))
+        return Answer(204)
 
     chain.answer = answer
     began = time.perf_counter()
@@ -296,16 +297,13 @@ def _lost(chain: Chain, accident: Accident) -> str:
     # In this thread, because the kernel ends processes with the thread that started them.
     if accident.programs:
         chain.broker.kill(*accident.programs)
-    down[0] = not accident.programs
     time.sleep(accident.seconds)
-    down[0] = False
     if accident.programs:
         chain.broker.start(*accident.programs)
+    refuses = False
     list(sent)
     chain.until_still(chain.quiet)
-    calls = Counter(number for number, _ in chain.called if number >= 0)
-    doubled = 0 if not accident.programs else sum(times > 1 for times in calls.values())
-    at = max((at for _, at in chain.called), default=began) - began
-    return (
-        f"of {count} accepted events {count - len(calls)} lost, {doubled} called twice; the last call after {at:.1f} s"
-    )
+    calls = Counter(number for number, _ in handled if number >= 0)
+    doubled, at = sum(times > 1 for times in calls.values()), max((at for _, at in handled), default=began) - began
+    lost = count - len(calls)
+    return f"of {count} accepted events {lost} lost, {doubled} handled twice; the last one after {at:.1f} s"
