@@ -1,8 +1,7 @@
 """Knative's in-memory broker and its JetStream broker on the same events: speed, order, and what accidents lose.
 
-They take turns. `BENCH_BROKERS` is the number of events sent at once (1000), `BENCH_BROKERS_OUTAGE` the seconds that
-NATS is away in the last accident (150; 0 leaves it out). Both need port 8080, and the JetStream broker its programs:
-see tests/support/jetstream_broker.py.
+They take turns. `BENCH_BROKERS` is the number of events sent at once (1000). Both need port 8080, and the JetStream
+broker its programs: see tests/support/jetstream_broker.py.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ from .auditing import planes
 from .parts import since
 
 EVENTS = int(os.environ.get("BENCH_BROKERS", "1000"))
-OUTAGE = float(os.environ.get("BENCH_BROKERS_OUTAGE", "150"))
 TURNS, RATE, SECONDS, SENDERS = 3, 50, 6, 8
 OBJECTS, CHANGES = 20, 50
 """Of the measurement of order: so many objects, each changed so often."""
@@ -262,6 +260,8 @@ class Accident:
     seconds: float = 1.0
     refuses: bool = False
     """Whether the function answers 500 from the first event on, so that accepted events wait."""
+    then: tuple[str, ...] = ()
+    """What is killed and started again at the end."""
 
 
 def _accidents(kind: type[KnativeBroker]) -> dict[str, Accident]:
@@ -270,8 +270,8 @@ def _accidents(kind: type[KnativeBroker]) -> dict[str, Accident]:
     found["the function answers 500"] = Accident(seconds=5, refuses=True)
     for title, programs in ((middle, (middle,)), ("all", tuple(kind.programs))):
         found[f"the function answers 500, and {title} killed"] = Accident(programs, refuses=True)
-    if kind is JetStreamBroker and OUTAGE:
-        found[f"NATS away for {OUTAGE:.0f} s"] = Accident((NATS,), seconds=OUTAGE)
+    if kind is JetStreamBroker:
+        found[f"{NATS} killed for a second, then the filter restarted"] = Accident((NATS,), then=(FILTER,))
     return found
 
 
@@ -302,6 +302,9 @@ def _lost(chain: Chain, accident: Accident) -> str:
         chain.broker.start(*accident.programs)
     refuses = False
     list(sent)
+    if accident.then:
+        chain.broker.kill(*accident.then)
+        chain.broker.start(*accident.then)
     chain.until_still(chain.quiet)
     calls = Counter(number for number, _ in handled if number >= 0)
     doubled, at = sum(times > 1 for times in calls.values()), max((at for _, at in handled), default=began) - began
