@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra import local_control_plane
-from infra.local_control_plane import files
+from infra.local_control_plane import files, variables
 from infra.local_control_plane.processes import Process
 from shared.api.provider import PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT
@@ -59,6 +59,8 @@ class LocalRun:
         components: A folder with components of providers, laid out like the downloads of GitHub, to use instead.
         partial_components: Whether GitHub has all other components.
         ip_family: That of the management cluster and of managers, see `local_control_plane.start`.
+        api_server_flags: More flags of the management cluster's API server, see `local_control_plane.start`.
+        etcd_flags: More flags of its etcd.
     """
 
     def __init__(
@@ -72,6 +74,8 @@ class LocalRun:
         components: Path | None = None,
         partial_components: bool = False,
         ip_family: str = "",
+        api_server_flags: Sequence[str] = (),
+        etcd_flags: Sequence[str] = (),
     ) -> None:
         self.directory = directory.absolute()
         self._releases = releases
@@ -82,6 +86,7 @@ class LocalRun:
         self._get_helm = get_helm
         self._components = ComponentsServer(components, partial=partial_components) if components else None
         self._ip_family = ip_family
+        self._api_server_flags, self._etcd_flags = api_server_flags, etcd_flags
         self._helm = helm.HelmProgram(self.directory / "bin" / "helm", progress)
         self._managers: Managers | None = None
 
@@ -125,8 +130,10 @@ class LocalRun:
                 self.plane,
                 owner=os.getpid(),
                 progress=self._progress,
-                timeout=90,
+                timeout=variables.start_timeout(90),
                 ip_family=self._ip_family,
+                api_server_flags=self._api_server_flags,
+                etcd_flags=self._etcd_flags,
             )
         except local_control_plane.ControlPlaneError as error:
             raise LocalRunError(str(error)) from error

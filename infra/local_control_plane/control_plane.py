@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from infra.local_control_plane import instance
+from infra.local_control_plane import existing, instance, variables
+from infra.local_control_plane.attached_output import AttachedOutput
 from infra.local_control_plane.controllers import NODES
 from infra.local_control_plane.instance import ControlPlaneError, Status
 
@@ -36,9 +37,15 @@ class ControlPlane:
         controllers: Whether to run kube-controller-manager, kube-scheduler and kwok too.
         nodes: The number of nodes of kwok, which implies `controllers` (default with controllers: 2).
         progress: Called with each line of progress, for example while the executables are downloaded.
-        timeout: Seconds until the API server must be ready.
+        timeout: Seconds until the API server must be ready (default: $KUBEBUILDER_CONTROLPLANE_START_TIMEOUT, else 60).
         kubernetes_version: A selector of versions, such as "1.36" (default: the pinned version).
         ip_family: "ipv4" or "ipv6" (default: that of the instance, for a new one "ipv4").
+        etcd_flags: Flags for etcd, such as "quota-backend-bytes=8589934592", in the place of those of the same name.
+        api_server_flags: Flags for the API server, such as "feature-gates=MutatingAdmissionPolicy=true".
+        use_existing: Whether the cluster of $KUBECONFIG, or of ~/.kube/config, takes the place of a control plane,
+            which is not started then (default: whether $USE_EXISTING_CLUSTER is true).
+        attach_output: Whether the logs of etcd and the API server are written to the standard error, too (default:
+            whether $KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT is true).
     """
 
     def __init__(
@@ -48,9 +55,13 @@ class ControlPlane:
         controllers: bool = False,
         nodes: int | None = None,
         progress: Callable[[str], None] | None = None,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         kubernetes_version: str = "",
         ip_family: str = "",
+        etcd_flags: Sequence[str] = (),
+        api_server_flags: Sequence[str] = (),
+        use_existing: bool | None = None,
+        attach_output: bool | None = None,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="control-plane-") if directory is None else None
         self.directory = Path(self._temporary.name, "plane") if self._temporary else Path(directory or "").absolute()
@@ -60,6 +71,10 @@ class ControlPlane:
         self._timeout = timeout
         self._kubernetes_version = kubernetes_version
         self._ip_family = ip_family
+        self._etcd_flags, self._api_server_flags = etcd_flags, api_server_flags
+        self._uses_existing = variables.uses_existing_cluster() if use_existing is None else use_existing
+        attaches = variables.attaches_output() if attach_output is None else attach_output
+        self._output = AttachedOutput(self.directory) if attaches and not self._uses_existing else None
 
     def __enter__(self) -> "ControlPlane":
         """Starts the control plane. Raises ControlPlaneError or BinaryNotFound."""
@@ -77,10 +92,14 @@ class ControlPlane:
                 self._temporary.cleanup()
 
     def start(self) -> Status:
-        """Starts the control plane unless it runs.
+        """Starts the control plane unless it runs, or an existing cluster takes its place.
 
         Raises ControlPlaneError, BinaryNotFound, or ValueError if `kubernetes_version` is no selector.
         """
+        if self._uses_existing:
+            return self.status
+        if self._output:
+            self._output.start()
         return instance.start(
             self.directory,
             owner=os.getpid(),
@@ -90,11 +109,18 @@ class ControlPlane:
             nodes=self._nodes,
             kubernetes_version=self._kubernetes_version,
             ip_family=self._ip_family,
+            etcd_flags=self._etcd_flags,
+            api_server_flags=self._api_server_flags,
         )
 
     def stop(self) -> None:
         """Ends all processes; the data stay. Does nothing if none runs. Raises ControlPlaneError."""
-        instance.stop(self.directory)
+        try:
+            if not self._uses_existing:
+                instance.stop(self.directory)
+        finally:
+            if self._output:
+                self._output.stop()
 
     def restart(self) -> Status:
         """Ends all processes and starts them again, at the same address and with the same data."""
@@ -103,8 +129,8 @@ class ControlPlane:
 
     @property
     def status(self) -> Status:
-        """The phase of the control plane, and its address."""
-        return instance.status(self.directory)
+        """The phase of the control plane, and its address. Raises ControlPlaneError without the existing cluster."""
+        return existing.status() if self._uses_existing else instance.status(self.directory)
 
     @property
     def url(self) -> str:
@@ -113,8 +139,8 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """The kubeconfig of an administrator. It exists once the control plane is ready."""
-        return instance.kubeconfig(self.directory)
+        """The kubeconfig of an administrator, or of the existing cluster. It exists once the control plane is ready."""
+        return existing.kubeconfig() if self._uses_existing else instance.kubeconfig(self.directory)
 
     def add_user(self, name: str, groups: Iterable[str] = ()) -> Path:
         """Issues a certificate for a user with these groups, and returns the path of the user's kubeconfig.
@@ -122,6 +148,8 @@ class ControlPlane:
         The user has only the rights that RBAC grants. Raises ControlPlaneError if the control plane was never ready,
         ValueError for the name `admin`, and for a name that is not a file name or begins with a dot.
         """
+        if self._uses_existing:
+            raise ControlPlaneError(f"an existing cluster issues no certificates here: {existing.kubeconfig()} is used")
         return instance.add_user(self.directory, name, groups)
 
     def install_crds(self, *sources: Path | str | Mapping[str, Any]) -> None:
@@ -147,6 +175,8 @@ class ControlPlane:
 
         Raises ControlPlaneError if the control plane was never ready.
         """
+        if self._uses_existing:
+            instance.create_ca(self.directory)
         return instance.issue_webhook_certificates(self.directory)
 
     def install_webhooks(self, *sources: Path | str | Mapping[str, Any], url: str) -> None:
@@ -172,6 +202,8 @@ class ControlPlane:
         from shared.kube.crds import CRD, install_definitions
 
         configurations = {resource.kind: resource for resource in WEBHOOK_CONFIGURATIONS}
+        if self._uses_existing:
+            instance.create_ca(self.directory)
         ca = base64.b64encode(instance.load_ca(self.directory).cert_pem).decode()
         given = [obj for source in sources for obj in _objects(source, (CRD.kind, *configurations))]
         found = [with_ca_bundle(obj, ca) for obj in with_webhooks_at(given, url)]

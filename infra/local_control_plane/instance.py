@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from infra.local_control_plane import controllers as controller_programs
-from infra.local_control_plane import credentials, files, ports, servers
+from infra.local_control_plane import credentials, files, ports, servers, variables
 from infra.local_control_plane.layout import ADMIN, LOCKED, Layout
 from infra.local_control_plane.network import Network
 from infra.local_control_plane.processes import Process
@@ -60,7 +60,7 @@ def start(
     ca: "CertificateAuthority | None" = None,
     owner: int | None = None,
     progress: Callable[[str], None] | None = None,
-    timeout: float = 60.0,
+    timeout: float | None = None,
     wait: bool = True,
     binaries: Mapping[str, Path] | None = None,
     controllers: bool = False,
@@ -68,6 +68,8 @@ def start(
     kubernetes_version: str = "",
     ip_family: str = "",
     network: Network | None = None,
+    etcd_flags: Sequence[str] = (),
+    api_server_flags: Sequence[str] = (),
 ) -> Status:
     """Starts the instance in `directory`, which is created if absent. Does nothing if the instance runs already.
 
@@ -76,7 +78,7 @@ def start(
         ca: The CA of a new instance (default: a generated one).
         owner: Pid of the process whose end ends the instance (None: it runs until `stop`).
         progress: Called with each line of progress.
-        timeout: Seconds from the start of the servers until they must be ready.
+        timeout: Seconds from the start of the servers until they must be ready (default: as `variables` says, else 60).
         wait: Whether to wait until the instance is ready. If not, the returned phase is mostly "starting".
         binaries: Executables by name, such as "etcd" (default: `binaries.locate`).
         controllers: Whether to run the controllers of controllers.py too. Not remembered for the next start.
@@ -86,13 +88,17 @@ def start(
         ip_family: "ipv4" or "ipv6": the family of the API server's address and of Services (default: that of the
             instance, for a new one "ipv4").
         network: The network of pods that the API server shall be in. Not remembered either.
+        etcd_flags: More flags for etcd, such as "quota-backend-bytes=8589934592"; they replace those of the same name.
+            Not remembered either.
+        api_server_flags: More flags for the API server. Not remembered either.
 
     Raises:
         ControlPlaneError: The instance did not become ready (the message ends with its log), has another CA or family,
             or the machine has no address of the family.
         BinaryNotFound: An executable is missing, see `binaries.locate` and `store.use`.
-        ValueError: `kubernetes_version` is no selector.
+        ValueError: `kubernetes_version` is no selector, or a variable of `variables` is no duration.
     """
+    timeout = variables.start_timeout(60.0) if timeout is None else timeout
     layout = _layout(directory)
     say = progress or _ignore_progress
     host = network.address if network else address(status(directory).host, ip_family)
@@ -107,7 +113,11 @@ def start(
         _place_ca(layout, ca)
     if executables:
         say(f"starting the control plane in {layout.root}")
-        _spawn_supervisor(layout, executables, host, owner, timeout, network, nodes)
+        flags = [
+            *(f"--etcd-flag={flag}" for flag in etcd_flags),
+            *(f"--api-server-flag={flag}" for flag in api_server_flags),
+        ]
+        _spawn_supervisor(layout, executables, host, owner, timeout, network, nodes, flags)
     if not wait:
         return status(directory)
     deadline = time.monotonic() + timeout + _MARGIN
@@ -145,11 +155,13 @@ def status(directory: Path) -> Status:
     return Status(phase, state.url, host, state.port, state.error, pid)
 
 
-def stop(directory: Path, timeout: float = 20.0) -> None:
+def stop(directory: Path, timeout: float | None = None) -> None:
     """Ends the instance and waits for the end of all its processes. Does nothing if none runs.
 
-    After `timeout` seconds the processes are killed. Raises ControlPlaneError if they do not end even then.
+    After `timeout` seconds (default: 20, or enough for the time-out of `variables`) the processes are killed. Raises
+    ControlPlaneError if they do not end even then.
     """
+    timeout = max(20.0, _MARGIN + variables.stop_timeout(0.0)) if timeout is None else timeout
     layout = _layout(directory)
     for number, patience in ((signal.SIGTERM, timeout), (signal.SIGKILL, 5.0)):
         deadline = time.monotonic() + patience
@@ -195,6 +207,16 @@ def load_ca(directory: Path) -> "CertificateAuthority":
         return credentials.load_ca(layout)
     except (OSError, ValueError) as error:
         raise ControlPlaneError(f"the control plane in {layout.root} has no usable CA: {error}") from error
+
+
+def create_ca(directory: Path) -> None:
+    """Creates a CA in `directory` unless it has one: for webhooks of a cluster that is no instance. Raises OSError."""
+    from shared.certificates import CertificateAuthority
+
+    layout = _layout(directory)
+    if not layout.certificate("ca").exists():
+        layout.create()
+        credentials.save_ca(layout, CertificateAuthority.generate(f"{layout.root.name[:50]}-ca"))
 
 
 def kubeconfig(directory: Path) -> Path:
@@ -288,11 +310,12 @@ def _spawn_supervisor(
     timeout: float,
     network: Network | None,
     nodes: int,
+    flags: Sequence[str],
 ) -> None:
     """Returns once a supervisor, of this call or of another process, runs. Raises ControlPlaneError if none starts."""
     layout.create()
     arguments = [f"--{name}={path.absolute()}" for name, path in binaries.items()]
-    arguments += [f"--timeout={timeout}", f"--host={host}", f"--nodes={nodes}"]
+    arguments += [f"--timeout={timeout}", f"--host={host}", f"--nodes={nodes}", *flags]
     if network:
         arguments += [f"--services={network.services}", *(["--node"] if network.has_node else [])]
     if owner is not None:

@@ -1,5 +1,6 @@
 """The command lines of etcd and kube-apiserver: fast to start, small, on loopback unless pods have to reach them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from infra.local_control_plane.layout import Layout
@@ -30,6 +31,18 @@ _WITHOUT_NODE = (
     # Endpoints with a loopback address are invalid: the API server would retry forever to write them.
     "--endpoint-reconciler-type=none",
 )
+
+
+def with_flags(command: list[str], flags: Iterable[str]) -> list[str]:
+    """Returns a command line with more flags, each in the place of all flags of the same name in it.
+
+    Args:
+        command: The executable and its flags, each an argument of its own.
+        flags: The flags, such as "v=2" or "--v=2".
+    """
+    given = [f"--{flag.lstrip('-')}" for flag in flags]
+    names = {flag.partition("=")[0] for flag in given}
+    return [*(argument for argument in command if argument.partition("=")[0] not in names), *given]
 
 
 def etcd(binary: Path, layout: Layout) -> list[str]:

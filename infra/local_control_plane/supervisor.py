@@ -21,13 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.local_control_plane import controllers, credentials, files, ports, processes, servers
+from infra.local_control_plane import controllers, credentials, files, ports, processes, servers, variables
 from infra.local_control_plane.layout import ADMIN, LOCKED, Layout
 from infra.local_control_plane.network import Network
 from infra.local_control_plane.processes import Process
 from infra.local_control_plane.state import Phase, State
 
-_GRACE = 8.0  # seconds between SIGTERM and SIGKILL
+_GRACE = variables.stop_timeout(8.0)  # seconds between SIGTERM and SIGKILL
 _ETCD_PATIENCE = 20.0  # seconds that kube-apiserver waits for etcd before it exits
 _POLL_INTERVAL = 0.2  # seconds between checks of the processes where the kernel has no pidfd
 
@@ -52,6 +52,8 @@ class Supervisor:
         host: The address of the API server.
         network: The network of pods that `host` is in, if there is one.
         nodes: The number of nodes of kwok.
+        etcd_flags: More flags for etcd, see `servers.with_flags`.
+        api_server_flags: More flags for the API server.
     """
 
     layout: Layout
@@ -61,6 +63,8 @@ class Supervisor:
     host: str = "127.0.0.1"
     network: Network | None = None
     nodes: int = controllers.NODES
+    etcd_flags: Sequence[str] = ()
+    api_server_flags: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         previous = State.read(self.layout.state)
@@ -120,7 +124,7 @@ class Supervisor:
         users = {name: user for name, user in controllers.USERS.items() if name in chosen}
         answers = self.layout.run / servers.ETCD_SOCKET
         answers.unlink(missing_ok=True)
-        self._spawn("etcd", servers.etcd(self.executables["etcd"], self.layout))
+        self._spawn("etcd", servers.with_flags(servers.etcd(self.executables["etcd"], self.layout), self.etcd_flags))
         self.state.url = f"https://{f'[{self.host}]' if ':' in self.host else self.host}:{port}"
         credentials.prepare(self.layout, users, self.network)
         deadline = time.monotonic() + self.timeout
@@ -129,6 +133,7 @@ class Supervisor:
         command = servers.apiserver(
             apiserver, self.layout, self.host, port, controllers=bool(chosen), network=self.network
         )
+        command = servers.with_flags(command, self.api_server_flags)
         self._spawn("kube-apiserver", command)
         for user in (ADMIN, *users):
             credentials.write_kubeconfig(self.layout, self.state.url, user)
@@ -287,6 +292,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--owner", metavar="PID:STARTED", help="the process whose end ends the instance")
     parser.add_argument("--services", metavar="CIDR", help="the range of cluster IPs in a network of pods")
     parser.add_argument("--nodes", type=int, default=controllers.NODES, help="the number of nodes of kwok")
+    for server in ("etcd", "api-server"):
+        parser.add_argument(f"--{server}-flag", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--node", action="store_true", help="a node runs pods")
     options = parser.parse_args(arguments)
     layout = Layout(options.directory.absolute())
@@ -303,7 +310,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = {name: getattr(options, name.replace("-", "_")) for name in ("etcd", "kube-apiserver", *controllers.NAMES)}
     executables = {name: path for name, path in given.items() if path}
     network = Network(options.host, options.services, options.node) if options.services else None
-    Supervisor(layout, executables, options.timeout, owner, options.host, network, options.nodes).run(release)
+    Supervisor(
+        layout,
+        executables,
+        options.timeout,
+        owner,
+        options.host,
+        network,
+        options.nodes,
+        options.etcd_flag,
+        options.api_server_flag,
+    ).run(release)
     return 0
 
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from infra.local_control_plane import ControlPlane, ControlPlaneError
 from infra.local_control_plane.binaries import EXECUTABLES, locate
 from infra.local_control_plane.cache import cache_directory
 from infra.local_control_plane.modules import module_of
+from shared.api import resources
 from shared.api.resources import CLUSTER_ROLE, CONFIG_MAP, WEBHOOK_CONFIGURATIONS
 from shared.kube import ApiError, Client, Key, Resource, connect
 from shared.kube.crds import CRD
@@ -33,6 +34,22 @@ BINDING = Resource("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clu
 
 def client(kubeconfig: Path) -> Client:
     return connect.from_kubeconfig(str(kubeconfig))
+
+
+def test_flags_replace_ours_and_output_is_attached(capsys: pytest.CaptureFixture[str]) -> None:
+    etcd_flags, api_server_flags = ["log-level=info"], ["--service-cluster-ip-range=127.99.0.0/16"]
+    with ControlPlane(etcd_flags=etcd_flags, api_server_flags=api_server_flags, attach_output=True) as plane:
+        with closing(client(plane.kubeconfig)) as admin:
+            found = until(lambda: admin.find(resources.SERVICE, Key("default", "kubernetes")), "the Service")
+        assert found["spec"]["clusterIP"] == "127.99.0.1"
+    err = capsys.readouterr().err
+    assert '"level":"info"' in err, "etcd logs warnings only without the flag"
+    assert "Serving securely" in err
+
+
+def test_flag_that_a_server_does_not_have_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(ControlPlaneError, match="unknown flag: --nope"):
+        ControlPlane(tmp_path / "plane", api_server_flags=["nope=1"]).start()
 
 
 def test_control_plane_lives_as_long_as_the_block(tmp_path: Path) -> None:
