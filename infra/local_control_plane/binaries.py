@@ -12,16 +12,14 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.local_control_plane import go_build
 from infra.local_control_plane.archives import UnusableArchive, download, install, unpack, unusable
-from infra.local_control_plane.cache import REPORT_INTERVAL, Progress, cache_directory, locked, partial
+from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 from infra.local_control_plane.modules import MODULES, Module, module_of
 
 EXECUTABLES = ("etcd", "kube-apiserver")
@@ -276,46 +274,20 @@ def _from_source(name: str, module: Module, progress: Progress) -> Path:
 
 
 def _build(name: str, module: Module, output: Path, progress: Progress, **settings: str) -> None:
-    """Builds an executable; `settings` are environment variables of `go`.
-
-    After an interruption the next build continues: go caches every compiled package.
-    """
-    command = ["go", "build", "-v", "-trimpath", f"-ldflags={module.linker_flags}", "-o", str(output)]
-    # Callers set these for the servers that they start; a build shall use all cores.
-    inherited = {name: value for name, value in os.environ.items() if name not in ("GOMAXPROCS", "GOGC")}
-    environment = {**inherited, "GOWORK": "off", **settings}
-    started = time.monotonic()
-    progress(f"building {name} {module.version} (once; this takes minutes)")
-    with subprocess.Popen(
-        [*command, module.packages[name]],
-        cwd=module.path,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    ) as go:
-        lines: list[str] = []
-        assert go.stderr is not None
-        reader = threading.Thread(target=lines.extend, args=(map(str.strip, go.stderr),), daemon=True)
-        reader.start()
-        try:
-            while True:
-                reader.join(REPORT_INTERVAL)
-                if not reader.is_alive():
-                    break
-                # go prints each package when it begins to compile it.
-                compiled = sum(not line.startswith("go: ") for line in lines)
-                now = f", now {lines[-1].removeprefix('go: ')}" if lines else ""
-                progress(f"building {name}: {time.monotonic() - started:.0f} s, {compiled} packages compiled{now}")
-            status = go.wait()
-        except BaseException:
-            go.terminate()
-            raise
-    if status:
-        raise _Unavailable(f"`go build` ended with status {status}:\n    " + "\n    ".join(lines[-12:]))
-    progress(f"built {name} in {time.monotonic() - started:.0f} s")
+    """Builds an executable; `settings` are environment variables of `go`."""
+    try:
+        go_build.build(
+            name,
+            module.packages[name],
+            output,
+            progress,
+            folder=module.path,
+            version=module.version,
+            flags=module.linker_flags,
+            **settings,
+        )
+    except go_build.BuildFailed as error:
+        raise _Unavailable(str(error)) from error
 
 
 def _executable(path: Path) -> bool:

@@ -49,10 +49,14 @@ class Module:
 
     def pinned(self, module: str) -> str:
         """Returns the version of `module` in go.mod. Raises ValueError if go.mod does not require it."""
-        found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", (self.path / "go.mod").read_text(), re.M)
-        if not found:
+        if not (found := self.requirement(module)):
             raise ValueError(f"{self.path / 'go.mod'} does not require {module}")
-        return found[1]
+        return found
+
+    def requirement(self, module: str) -> str:
+        """Returns the version of `module` in go.mod; "" if go.mod does not require it."""
+        found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", (self.path / "go.mod").read_text(), re.M)
+        return found[1] if found else ""
 
     @property
     def cache(self) -> Path:
@@ -106,6 +110,16 @@ _EVENTING = "knative.dev/eventing"
 _SERVING = "knative.dev/serving"
 _NATS = "github.com/nats-io/nats-server/v2"
 _KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+MANAGERS = (
+    ("cluster-api-manager", _CLUSTER_API, "core"),
+    ("bootstrap-kubeadm-manager", _CLUSTER_API, "bootstrap/kubeadm"),
+    ("control-plane-kubeadm-manager", _CLUSTER_API, "controlplane/kubeadm"),
+    ("infrastructure-docker-manager", f"{_CLUSTER_API}/test", "infrastructure/docker"),
+)
+"""Managers, which are named after the label of their provider: the Go module, and the package in it.
+
+Each has a directory of its own, so that its version can change alone.
+"""
 MODULES = (
     Module("etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"}),
     Module(
@@ -169,15 +183,12 @@ MODULES = (
     Module(
         "capi-1.14",
         _CLUSTER_API,
-        {
-            "clusterctl": f"{_CLUSTER_API}/cmd/clusterctl",
-            # A manager is named after the label of its provider.
-            "cluster-api-manager": f"{_CLUSTER_API}/core",
-            "bootstrap-kubeadm-manager": f"{_CLUSTER_API}/bootstrap/kubeadm",
-            "control-plane-kubeadm-manager": f"{_CLUSTER_API}/controlplane/kubeadm",
-            "infrastructure-docker-manager": f"{_CLUSTER_API}/test/infrastructure/docker",
-        },
+        {"clusterctl": f"{_CLUSTER_API}/cmd/clusterctl"},
         stamp=f"{_CLUSTER_API}/version",
+    ),
+    *(
+        Module(name, module, {name: f"{module}/{package}"}, stamp=f"{_CLUSTER_API}/version")
+        for name, module, package in MANAGERS
     ),
     Module("capi-1.13", _CLUSTER_API, {}),
     # The oldest release that is supported, and the newest one that serves v1beta1 only.

@@ -80,29 +80,30 @@ def components(version: str, progress: Progress) -> Path:
 
     Raises ValueError for a version that is not pinned, SourceNotFound, BinaryNotFound, CalledProcessError or OSError.
     """
-    module = _module(version)
+    module = _pinning(_CORE, version)
+    if module is None:
+        known = sorted({each.version for each in MODULES if each.module == _CORE})
+        raise ValueError(f"components of Cluster API {version} are not pinned in infra/binaries: {known}")
     target = module.cache / f"components-{_digest()}"
     module.cache.mkdir(parents=True, exist_ok=True)
     with locked(module.cache / ".components.lock", f"renders the components of Cluster API {version}", progress):
         if not target.is_dir():
             with partial(target) as part:
-                _render(module, part / DOWNLOADS / version, progress)
+                _render(module, version, part / DOWNLOADS / version, progress)
                 os.replace(part, target)
     return target
 
 
 def rendered(version: str) -> Path | None:
     """Returns the folder of `components` if it is in the cache; None otherwise, or if the version is not pinned."""
-    pinned = (module for module in MODULES if module.module == _CORE and module.version == version)
-    found = [target for module in pinned if (target := module.cache / f"components-{_digest()}").is_dir()]
-    return found[0] if found else None
+    module = _pinning(_CORE, version)
+    target = module.cache / f"components-{_digest()}" if module else None
+    return target if target and target.is_dir() else None
 
 
-def _module(version: str) -> Module:
-    pinned = {module.version: module for module in MODULES if module.module == _CORE}
-    if version not in pinned:
-        raise ValueError(f"components of Cluster API {version} are not pinned in infra/binaries: {sorted(pinned)}")
-    return pinned[version]
+def _pinning(wanted: str, version: str) -> Module | None:
+    """Returns the first module of infra/binaries that requires the Go module `wanted` in this version."""
+    return next((module for module in MODULES if module.requirement(wanted) == version), None)
 
 
 def _digest() -> str:
@@ -110,21 +111,24 @@ def _digest() -> str:
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
 
 
-def _render(module: Module, release: Path, progress: Progress) -> None:
+def _render(module: Module, version: str, release: Path, progress: Progress) -> None:
     kubectl = locate(["kubectl"], progress=progress)["kubectl"]
     release.mkdir(parents=True)
     for provider in PROVIDERS:
-        source = module.source(provider.module, progress)
+        # The version of a manager can change alone: other providers may not have this version.
+        pinning = _pinning(provider.module, version)
+        if pinning is None:
+            continue
+        source = pinning.source(provider.module, progress)
         (kustomization,) = [source / folder for folder in provider.folders if (source / folder).is_dir()][:1]
-        progress(f"rendering {provider.file} {module.version}")
+        progress(f"rendering {provider.file} {version}")
         command = [str(kubectl), "kustomize", str(kustomization / "default")]
         rendered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        (release / provider.file).write_text(_published(rendered, module.version))
+        (release / provider.file).write_text(_published(rendered, version))
+        if provider.name == "docker":
+            for name in TEMPLATES:
+                shutil.copyfile(kustomization.with_name("templates") / name, release / name)
     shutil.copyfile(module.source(_CORE, progress) / "metadata.yaml", release / "metadata.yaml")
-    for name in TEMPLATES:
-        shutil.copyfile(
-            module.source(f"{_CORE}/test", progress) / "infrastructure/docker/templates" / name, release / name
-        )
 
 
 def _published(components: str, version: str) -> str:

@@ -1,6 +1,6 @@
 """Cluster API's real providers on a real node: our functions, as pods, install, upgrade and delete them.
 
-Their managers run in pods, too: the executables of infra/binaries/capi-1.14, in images that are made here.
+Their managers run in pods, too: the executables of infra/binaries/*-manager, in images that are made here.
 """
 
 from __future__ import annotations

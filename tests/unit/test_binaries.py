@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.local_control_plane import archives, binaries, modules
+from infra.local_control_plane import archives, binaries, go_build, modules
 from infra.local_control_plane.binaries import Archive, BinaryNotFound, locate
 from infra.local_control_plane.cache import cache_directory
 from tests.support.until import HANGS, logged, until
@@ -337,7 +337,7 @@ def test_build_reports_progress(go: Path, tmp_path: Path, monkeypatch: pytest.Mo
     """The build lasts until the first report."""
     report, may_end = "1 packages compiled, now example.com/package", tmp_path / "may-end"
     monkeypatch.setenv("FAKE_GO_WAITS_FOR", str(may_end))
-    monkeypatch.setattr(binaries, "REPORT_INTERVAL", 0.05)
+    monkeypatch.setattr(go_build, "REPORT_INTERVAL", 0.05)
     lines: list[str] = []
 
     def progress(line: str) -> None:
