@@ -17,7 +17,7 @@ from .binaries import app as binaries
 from .binaries import selected
 from .failures import Failure, confirm, report_failures, usable_folder
 from .logs import Follow, print_log
-from .options import Family, Format, From, Output
+from .options import ApiServerFlags, ComponentsOption, EtcdFlags, Family, Format, From, ManagerOption, Output
 from .output import Timeline, err, out
 
 if TYPE_CHECKING:
@@ -73,7 +73,15 @@ def up(
     ] = "",
     package: From = None,
     ip_family: Family = None,
-    timeout: Annotated[float, typer.Option(help="Seconds until the API server must be ready.")] = 60.0,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds until it must be ready (default: $KUBEBUILDER_CONTROLPLANE_START_TIMEOUT, else 60).",
+            show_default=False,
+        ),
+    ] = None,
+    api_server_flag: ApiServerFlags = None,
+    etcd_flag: EtcdFlags = None,
 ) -> None:
     """Start a control plane. It runs until `down`, and keeps its data."""
     from infra import local_control_plane
@@ -87,12 +95,12 @@ def up(
     if package and kubernetes_version:
         raise typer.BadParameter("a package has one version of Kubernetes", param_hint="--from")
     with (
-        report_failures(ControlPlaneError, OSError, ApiError),
+        report_failures(ControlPlaneError, OSError, ApiError, ValueError),
         usable_folder(root(), "$CAPI_FUNCTIONS_PLANES names another folder"),
     ):
         if local_control_plane.status(directory).phase == "ready":
             timeline.say(f"{name} is already running")
-            if controllers or kubernetes_version or package or ip_family:
+            if controllers or kubernetes_version or package or ip_family or api_server_flag or etcd_flag:
                 stop = shlex.join(["capi-functions", "local", "down", name])
                 timeline.say(
                     f"it keeps the options of its start; `{stop}` first, to start it with others", style="yellow"
@@ -107,6 +115,8 @@ def up(
                 kubernetes_version=kubernetes_version,
                 ip_family=ip_family.value if ip_family else "",
                 binaries=_unpacked(package, controllers, timeline) if package else None,
+                api_server_flags=api_server_flag or (),
+                etcd_flags=etcd_flag or (),
             )
         if crds:
             ControlPlane(directory).install_crds(*crds)
@@ -124,6 +134,8 @@ def build_package(
     providers: Annotated[
         bool, typer.Option(help="Add the managers and components of Cluster API, kubeadm and docker.")
     ] = True,
+    manager: ManagerOption = None,
+    components: ComponentsOption = None,
 ) -> None:
     """Build a package for `local up --from` on machines of this platform without Go and network.
 
@@ -135,9 +147,12 @@ def build_package(
     from infra.local_control_plane.modules import SourceNotFound
     from infra.packaging.build import build, gather
 
+    from .provider.local_managers import given_managers
+
     timeline = Timeline(err)
     with report_failures(CalledProcessError, OSError, SourceNotFound):
-        content = gather(timeline.say, controllers=controllers, managers=providers)
+        added = given_managers(manager or [], components).packaged(timeline.say)
+        content = gather(timeline.say, controllers=controllers, managers=providers, added=added)
         built = build(target, content, timeline.say)
         size = f"{target.stat().st_size / 1e6:.0f} MB"
         timeline.say(f"{target} {'is written' if built.changed else 'is up to date'}: {size}", mark="✔", style="green")

@@ -104,6 +104,46 @@ From = Annotated[
         dir_okay=False,
     ),
 ]
+ManagerOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--manager",
+        metavar="LABEL=SOURCE",
+        help="Manager of a provider, such as infrastructure-aws=SOURCE: an executable, a folder with Go sources, or a "
+        "Go package and its version (example.com/provider@v1.2.3). Repeatable.",
+        show_default=False,
+    ),
+]
+ComponentsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--components",
+        metavar="FOLDER",
+        help="Folder with components of providers, such as aws-infrastructure-components.yaml, to use instead of "
+        "those of their releases.",
+        exists=True,
+        file_okay=False,
+        show_default=False,
+    ),
+]
+ApiServerFlags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--api-server-flag",
+        metavar="NAME=VALUE",
+        help="Flag of kube-apiserver, in the place of the one that it has here. Repeatable.",
+        show_default=False,
+    ),
+]
+EtcdFlags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--etcd-flag",
+        metavar="NAME=VALUE",
+        help="Flag of etcd, in the place of the one that it has here. Repeatable.",
+        show_default=False,
+    ),
+]
 
 
 class Hook(StrEnum):

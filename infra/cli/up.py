@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +17,28 @@ from .demo import RELEASES
 from .failures import Failure, report_failures, usable_folder
 from .last_options import recall, remember
 from .logs import Follow, print_log
-from .options import DEFAULT_DIR, Dir, Family, Format, From, Output, Profile, profiles_or_default
+from .options import (
+    DEFAULT_DIR,
+    ApiServerFlags,
+    ComponentsOption,
+    Dir,
+    EtcdFlags,
+    Family,
+    Format,
+    From,
+    ManagerOption,
+    Output,
+    Profile,
+    profiles_or_default,
+)
 from .output import Timeline, out
 from .runs import addresses, crashed, end, refuse_second, running, until_signal, warn_of_other_cluster
 from .runs import detach as start_detached
 
 if TYPE_CHECKING:
+    from infra.local_control_plane.package import Package
+
+    from .provider.local_managers import GivenManagers
     from .provider.requests import ProviderRequest
 
 
@@ -40,29 +56,41 @@ def up(
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Install these Cluster API providers, and run their managers as processes: core, kubeadm, docker.",
+            help="Install these Cluster API providers, and run their managers as processes: core, kubeadm, docker, and "
+            "those of --manager.",
             show_default=False,
         ),
     ] = "",
+    manager: ManagerOption = None,
+    components: ComponentsOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
     package: From = None,
     ip_family: Family = None,
+    api_server_flag: ApiServerFlags = None,
+    etcd_flag: EtcdFlags = None,
 ) -> None:
     """Run a management cluster locally: API server, CRDs, functions, forwarder. Ctrl-C ends it."""
     from .provider import local_managers
 
     with report_failures(), usable_folder(directory, "--dir names another folder"):
         refuse_second(directory)
-        wanted = local_managers.parse(providers)
+        given = local_managers.given_managers(manager or [], components)
+        opened = _opened(package) if package else None
+        given = given.beside(opened) if opened else given
+        wanted = local_managers.parse(providers, given)
         if detach:
-            given = {
+            settings = {
                 "--releases": releases,
                 "--profile": profile,
                 "--providers": providers,
+                "--components": components,
                 "--from": package,
                 "--ip-family": ip_family,
             }
-            start_detached(directory, [f"{option}={value}" for option, value in given.items() if value])
+            single = [f"{option}={value}" for option, value in settings.items() if value]
+            repeated = {"--manager": manager, "--api-server-flag": api_server_flag, "--etcd-flag": etcd_flag}
+            several = [f"{option}={text}" for option, texts in repeated.items() for text in texts or []]
+            start_detached(directory, [*single, *several])
             return
         from infra.local.local_run import LocalRun
 
@@ -72,8 +100,8 @@ def up(
         )
         for name in recalled:
             timeline.say(f"as at the last start: --{name}={options[name]}")
-        components = _use_package(package, wanted, timeline.say) if package else None
-        rendered = None if package else local_managers.rendered_components(wanted)
+        downloads = _use_package(opened, wanted, given) if opened else None
+        rendered = None if package else local_managers.rendered_components(wanted, given)
         has_core = bool(wanted) or LocalRun.has_managers(directory)
         chosen = profiles_or_default(options["profile"], beside_core=has_core)
         local_run = LocalRun(
@@ -81,12 +109,14 @@ def up(
             releases=_folder(options["releases"]),
             progress=timeline.say,
             profiles=profiles.parse(chosen),
-            components=components or rendered,
+            components=downloads or rendered,
             partial_components=rendered is not None,
             ip_family=ip_family or "",
+            api_server_flags=api_server_flag or (),
+            etcd_flags=etcd_flag or (),
         )
         try:
-            urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say))
+            urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say, given))
             remember(directory, options)
             timeline.say("up", mark="✔", style="green")
             for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
@@ -109,19 +139,24 @@ def _folder(releases: str) -> Path:
     return Path(releases) if releases else RELEASES
 
 
-def _use_package(file: Path, providers: Sequence[ProviderRequest], say: Callable[[str], None]) -> Path | None:
+def _opened(file: Path) -> Package:
+    """Returns an unpacked package. Raises `BinaryNotFound` if it is damaged."""
+    from infra.local_control_plane.package import opened
+
+    return opened(file, progress=Timeline().say)
+
+
+def _use_package(package: Package, providers: Sequence[ProviderRequest], given: GivenManagers) -> Path | None:
     """Makes this process and its children use a package's executables. Returns the folder of its components, if any.
 
-    Raises `BinaryNotFound` if the package is damaged, or has no managers for these providers.
+    Raises `BinaryNotFound` if the package was changed, or has no managers for these providers.
     """
     from infra.local_control_plane.binaries import EXECUTABLES, VARIABLES
-    from infra.local_control_plane.package import opened
 
     from .provider import local_managers
 
-    package = opened(file, progress=say)
     # All are checked: providers of a former start, and those that are created later, have managers, too.
-    package.executables({*EXECUTABLES, "helm", *local_managers.programs(providers), *package.programs})
+    package.executables({*EXECUTABLES, "helm", *local_managers.programs(providers, given), *package.programs})
     os.environ["KUBEBUILDER_ASSETS"] = str(package.bin)
     for variable in VARIABLES.values():  # they would win over the package
         os.environ.pop(variable, None)

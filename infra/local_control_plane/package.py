@@ -61,6 +61,12 @@ class Package:
         return self.folder / COMPONENTS
 
     @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the executables by name, where they are known."""
+        found = json.loads((self.folder / DESCRIPTION).read_text()).get("versions")
+        return {str(name): str(version) for name, version in found.items()} if isinstance(found, dict) else {}
+
+    @property
     def bin(self) -> Path:
         """The folder of the executables."""
         return self.folder / BIN

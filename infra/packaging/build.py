@@ -12,10 +12,10 @@ import os
 import stat
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from infra.local_control_plane import package
+from infra.local_control_plane import modules, package
 from infra.local_control_plane.archives import SUMS, sha512
 from infra.local_control_plane.binaries import locate, this_platform
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
@@ -26,12 +26,7 @@ from . import licences
 from .components import components
 
 PLANE = ("etcd", "kube-apiserver", "helm")
-MANAGERS = (
-    "cluster-api-manager",
-    "bootstrap-kubeadm-manager",
-    "control-plane-kubeadm-manager",
-    "infrastructure-docker-manager",
-)
+MANAGERS = tuple(name for name, *_ in modules.MANAGERS)
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell
 _CHUNK = 1 << 20
@@ -48,27 +43,50 @@ class Built:
     changed: bool
 
 
-def gather(progress: Progress, *, controllers: bool = False, managers: bool = True) -> Content:
+@dataclass(frozen=True)
+class Added:
+    """What a user adds to a package.
+
+    Attributes:
+        programs: Executables by name.
+        versions: Their versions, where these are known.
+        components: A folder with components of providers.
+    """
+
+    programs: Mapping[str, Path] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    components: Path | None = None
+
+
+NOTHING = Added()
+
+
+def gather(progress: Progress, *, controllers: bool = False, managers: bool = True, added: Added = NOTHING) -> Content:
     """Returns the content of a package for this machine's platform, in the versions that infra/binaries pins.
 
     Args:
         progress: Called with each line of progress.
         controllers: Whether it gets the controllers for `local up --controllers`.
         managers: Whether it gets the managers and components of Cluster API's providers.
+        added: What it gets besides; a program takes the place of the pinned one with its name.
 
     Raises:
         BinaryNotFound, SourceNotFound, ValueError, CalledProcessError, OSError: Something cannot be built or read.
     """
     names = [*PLANE, *(MANAGERS if managers else ()), *(CONTROLLERS if controllers else ())]
-    programs = locate(names, progress=progress, archives=(), assets=False)
+    names = [name for name in names if name not in added.programs]
+    programs = {**locate(names, progress=progress, archives=(), assets=False), **added.programs}
     content: dict[str, Path | bytes] = {f"{package.BIN}/{name}": path for name, path in programs.items()}
     if managers:
-        folder = components(module_of(MANAGERS[0]).version, progress)
-        content |= _below(folder, package.COMPONENTS)
+        for version in sorted({module_of(name).version for name in MANAGERS}):
+            content |= _below(components(version, progress), package.COMPONENTS)
+    if added.components:
+        content |= _below(added.components, package.COMPONENTS)
     progress("collecting licences")
     for place, file in licences.of_programs(programs.values(), progress).items():
         content[f"licenses/{place}"] = file
-    return content | {package.DESCRIPTION: _description(names)}
+    versions = {**{name: module_of(name).version for name in names}, **added.versions}
+    return content | {package.DESCRIPTION: _description(versions)}
 
 
 def build(target: Path, content: Content, progress: Progress) -> Built:
@@ -105,9 +123,8 @@ def _write(target: Path, content: Content) -> None:
         os.fsync(file.fileno())
 
 
-def _description(names: list[str]) -> bytes:
-    versions = {name: module_of(name).version for name in sorted(names)}
-    known = {"format": package.FORMAT, "platform": this_platform(), "versions": versions}
+def _description(versions: Mapping[str, str]) -> bytes:
+    known = {"format": package.FORMAT, "platform": this_platform(), "versions": dict(sorted(versions.items()))}
     return (json.dumps(known, indent=2) + "\n").encode()
 
 

@@ -15,6 +15,10 @@ _FILES = re.compile(r"(licen[cs]e|copying|notice|patents)([.-].*)?", re.IGNORECA
 _LOCAL = "(devel)"
 
 
+class NotOfGo(Exception):
+    """An executable has no list of Go modules."""
+
+
 def of_programs(programs: Iterable[Path], progress: Progress) -> dict[str, Path]:
     """Returns the licence files of all modules in executables, as `module@version/file`.
 
@@ -22,7 +26,12 @@ def of_programs(programs: Iterable[Path], progress: Progress) -> dict[str, Path]
 
     Raises SourceNotFound: there is no Go, or a source cannot be downloaded.
     """
-    read = _run("go", "version", "-m", *map(str, programs))
+    read = ""
+    for program in programs:
+        try:
+            read += _run("go", "version", "-m", str(program))
+        except NotOfGo:
+            progress(f"{program} is not built by Go: its licences are not known")
     wanted = sorted(modules_in(read))
     cache, root = json.loads(_run("go", "env", "-json", "GOMODCACHE", "GOROOT")).values()
     found = {f"go/{file.name}": file for file in _licences(Path(root))}
@@ -67,6 +76,8 @@ def _run(*command: str) -> str:
     except OSError as error:
         raise SourceNotFound(f"licences need Go to be found: {error}") from error
     except subprocess.CalledProcessError as error:
+        if "unrecognized file format" in error.stderr:
+            raise NotOfGo from error
         raise SourceNotFound(
             f"`{' '.join(command[:4])}` failed: {error.stderr.strip() or error.stdout.strip()}"
         ) from error

@@ -13,7 +13,7 @@ from infra.cli.provider import local_managers
 from infra.cli.provider.report import Report
 from infra.cli.provider.requests import ProviderSettings, parse_request
 from infra.local.local_run import PLANE
-from infra.local.managers import Managers
+from infra.local.managers import Managers, parse_manager, place
 from infra.local_control_plane.modules import module_of
 from shared.api.conditions import get_condition
 from shared.api.provider import CORE, PROVIDER_LABEL
@@ -27,10 +27,10 @@ from tests.support.until import until
 NAME = "capi-controller-manager"
 VERSION = module_of("cluster-api-manager").version
 SERVING = """#!/usr/bin/env python3
-import http.server, pathlib, sys
+import http.server, os, pathlib, sys
 flags = dict(argument.lstrip("-").split("=", 1) for argument in sys.argv[1:])
 assert pathlib.Path(flags["webhook-cert-dir"], "tls.crt").read_text() == "certificate", flags
-assert pathlib.Path(flags["kubeconfig"]).exists()
+assert pathlib.Path(os.environ["KUBECONFIG"]).exists()
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
@@ -151,6 +151,28 @@ def test_annotation_of_webhooks_that_is_wrong_is_reported(cluster: Cluster, url:
     cluster.client.patch(CORE.resource, Key(cluster.namespace, "cluster-api"), wrong)
     cluster.install(SERVING)
     until(lambda: f"annotation {WEBHOOKS} is '{url}'" in "".join(cluster.said), "reported")
+
+
+def test_program_of_a_user_runs_whatever_the_version_in_the_deployment(cluster: Cluster, tmp_path: Path) -> None:
+    program = tmp_path / "mine"
+    program.write_text(SERVING.replace("flags = ", "if '--help' in sys.argv: sys.exit('no flags')\nflags = ", 1))
+    program.chmod(0o755)
+    place(tmp_path, parse_manager(f"cluster-api={program}"), cluster.said.append)
+    cluster.install(FAILING, version="dev")
+    until(lambda: cluster.available() == "True", "Available", details=lambda: cluster.said)
+
+
+def test_program_of_a_user_that_is_gone_is_reported(cluster: Cluster, tmp_path: Path) -> None:
+    program = tmp_path / "mine"
+    program.write_text(SERVING)
+    program.chmod(0o755)
+    place(tmp_path, parse_manager(f"cluster-api={program}"), cluster.said.append)
+    program.unlink()
+    cluster.install(SERVING)
+    until(lambda: cluster.said, "reported")
+    assert cluster.said == [
+        f"{program}, the manager of cluster-api, does not exist; `up --manager cluster-api=...` names another"
+    ]
 
 
 def test_program_of_another_version_is_not_run(cluster: Cluster) -> None:

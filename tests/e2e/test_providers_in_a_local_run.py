@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import socket
 from functools import partial
 from pathlib import Path
@@ -24,9 +25,10 @@ from tests.support.command_line import await_end, run
 from tests.support.live_core import DOCKER_MANAGER
 from tests.support.packages import package_of
 from tests.support.ports import exclusive
-from tests.support.real_providers import CURRENT, components, in_memory_cluster, reduced, repository
+from tests.support.real_providers import CURRENT, DOWNLOADS, components, in_memory_cluster, reduced, repository
 from tests.support.until import until
 
+DOCKER_FILE = "infrastructure-components-development.yaml"
 CLUSTERS = "crd/clusters.cluster.x-k8s.io"
 
 
@@ -122,6 +124,53 @@ def test_providers_of_a_package_make_a_cluster(tmp_path: Path, kubectl: Path, mo
             assert [dig(provider, "status.installedVersion") for provider in found] == [CURRENT] * 4
             kubectl_output("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": objects})
             until(lambda: is_true(json.loads(conditions() or "[]"), "Available"), "Available", details=conditions)
+        finally:
+            stopped = run("down", "--dir", folder)
+    assert stopped.returncode == 0, stopped.stdout + stopped.stderr
+    await_end(folder)
+
+
+@pytest.mark.timeout(1800)  # another test run may use the port of docker's manager
+def test_given_manager_runs_with_components_of_a_folder(tmp_path: Path, kubectl: Path) -> None:
+    """Docker's manager stands in for one that is not pinned: its image has no version, and it stays after a restart."""
+    folder, given = tmp_path / "run", tmp_path / "given"
+    given.mkdir()
+    release = components(CURRENT) / DOWNLOADS / CURRENT
+    for name, file in {
+        "core-components.yaml": "core-components.yaml",
+        "kubeadm-bootstrap-components.yaml": "bootstrap-components.yaml",
+        "kubeadm-control-plane-components.yaml": "control-plane-components.yaml",
+    }.items():
+        (given / name).symlink_to(release / file)
+    text, images = re.subn(r"(image: \S+):v\S+", r"\1:dev", (release / DOCKER_FILE).read_text())
+    assert images
+    (given / "docker-infrastructure-components.yaml").write_text(text)
+    program = tmp_path / "mine"
+    docker = locate(["infrastructure-docker-manager"], progress=print)["infrastructure-docker-manager"]
+    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/started\nexec {docker} "$@"\n')
+    program.chmod(0o755)
+    options = (f"--manager=infrastructure-docker={program}", f"--components={given}", "--providers=docker:v0.7.0")
+    kubectl_output = partial(_kubectl_output, kubectl, folder)
+
+    def starts() -> int:
+        return (tmp_path / "started").read_text().count("--webhook-cert-dir=")
+
+    def is_available() -> bool:
+        deployments = ("get", "deployments", "-n", "docker-infrastructure-system", "-o")
+        return kubectl_output(*deployments, "jsonpath={.items[0].status.availableReplicas}") == "1"
+
+    with exclusive(DOCKER_MANAGER):
+        try:
+            succeeds("up", "--detach", "--dir", folder, *options)
+            provider = json.loads(kubectl_output("get", "infrastructureproviders", "-A", "-o", "json"))["items"][0]
+            assert dig(provider, "status.installedVersion") == "v0.7.0"
+            assert is_available()
+            before = starts()
+            succeeds("down", "--dir", folder)
+            await_end(folder)
+            succeeds("up", "--detach", "--dir", folder)
+            until(lambda: starts() > before, "started again")
+            until(is_available, "available again")
         finally:
             stopped = run("down", "--dir", folder)
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr

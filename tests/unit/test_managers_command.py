@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from infra.local.managers.command import Addresses, Command, ManagerError, command_of
+from infra.local.managers.command import Addresses, Command, ManagerError, Volume, command_of, printed_flags, volumes_of
 from infra.local.managers.ports import free_ports, is_free
 from infra.local.managers.status import deployment_status
 from infra.local_control_plane.ports import has_address
-from shared.kube import Object
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.kube import Key, Object
 
 ADDRESSES = Addresses("127.0.0.1", 1, 2, 3, Path("/certificates"), Path("/kubeconfig"))
-OWN = ("--webhook-port=3", "--webhook-cert-dir=/certificates", "--kubeconfig=/kubeconfig")
+OWN = ("--webhook-port=3", "--webhook-cert-dir=/certificates")
+KUBECONFIG = {"KUBECONFIG": "/kubeconfig"}
 CLUSTER_API = ("--leader-elect=false", "--health-addr=127.0.0.1:1", "--diagnostics-address=127.0.0.1:2", *OWN)
 
 
@@ -67,7 +69,7 @@ def manager(*args: str, **content: Any) -> Object:
             ),
         ),
         (("--webhook-port", "9443", "positional"), ("positional", *CLUSTER_API)),
-        (("--webhook_port=9443",), CLUSTER_API),
+        (("--webhook_port=9443", "--kubeconfig", "/mine"), CLUSTER_API),
         (("--name=$(POD_NAME)", "--literal=$$(POD_NAME)", "--other=$(OTHER)"), ()),
     ],
 )
@@ -78,6 +80,72 @@ def test_flags_of_the_deployment_are_kept_but_for_addresses_certificates_and_lea
     found = command_of(deployment(manager(*given, env=env)), ADDRESSES).arguments
     expanded = ("--name=capi-controller-manager", "--literal=$(POD_NAME)", "--other=$(OTHER)", *CLUSTER_API)
     assert found == (arguments or expanded)
+
+
+GO_FLAGS = """Usage of manager:
+  -health-probe-bind-address string
+    \tThe address (default ":8081"), see --health-addr of others
+  -leader-elect
+    \tEnable leader election
+"""
+PFLAGS = """Usage of manager:
+      --health-probe-addr string   The address of --health (default ":8081")
+  -v, --v Level                    Verbosity
+"""
+
+
+@pytest.mark.parametrize(
+    ("usage", "given", "arguments"),
+    [
+        (GO_FLAGS, (), ("--leader-elect=false", "--health-probe-bind-address=127.0.0.1:1")),
+        (PFLAGS, (), ("--health-probe-addr=127.0.0.1:1",)),
+        (PFLAGS, ("--health-addr=:1",), ("--health-addr=127.0.0.1:1",)),
+        ("no help", (), CLUSTER_API),
+    ],
+)
+def test_flag_that_a_program_does_not_have_is_left_out(usage: str, given: tuple[str, ...], arguments: object) -> None:
+    assert command_of(deployment(manager(*given)), ADDRESSES, printed_flags(usage)).arguments == arguments
+
+
+def test_manager_without_webhooks_gets_no_flags_for_these() -> None:
+    found = command_of(deployment(manager("--webhook-port=9443")), replace(ADDRESSES, certificates=None))
+    assert found.arguments == CLUSTER_API[:3]
+
+
+def test_volumes_are_local_folders_in_arguments_and_environment() -> None:
+    mounts = [{"name": name, "mountPath": f"/etc/{name}"} for name in ("cert", "cloud", "settings", "scratch")]
+    content = manager(
+        "--cloud=/etc/cloud/config",
+        "--other=/etc/cloudy",
+        volumeMounts=mounts,
+        env=[{"name": "A", "value": "/etc/cloud"}],
+    )
+    found = deployment(content)
+    found["spec"]["template"]["spec"]["volumes"] = [
+        {"name": "cloud", "secret": {"secretName": "credentials", "optional": True}},
+        {"name": "settings", "configMap": {"name": "c", "items": [{"key": "k", "path": "file"}]}},
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "not-mounted", "secret": {"secretName": "other"}},
+    ]
+    assert volumes_of(found) == [
+        Volume("cloud", "/etc/cloud", SECRET, Key("capi-system", "credentials"), optional=True),
+        Volume("settings", "/etc/settings", CONFIG_MAP, Key("capi-system", "c"), items=(("k", "file"),)),
+    ]
+    command = command_of(found, replace(ADDRESSES, folders={"/etc/cloud": Path("/run/cloud")}))
+    assert command.arguments[:2] == ("--cloud=/run/cloud/config", "--other=/etc/cloudy")
+    assert command.environment["A"] == "/run/cloud"
+
+
+@pytest.mark.parametrize(
+    ("path", "resource", "expected"),
+    [
+        ("/tmp/k8s-webhook-server/serving-certs", SECRET, True),
+        ("/tmp/k8s-webhook-server/serving-certs", CONFIG_MAP, False),
+        ("/home/.aws", SECRET, False),
+    ],
+)
+def test_certificates_of_webhooks_are_found_by_their_path(path: str, resource: Any, expected: bool) -> None:
+    assert Volume("v", path, resource, Key("a", "b")).has_certificates is expected
 
 
 def test_environment_has_the_fields_of_the_pod() -> None:
@@ -95,6 +163,7 @@ def test_environment_has_the_fields_of_the_pod() -> None:
         "spec_serviceAccountName": "capi-manager",
         "DOCKER_HOST": "",
         "A": "capi-controller-manager/b",
+        **KUBECONFIG,
     }
 
 
@@ -102,8 +171,8 @@ def test_container_is_named_manager_or_the_only_one() -> None:
     proxy, other = {"name": "kube-rbac-proxy"}, {"name": "controller", "args": ["--v=5"]}
     arguments = ("--v=5", *CLUSTER_API)
     named = manager("--v=5", command=["/bin/capi"])
-    assert command_of(deployment(proxy, named), ADDRESSES) == Command("/bin/capi", arguments, {})
-    assert command_of(deployment(other), ADDRESSES) == Command("/manager", arguments, {})
+    assert command_of(deployment(proxy, named), ADDRESSES) == Command("/bin/capi", arguments, KUBECONFIG)
+    assert command_of(deployment(other), ADDRESSES) == Command("/manager", arguments, KUBECONFIG)
 
 
 @pytest.mark.parametrize(

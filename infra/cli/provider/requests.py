@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shared.api.cluster import PAUSED_ANNOTATION
-from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, CORE_NAME, INFRASTRUCTURE, KINDS, ProviderKind
+from shared.api.provider import (
+    BOOTSTRAP,
+    CONTROL_PLANE,
+    CORE,
+    CORE_NAME,
+    INFRASTRUCTURE,
+    KINDS,
+    ProviderKind,
+    download_labels,
+)
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.components import versions
 from shared.kube import Client, Key, Object, key_of
@@ -46,6 +55,8 @@ class ProviderRequest:
     watched: str = ""
     """The only namespace that the provider watches; empty for all."""
     paused: bool = False
+    in_config_map: bool = False
+    """Whether the components are in a ConfigMap of its namespace."""
 
     @property
     def key(self) -> Key:
@@ -64,6 +75,9 @@ class ProviderRequest:
         if self.watched:
             spec["manager"] = {"cacheNamespace": self.watched}
         metadata: Object = {"name": self.name, "namespace": self.namespace}
+        if self.in_config_map:
+            labels = download_labels({"kind": self.kind.kind, "metadata": metadata})
+            spec["fetchConfig"] = {"selector": {"matchLabels": labels}}
         if annotations := {**settings.annotations, **({PAUSED_ANNOTATION: "true"} if self.paused else {})}:
             metadata["annotations"] = annotations
         return {

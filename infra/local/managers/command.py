@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shared.kube import Key, dig, key_of
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.kube import Key, Resource, dig, key_of
 
 _NAME = "/manager"
 """The program of images whose Deployments name none, by convention."""
@@ -19,12 +20,14 @@ CONTAINER = "manager"
 LEADER_ELECTION = ("leader-elect", "enable-leader-election")
 HEALTH = ("health-addr", "health-probe-bind-address", "health-probe-addr")
 DIAGNOSTICS = ("diagnostics-address", "metrics-bind-address", "metrics-bind-addr", "metrics-addr")
-WEBHOOK_PORT, WEBHOOK_CERTIFICATES, KUBECONFIG = ("webhook-port",), ("webhook-cert-dir",), ("kubeconfig",)
+WEBHOOK_PORT, WEBHOOK_CERTIFICATES = ("webhook-port",), ("webhook-cert-dir", "webhook-cert-path")
 _BOOLEAN = LEADER_ELECTION
-_REPLACED = (*LEADER_ELECTION, *HEALTH, *DIAGNOSTICS, *WEBHOOK_PORT, *WEBHOOK_CERTIFICATES, *KUBECONFIG)
+_REPLACED = (*LEADER_ELECTION, *HEALTH, *DIAGNOSTICS, *WEBHOOK_PORT, *WEBHOOK_CERTIFICATES, "kubeconfig")
 
 _CERTIFICATES = "serving-certs"
 """The last part of the path of a certificate's volume by convention."""
+_PRINTED_FLAG = re.compile(r"^\s+(?:-\w, )?--?([A-Za-z][\w.-]+)", re.M | re.ASCII)
+"""A flag in the help that programs of Go print."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 
 
@@ -41,16 +44,44 @@ class Addresses:
         health: The port of /healthz and /readyz.
         diagnostics: The port of the metrics.
         webhooks: The port of the webhooks.
-        certificates: The folder with tls.crt and tls.key of the webhooks.
+        certificates: The folder with tls.crt and tls.key of the webhooks; None for a manager without webhooks.
         kubeconfig: The kubeconfig of the manager.
+        folders: The local folders of the manager's volumes, by the path in its container.
     """
 
     host: str
     health: int
     diagnostics: int
     webhooks: int
-    certificates: Path
+    certificates: Path | None
     kubeconfig: Path
+    folders: Mapping[str, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A Secret or ConfigMap that the container of a manager has as a folder.
+
+    Attributes:
+        name: The name of the volume.
+        path: The path in the container.
+        resource: The kind of the object.
+        key: The object.
+        optional: Whether the manager runs without the object.
+        items: Pairs of a key and the path of its file; empty for all keys.
+    """
+
+    name: str
+    path: str
+    resource: Resource
+    key: Key
+    optional: bool = False
+    items: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def has_certificates(self) -> bool:
+        """Whether it has the certificate of the webhooks."""
+        return self.resource is SECRET and _CERTIFICATES in self.path
 
 
 @dataclass(frozen=True)
@@ -65,30 +96,44 @@ class Command:
     environment: Mapping[str, str]
 
 
-def command_of(deployment: Mapping[str, Any], addresses: Addresses) -> Command:
+def command_of(deployment: Mapping[str, Any], addresses: Addresses, flags: Collection[str] = ()) -> Command:
     """Returns the command of the manager in a Deployment.
 
     Flags of the Deployment are kept, feature gates included, except those for addresses, certificates and leader
-    election. Raises `ManagerError`.
+    election. `flags` has the names of all flags of the program, if these are known: a flag of Cluster API's managers
+    that this program does not have is left out. Raises `ManagerError`.
     """
     container = _container(deployment)
     environment: dict[str, str] = {}
     for variable in container.get("env") or []:
-        environment[variable["name"]] = _value(variable, deployment, addresses, environment)
+        environment[variable["name"]] = _local(_value(variable, deployment, addresses, environment), addresses)
     if container.get("envFrom"):
         raise ManagerError(f"{key_of(deployment)}: a local process cannot take its environment from envFrom")
-    given = [_expand(str(argument), environment) for argument in container.get("args") or []]
+    given = [_local(_expand(str(argument), environment), addresses) for argument in container.get("args") or []]
     name = next(iter(container.get("command") or ()), _NAME)
-    return Command(name, (*_kept(given), *_own(given, addresses)), environment)
+    # All clients of Go read the variable, but few managers of other projects pass the flag on.
+    environment["KUBECONFIG"] = str(addresses.kubeconfig)
+    return Command(name, (*_kept(given), *_own(given, addresses, flags)), environment)
 
 
-def certificate_secret(deployment: Mapping[str, Any]) -> Key:
-    """Returns the Secret with the certificate of the webhooks, a volume of the manager. Raises `ManagerError`."""
+def printed_flags(usage: str) -> frozenset[str]:
+    """Returns the names of the flags in the help of a program."""
+    return frozenset(_PRINTED_FLAG.findall(usage))
+
+
+def volumes_of(deployment: Mapping[str, Any]) -> list[Volume]:
+    """Returns the volumes of the manager that are Secrets and ConfigMaps. Raises `ManagerError`."""
     mounted = {mount["name"]: str(mount.get("mountPath")) for mount in _container(deployment).get("volumeMounts") or []}
+    found: list[Volume] = []
     for volume in dig(deployment, "spec.template.spec.volumes", []):
-        if _CERTIFICATES in mounted.get(volume["name"], "") and (name := dig(volume, "secret.secretName")):
-            return Key(key_of(deployment).namespace, name)
-    raise ManagerError(f"{key_of(deployment)} has no volume with a Secret at .../{_CERTIFICATES}")
+        for source, resource, name in (("secret", SECRET, "secretName"), ("configMap", CONFIG_MAP, "name")):
+            content = volume.get(source)
+            if volume["name"] in mounted and content and content.get(name):
+                key = Key(key_of(deployment).namespace, content[name])
+                items = tuple((item["key"], str(item["path"])) for item in content.get("items") or [])
+                optional = bool(content.get("optional"))
+                found.append(Volume(volume["name"], mounted[volume["name"]], resource, key, optional, items))
+    return found
 
 
 def _container(deployment: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -129,6 +174,13 @@ def _expand(text: str, environment: Mapping[str, str]) -> str:
     return _REFERENCE.sub(replacement, text)
 
 
+def _local(text: str, addresses: Addresses) -> str:
+    """Returns a text with the local folders of volumes in the place of their paths in the container."""
+    for path, folder in addresses.folders.items():
+        text = re.sub(rf"(^|[=:,]){re.escape(path.rstrip('/'))}(?=/|[:,]|$)", rf"\g<1>{folder}", text)
+    return text
+
+
 def _flag(argument: str) -> str:
     """Returns the name of the flag that an argument begins; empty if it is none."""
     return argument.lstrip("-").partition("=")[0].replace("_", "-") if argument.startswith("-") else ""
@@ -148,17 +200,19 @@ def _kept(arguments: Sequence[str]) -> Iterable[str]:
             yield argument
 
 
-def _own(arguments: Sequence[str], addresses: Addresses) -> Iterable[str]:
+def _own(arguments: Sequence[str], addresses: Addresses, flags: Collection[str]) -> Iterable[str]:
     given = {_flag(argument) for argument in arguments}
     host = f"[{addresses.host}]" if ":" in addresses.host else addresses.host
-    for names, value in (
-        (LEADER_ELECTION, "false"),
-        (HEALTH, f"{host}:{addresses.health}"),
-        (DIAGNOSTICS, f"{host}:{addresses.diagnostics}"),
-        (WEBHOOK_PORT, addresses.webhooks),
-        (WEBHOOK_CERTIFICATES, addresses.certificates),
-        (KUBECONFIG, addresses.kubeconfig),
+    has_webhooks = addresses.certificates is not None
+    for names, value, wanted in (
+        (LEADER_ELECTION, "false", True),
+        (HEALTH, f"{host}:{addresses.health}", True),
+        (DIAGNOSTICS, f"{host}:{addresses.diagnostics}", True),
+        (WEBHOOK_PORT, addresses.webhooks, has_webhooks),
+        (WEBHOOK_CERTIFICATES, addresses.certificates, has_webhooks),
     ):
-        # Managers name these flags differently; what the Deployment uses counts, else Cluster API's own name.
-        name = next((name for name in names if name in given), names[0])
-        yield f"--{name}={value}"
+        # Managers name these flags differently; what the Deployment uses counts, else what the program has, else
+        # Cluster API's own name.
+        candidates = [*(name for name in names if name in given), *(name for name in names if name in flags)]
+        if wanted and (candidates or not flags):
+            yield f"--{next(iter(candidates), names[0])}={value}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +24,8 @@ from shared.applier.policy import PolicyError
 from shared.kube import ApiError, Client, Key, NotFound, Object, deleting, dig, key_of
 from shared.providers.annotations import WEBHOOKS, webhooks_url
 
-from .command import Addresses, ManagerError, certificate_secret, command_of
+from . import programs
+from .command import Addresses, ManagerError, Volume, command_of, printed_flags, volumes_of
 from .ports import free_ports, is_free
 from .process import ManagerProcess
 from .status import deployment_status
@@ -33,6 +35,8 @@ _INTERVAL = 0.5
 """Seconds between looks at the Deployments."""
 _RETRY = 10.0
 """Seconds until a manager that was never healthy is started again, or a provider without a URL is read again."""
+
+_HELP_TIMEOUT = 10.0  # seconds
 
 
 @dataclass
@@ -165,10 +169,10 @@ class Managers:
         if not url:
             self._not_ours[key] = time.monotonic() + _RETRY
             return
-        secret = self._client.find(SECRET, certificate_secret(deployment))
-        if secret is None:
+        volumes = {volume: self._client.find(volume.resource, volume.key) for volume in volumes_of(deployment)}
+        if any(obj is None and not volume.optional for volume, obj in volumes.items()):
             return  # `provider_install` is about to write it
-        process = self._process(deployment, _program(deployment), urlsplit(url).port or 0, secret)
+        process = self._process(deployment, urlsplit(url).port or 0, volumes)
         self._running[key] = _Running(deployment, _generation_of(deployment), process)
         self._progress(f"starting manager {process.name}, log {process.log}")
         process.start()
@@ -197,21 +201,23 @@ class Managers:
         self._client.patch(resource, key_of(provider), patch, manager=FIELD_MANAGER)
         self._progress(f"the webhooks of {name} move to {new}: port {port} is taken")
 
-    def _process(self, deployment: Object, program: Path, port: int, secret: Object) -> ManagerProcess:
+    def _process(self, deployment: Object, port: int, volumes: Mapping[Volume, Object | None]) -> ManagerProcess:
         name = key_of(deployment).name
-        certificates = self._folder / self.FOLDER / name
-        certificates.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for file in ("tls.key", "tls.crt"):
-            files.write(certificates / file, base64.b64decode(dig(secret, ("data", file), "")))
+        program, is_given = self._program(deployment)
+        folder = self._folder / self.FOLDER / name
+        folders = {volume: folder / volume.name for volume in volumes}
+        for volume, obj in volumes.items():
+            _write_volume(folders[volume], volume, obj or {})
         addresses = Addresses(
             host=self._host,
             health=self.free_port(f"{name} health"),
             diagnostics=self.free_port(f"{name} diagnostics"),
             webhooks=port,
-            certificates=certificates,
+            certificates=next((folders[volume] for volume in volumes if volume.has_certificates), None),
             kubeconfig=local_control_plane.add_user(self._plane, name, ["system:masters"]),
+            folders={volume.path: path for volume, path in folders.items()},
         )
-        command = command_of(deployment, addresses)
+        command = command_of(deployment, addresses, _flags(program) if is_given else ())
         return ManagerProcess(
             name,
             program,
@@ -221,6 +227,24 @@ class Managers:
             health=(addresses.host, addresses.health),
             changed=lambda healthy: self._show(deployment, healthy),
         )
+
+    def _program(self, deployment: Mapping[str, Any]) -> tuple[Path, bool]:
+        """Returns the program of the manager in a Deployment, and whether a user has given it.
+
+        Raises `ManagerError` if there is none of its version.
+        """
+        label = str(dig(deployment, ("metadata", "labels", PROVIDER_LABEL)))
+        if (given := programs.given(self._folder, label)) is not None:
+            return given, True
+        name = f"{label}{programs.SUFFIX}"
+        images = [str(container.get("image")) for container in dig(deployment, "spec.template.spec.containers", [])]
+        try:
+            version = module_of(name).version
+            if not any(image.endswith(f":{version}") for image in images):
+                raise ManagerError(f"{name} can be run in version {version}, the Deployment has {', '.join(images)}")
+            return locate([name], progress=lambda _line: None)[name], False
+        except (ValueError, BinaryNotFound) as error:
+            raise ManagerError(f"there is no program for {key_of(deployment)}: {error}") from error
 
     def _show(self, deployment: Object, healthy: bool) -> None:
         """Writes into the status of a Deployment whether its manager is healthy: now, or as soon as it can be."""
@@ -250,17 +274,38 @@ def webhook_host(plane: Path) -> str:
     return "[::1]" if ":" in local_control_plane.status(plane).host else "localhost"
 
 
-def _program(deployment: Mapping[str, Any]) -> Path:
-    """Returns the program of the manager in a Deployment. Raises `ManagerError` if there is none of its version."""
-    name = f"{dig(deployment, ('metadata', 'labels', PROVIDER_LABEL))}-manager"
-    images = [str(container.get("image")) for container in dig(deployment, "spec.template.spec.containers", [])]
+def _flags(program: Path) -> frozenset[str]:
+    """Returns the names of a program's flags, as its help prints them; none if it prints no help."""
     try:
-        version = module_of(name).version
-        if not any(image.endswith(f":{version}") for image in images):
-            raise ManagerError(f"{name} can be run in version {version}, the Deployment has {', '.join(images)}")
-        return locate([name], progress=lambda _line: None)[name]
-    except (ValueError, BinaryNotFound) as error:
-        raise ManagerError(f"there is no program for {key_of(deployment)}: {error}") from error
+        done = subprocess.run(
+            [program, "--help"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_HELP_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    return printed_flags(done.stdout)
+
+
+def _write_volume(folder: Path, volume: Volume, obj: Mapping[str, Any]) -> None:
+    """Writes the content of a Secret or ConfigMap into a folder, as a kubelet does."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    encoded = "data" if volume.resource is SECRET else "binaryData"
+    content = {name: base64.b64decode(text) for name, text in (obj.get(encoded) or {}).items()}
+    if volume.resource is not SECRET:
+        content |= {name: text.encode() for name, text in (obj.get("data") or {}).items()}
+    # In this order the key of a certificate is there once the certificate is.
+    for name, data in sorted(content.items(), reverse=True):
+        path = dict(volume.items).get(name, "" if volume.items else name)
+        target = (folder / path).resolve()
+        if path and target.is_relative_to(folder.resolve()):
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.write(target, data)
 
 
 def _is_wanted(deployment: Object) -> bool:

@@ -1,0 +1,111 @@
+"""Programs of managers that a user gives: an executable, a folder with Go sources, or a Go package and its version.
+
+A run has them in its folder `bin`, so that its next start finds them. They take the place of the pinned ones.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.local_control_plane import go_build
+from infra.local_control_plane.cache import Progress, partial
+from shared.api.provider import CORE_NAME, KINDS, ProviderKind
+
+from .command import ManagerError
+
+SUFFIX = "-manager"
+"""What follows the label of a provider in the name of its manager."""
+FOLDER = "bin"
+
+
+@dataclass(frozen=True)
+class GivenManager:
+    """A manager that a user gives.
+
+    Attributes:
+        label: The label of its provider, such as "infrastructure-aws".
+        source: A path, or `PACKAGE@VERSION`.
+        version: The version of the provider; "" if only the components or the user know it.
+    """
+
+    label: str
+    source: str
+    version: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return f"{self.label}{SUFFIX}"
+
+    @property
+    def provider(self) -> tuple[ProviderKind, str]:
+        """The kind and name of the provider."""
+        kind = _kind(self.label)
+        return kind, self.label if kind.is_core else self.label.removeprefix(f"{kind.prefix}-")
+
+    def program(self, folder: Path, progress: Progress) -> Path:
+        """Returns the executable, after building it if necessary: sources in a folder are built into `folder`.
+
+        Raises `ManagerError`.
+        """
+        path = Path(self.source).expanduser().absolute()
+        try:
+            if self.version and not path.exists():
+                return go_build.of_module(self.name, self.source, progress)
+            if path.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
+                go_build.into(folder / self.name, self.name, ".", progress, folder=path)
+                return folder / self.name
+        except (go_build.BuildFailed, OSError) as error:
+            raise ManagerError(f"manager {self.label}={self.source} cannot be built: {error}") from error
+        if not (path.is_file() and os.access(path, os.X_OK)):
+            raise ManagerError(
+                f"manager {self.label}={self.source}: this is no executable file and no folder; "
+                "give one of these, or a Go package with a version, such as example.com/provider@v1.2.3"
+            )
+        return path
+
+
+def parse(text: str) -> GivenManager:
+    """Parses `LABEL=PATH` or `LABEL=PACKAGE@VERSION`. Raises `ManagerError` for another form."""
+    label, _, source = text.partition("=")
+    if not label or not source:
+        raise ManagerError(
+            f"{text!r} must be LABEL=PATH or LABEL=PACKAGE@VERSION, such as infrastructure-aws=bin/manager"
+        )
+    _kind(label)
+    return GivenManager(label, source, go_build.version_in(source))
+
+
+def place(run: Path, manager: GivenManager, progress: Progress) -> None:
+    """Gets the program of a manager, and uses it for the run in a folder from now on. Raises `ManagerError`."""
+    target = run / FOLDER / manager.name
+    program = manager.program(target.parent, progress)
+    if program != target:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial(target) as link:
+            link.symlink_to(program)
+            os.replace(link, target)
+
+
+def given(run: Path, label: str) -> Path | None:
+    """Returns the program that was given to a run for a provider, None without one.
+
+    Raises `ManagerError` if it is not there any more.
+    """
+    path = run / FOLDER / f"{label}{SUFFIX}"
+    if path.is_symlink() and not path.exists():
+        raise ManagerError(
+            f"{path.readlink()}, the manager of {label}, does not exist; `up --manager {label}=...` names another"
+        )
+    return path if path.exists() else None
+
+
+def _kind(label: str) -> ProviderKind:
+    for kind in KINDS:
+        if label == CORE_NAME if kind.is_core else label.startswith(f"{kind.prefix}-") and label != f"{kind.prefix}-":
+            return kind
+    known = ", ".join(f"{kind.prefix}-NAME" for kind in KINDS if not kind.is_core)
+    raise ManagerError(f"{label!r} is not the label of a provider: that is cluster-api, or one of {known}")
