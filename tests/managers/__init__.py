@@ -1,0 +1,1 @@
+"""Managers of other projects, built from their Go modules: `make test-managers`."""
