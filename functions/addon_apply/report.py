@@ -10,7 +10,9 @@ from shared.addons import stored_values
 from shared.addons.context import AwaitingReadiness, ReconcileContext, ReleaseContext, RemovalContext, RollbackContext
 from shared.api.names import kubeconfig_secret_of
 from shared.applier import inventory
+from shared.applier.inventory import InventoryEntry
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.policy import PREFIX
 from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import ApiError, Key, dig, key_of
@@ -95,10 +97,12 @@ def _report_incomplete(
     outcome, message = incomplete.outcome, f"{context}: {incomplete}"
     _record_outcome(builder, outcome)
     if incomplete.waiting:
-        seconds = READY_RETRY
+        seconds, release = READY_RETRY, _how_to_release(outcome.not_ready[0])
+        if not context.policy.wait:
+            message += release
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message, event_type="Normal", progress=True)
         if builder.seconds_since("HelmChartApplied") > context.policy.wait_timeout:
-            message = f"{context}: not complete after {context.policy.wait_timeout:g} s: {incomplete}"
+            message = f"{context}: not complete after {context.policy.wait_timeout:g} s: {incomplete}{release}"
             builder.set_false("HelmChartApplied", "ObjectsNotReady", message, "Warning", event_type="Warning")
             seconds = BROKEN_RETRY
     else:
@@ -110,6 +114,18 @@ def _report_incomplete(
         seconds = CLUSTER_RETRY if incomplete.unavailable else PARTIAL_RETRY
     return builder.decision(
         requeue_after=seconds, message=message, ready=False, resources=inventory.dump(outcome.entries)
+    )
+
+
+def _how_to_release(waiting: InventoryEntry) -> str:
+    """Returns what lets a rollout go on that waits for this hook; empty for an object that is no Job."""
+    if waiting.kind != "Job":
+        return ""
+    command = f"kubectl -n {waiting.namespace} patch job {waiting.name} --type merge"
+    patch = '{"spec":{"suspend":true}}'
+    return (
+        f"; hooks are waited for whatever {PREFIX}wait says; to run the Job again, delete it; "
+        f"to go on without it, suspend it in the workload cluster: {command} -p '{patch}'"
     )
 
 

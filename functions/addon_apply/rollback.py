@@ -22,7 +22,7 @@ def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision
         message = f"rolling back from {builder.release}: {manifest.problem}"
         builder.set_false("HelmChartApplied", "RollbackFailed", message, "Error", event_type="Warning")
         return wait(builder, BROKEN_RETRY, message)
-    plan = inventory.plan(manifest.objects, context.inventory, resumed=context.resumed)
+    plan = inventory.plan(manifest.objects, context.inventory, resumed=context.resumed, operations={"": "rollback"})
     if problem := inventory.why_too_large(plan):
         return too_large(builder, context, problem)
     builder.set_false("HelmChartApplied", "RollingBack", f"rolling back to {manifest.class_name}")

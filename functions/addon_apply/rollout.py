@@ -33,7 +33,8 @@ def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered
     """Applies all objects of the release and prunes the others."""
     objects = rendered.objects
     resumed = context.resumed and not context.is_drift_check
-    plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=rendered.stage_of)
+    operations = dict.fromkeys(dict(rendered.stages), context.operation())
+    plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=rendered.stage_of, operations=operations)
     if problem := inventory.why_too_large(plan):
         return too_large(builder, context, problem)
     effects: tuple[Effect, ...] = ensure_addon_finalizer(context.addon)
@@ -64,7 +65,9 @@ def report_applied(
         "drift": outcome.listed_drift if context.only_report and outcome.drift else None,
     }
     for saved in results.of(SaveManifest):
-        fields["history"] = updated_history(context.addon, target, builder.now, stored=saved.classes)
+        fields["history"] = updated_history(
+            context.addon, target, builder.now, stored=saved.classes, stages={entry.stage for entry in outcome.entries}
+        )
         if saved.problem:
             builder.add_event("ManifestNotKept", saved.problem, "Warning")
     return readiness.report_readiness(builder, context.policy, outcome.entries, message, **fields)

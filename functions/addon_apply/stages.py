@@ -28,7 +28,12 @@ def roll_out_stage(
         plan = inventory.deletion(objects, context.inventory, resumed=context.resumed)
     else:
         plan = inventory.plan(
-            objects, context.inventory, resumed=context.resumed, stages=rendered.stage_of, prune=False
+            objects,
+            context.inventory,
+            resumed=context.resumed,
+            stages=rendered.stage_of,
+            prune=False,
+            operations={name: context.operation(name)},
         )
     if problem := inventory.why_too_large(plan):
         return too_large(builder, context, problem)

@@ -179,7 +179,10 @@ def _render_stages(release: ReleaseContext, due: Sequence[Stage]) -> _RenderedSt
 def _stage_plans(release: ReleaseContext, rendered: _RenderedStages, stages: Sequence[Stage]) -> Iterable[StagePlan]:
     """Yields the plan of each stage, and of the changes outside all stages, if any."""
     desired_objects = [obj for objects in rendered.applied.values() for obj in objects]
-    rollout = inventory.plan(desired_objects, release.inventory, resumed=False, stages=rendered.stage_of)
+    operations = {stage: release.operation(stage) for stage in rendered.applied}
+    rollout = inventory.plan(
+        desired_objects, release.inventory, resumed=False, stages=rendered.stage_of, operations=operations
+    )
     deleted = {
         stage: _deleted_entries(objects, release.inventory, rendered.stage_of)
         for stage, objects in rendered.deleted.items()

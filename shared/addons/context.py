@@ -14,6 +14,7 @@ from shared.applier.connection import ClusterConnection, ConnectionFailed
 from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
 from shared.kube import Object, dig
+from shared.manifests import Operation
 from shared.releases.naming import ReleaseName
 
 from .assets import AddonAssets
@@ -102,6 +103,20 @@ class ReleaseContext(ReconcileContext):
     """The values that the release generated when it was rendered first."""
     condition_objects: Mapping[str, Object | None] | ConnectionFailed = field(default_factory=dict)
     """The objects that the current stage's condition refers to, by key; None for a missing object."""
+
+    def operation(self, stage: str = "") -> Operation:
+        """Returns the operation of Helm that the rollout of this stage corresponds to.
+
+        After the stages of a release their hooks have run, so that its last step is a check. `status.history` is
+        written together with the result of a rollout: an interrupted installation stays an installation.
+        """
+        if self.is_drift_check or (self.assets.stages is not None and not stage):
+            return "check"
+        former, history = dig(self.addon, "spec.clusterStack"), dig(self.addon, "status.history", [])
+        if history:
+            installed = history[0].get("stages")
+            return "upgrade" if not stage or installed is None or stage in installed else "install"
+        return "upgrade" if former and former != self.target.class_name else "install"
 
     @property
     def position(self) -> StagePosition | None:

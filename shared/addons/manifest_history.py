@@ -66,9 +66,16 @@ def _read(clients: Clients, addon: Object, class_name: str, version: str) -> Sto
     return StoredManifest(class_name, version, tuple(objects))
 
 
-def updated_history(addon: Object, target: RolloutTarget, now: datetime, *, stored: Collection[str]) -> list[Object]:
-    """Returns `status.history` with `target` first, each class once, limited to classes whose manifests are stored."""
+def updated_history(
+    addon: Object, target: RolloutTarget, now: datetime, *, stored: Collection[str], stages: Collection[str] = ()
+) -> list[Object]:
+    """Returns `status.history` with `target` first, each class once, limited to classes whose manifests are stored.
+
+    `stages` are the stages whose charts are installed.
+    """
     newest = history_entry(target.class_name, target.version, target.digest, now)
+    if named := sorted(filter(None, stages)):
+        newest["stages"] = named
     entries = [newest, *_other_entries(addon, target.class_name)]
     return [entry for entry in entries if entry["clusterStack"] in stored]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from shared.api.resources import NAMESPACE
@@ -228,6 +229,22 @@ def _delete_ours(cluster: ClusterClients, resource: Resource, obj: Object, polic
         )
     metadata = live["metadata"]
     cluster.client.delete(resource, key, uid=metadata["uid"], version=metadata["resourceVersion"])
+
+
+def delete_former_run(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, uid: str) -> None:
+    """Deletes the Job or Pod with this uid, so that the hook runs again; any other object of that name stays.
+
+    Raises:
+        ApiError: The API server failed.
+        TimeoutError: Finalizers keep the former object.
+    """
+    key = _key(resource, obj)
+    live = cluster.client.find(resource, key)
+    if live is None or live["metadata"]["uid"] != uid or not policy.owner.has(live):
+        return
+    with suppress(Conflict):  # another object has taken the name since
+        cluster.client.delete(resource, key, uid=uid)
+    _await_gone(cluster, resource, obj, "is being deleted to run again")
 
 
 def _await_gone(cluster: ClusterClients, resource: Resource, obj: Object, state: str) -> None:

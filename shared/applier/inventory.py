@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from shared.api.conditions import counted
-from shared.manifests import Identity, identity
+from shared.manifests import Identity, Operation, identity, is_hook_run, runs_in
 
 from ..kube import Object
 from ..kube.resources import dig, split_api_version
@@ -169,6 +169,10 @@ class Step:
     action: Action
     new: bool = False
     """Whether the inventory does not have the object yet: if it exists, it may belong to another owner."""
+    operation: Operation | None = None
+    """The operation of Helm that the rollout corresponds to; None if the object is not of a chart."""
+    run: bool = False
+    """Whether the object is a Job or Pod that runs as a hook: its former run, which `entry.uid` names, is deleted."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +188,11 @@ class Plan:
         """The identities of all objects in the inventory."""
         return {entry.identity for entry in intent(self)}
 
+    @property
+    def operations(self) -> dict[Identity, Operation]:
+        """The operations of Helm in which the objects are applied."""
+        return {step.entry.identity: step.operation for step in self.steps if step.operation}
+
     def count(self, action: Action) -> int:
         """Returns the number of steps with this action."""
         return sum(step.action == action for step in self.steps)
@@ -196,11 +205,16 @@ def plan(
     resumed: bool,
     stages: Mapping[Identity, str] | None = None,
     prune: bool = True,
+    operations: Mapping[str, Operation] | None = None,
 ) -> Plan:
     """Plans a rollout: compares the desired objects with the inventory.
 
     New or changed content is applied. Unchanged content is verified, since the live object may have been changed. A
     resumed rollout does not read again what it has applied or verified itself.
+
+    Helm's hooks are applied in their operations only, and Jobs and Pods among them run anew in each of these. In other
+    operations a hook stays as it is: Helm does not change it, nor is it pruned. As long as its content is the same, it
+    is verified.
 
     Args:
         desired: The desired objects.
@@ -208,21 +222,40 @@ def plan(
         resumed: Whether the latest rollout had the same target, so that its results still count.
         stages: The stage of each object, by identity.
         prune: Whether objects that are not desired are pruned; if not, they are left to a later plan.
+        operations: The operation of Helm for the chart of each stage; without it hooks are ordinary objects.
     """
     known = {entry.identity: entry for entry in _reset_unless_resumed(inventory, resumed)}
-    steps = []
+    steps: list[Step] = []
+    idle: list[InventoryEntry] = []
     for obj in desired:
         who = identity(obj)
         entry, stage = known.pop(who, None), (stages or {}).get(who, "")
-        if entry is None or entry.hash != content_hash(obj):
-            fresh = replace(entry_of(obj), uid=entry.uid if entry else "", stage=stage)
-            steps.append(Step(obj, fresh, "apply", new=entry is None or not entry.is_held))
-        elif resumed and entry.status == SYNCED:
-            steps.append(Step(obj, entry, "keep"))
+        operation = (operations or {}).get(stage)
+        same = entry is not None and entry.hash == content_hash(obj)
+        run = operation is not None and is_hook_run(obj)
+        if operation and not runs_in(obj, operation) and (run or not same):
+            if entry is not None:
+                idle.append(_left_as_it_is(entry))
+                continue
+            if run or operation != "rollback":
+                continue
+        if entry is not None and same and resumed and entry.status == SYNCED:
+            steps.append(Step(obj, entry, "keep", operation=operation))
+        elif entry is not None and same and not run:
+            steps.append(Step(obj, replace(entry, stage=stage), "verify", operation=operation))
         else:
-            steps.append(Step(obj, replace(entry, stage=stage), "verify"))
+            fresh = replace(entry_of(obj), uid=entry.uid if entry else "", stage=stage)
+            new = entry is None or not entry.is_held
+            steps.append(Step(obj, fresh, "apply", new=new, operation=operation, run=run))
     others = tuple(known.values())
-    return Plan(tuple(steps), others, ()) if prune else Plan(tuple(steps), (), others)
+    return Plan(tuple(steps), others, tuple(idle)) if prune else Plan(tuple(steps), (), (*others, *idle))
+
+
+def _left_as_it_is(entry: InventoryEntry) -> InventoryEntry:
+    """Returns the entry of a hook that the rollout neither applies nor prunes."""
+    if entry.status == KEPT:
+        return entry
+    return replace(entry, status=SYNCED if entry.is_held else NOT_SYNCED, waiting="", error="")
 
 
 def deletion(unwanted: Iterable[Object], inventory: Sequence[InventoryEntry], *, resumed: bool) -> Plan:

@@ -48,6 +48,8 @@ class RolloutOutcome:
     """Objects that were not pruned: not ours any more, or annotated to be kept."""
     conflicts: Sequence[tuple[InventoryEntry, FieldConflict]] = ()
     drift: Sequence[Drift] = ()
+    untried: int = 0
+    """The number of objects of later waves, which the rollout did not come to."""
 
     @classmethod
     def of(cls, steps: Iterable[StepResult], others: Iterable[InventoryEntry]) -> RolloutOutcome:
@@ -100,9 +102,12 @@ class RolloutIncomplete(Exception):
         self.unavailable = unavailable
         failures = outcome.failures
         if failures:
-            shown = "; ".join(f"{entry}: {entry.error}" for entry in failures[:3])
-            more = f"; and {len(failures) - 3} more" if len(failures) > 3 else ""
-            super().__init__(f"{len(failures)} of {len(outcome.entries)} objects failed: {shown}{more}")
+            failed = [entry for entry in failures if entry.error != NOT_TRIED] or failures
+            shown = "; ".join(f"{entry}: {entry.error}" for entry in failed[:3])
+            more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
+            untried = outcome.untried + len(failures) - len(failed)
+            later = f", {untried} not tried" if untried else ""
+            super().__init__(f"{len(failed)} of {len(outcome.entries)} objects failed{later}: {shown}{more}")
         else:
             super().__init__("waiting for " + format_waiting(outcome.not_ready))
 

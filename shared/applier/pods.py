@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import islice
 
-from shared.api.resources import POD
+from shared.api.resources import EVENT, POD
 
 from ..kube import ApiError, Client, Object, dig, key_of
 from ..kube.responses import understood
@@ -17,7 +17,9 @@ _LONGEST = 300  # characters of a message of the workload cluster
 def why_not_started(client: Client, workload: Object) -> str:
     """Returns the reason of the first pod that does not start, such as `pod web-1: ImagePullBackOff nginx:nope`.
 
-    Sends one request. Returns an empty text where no pod has a reason, or where the pods cannot be read.
+    Sends one request. If there are no pods, sends another for the event that says why its controller cannot create any,
+    such as `FailedCreate: ... serviceaccount "web" not found`. Returns an empty text where there is no reason, or where
+    pods or events cannot be read.
 
     Args:
         client: The client of the workload cluster.
@@ -29,10 +31,23 @@ def why_not_started(client: Client, workload: Object) -> str:
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     with suppress(ApiError), understood("Pod list"):
         pods = client.list(POD, key_of(workload).namespace, selector=selector, limit=_LOOKED_AT)
+        pod = None
         for pod in islice(pods, _LOOKED_AT):
             if reason := reason_of(pod):
                 return f"pod {key_of(pod).name}: {reason}"[:_LONGEST]
+        if pod is None:
+            return _why_not_created(client, workload)[:_LONGEST]
     return ""
+
+
+def _why_not_created(client: Client, workload: Object) -> str:
+    """Returns the newest event about a failed creation of pods; empty without one."""
+    uid, namespace = workload["metadata"]["uid"], key_of(workload).namespace
+    query = {"fieldSelector": f"involvedObject.uid={uid},reason=FailedCreate", "limit": str(_LOOKED_AT)}
+    with understood("Event list"):
+        events = client.request("GET", EVENT.path(namespace), query=query, subject=f"events of {namespace}")["items"]
+        newest = max(events, key=lambda event: str(dig(event, "lastTimestamp", "")), default=None)
+        return f"{newest['reason']}: {newest['message']}" if newest else ""
 
 
 def reason_of(pod: Object) -> str:

@@ -98,7 +98,7 @@ def preview(
 
     steps = {identity(step.obj): step for step in plan.steps}
     with ThreadPoolExecutor(THREADS, thread_name_prefix="preview") as pool:
-        for wave in waves(step.obj for step in plan.steps):
+        for wave in waves((step.obj for step in plan.steps), plan.operations):
             members = [steps[identity(obj)] for obj in wave.objects]
             run(
                 pool,

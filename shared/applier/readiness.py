@@ -67,11 +67,11 @@ def _daemon_set(obj: Object) -> str:
 
 
 def _job(obj: Object) -> str:
+    if _condition(obj, "Complete").get("status") == "True" or dig(obj, "spec.suspend") is True:
+        return ""
     failed = _condition(obj, "Failed")
     if failed.get("status") == "True":
         return f"failed: {failed.get('message') or failed.get('reason') or 'no reason given'}"
-    if _condition(obj, "Complete").get("status") == "True" or dig(obj, "spec.suspend") is True:
-        return ""
     return "has not completed yet"
 
 

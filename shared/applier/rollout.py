@@ -20,7 +20,7 @@ from ..kube import ApiError, Object, Resource, Unavailable
 from ..kube.crds import await_all_established
 from ..kube.responses import understood
 from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step
-from .live import Live, read_live
+from .live import Live, read_live, recheck_readiness
 from .outcome import NOT_TRIED, RolloutIncomplete, RolloutOutcome, StepResult, format_error, is_server_failure
 from .policy import Policy
 from .prune import KEPT, await_deletion, prune, prune_waves
@@ -80,15 +80,27 @@ class _Run:
         plan = self.rollout.plan
         steps = {identity(step.obj): step for step in plan.steps}
         done: dict[Identity, StepResult] = {}
-        for wave in waves(step.obj for step in plan.steps):
+        for wave in waves((step.obj for step in plan.steps), plan.operations):
             of_wave = self._wave([steps[identity(obj)] for obj in wave.objects], gate=wave.gate)
             done |= of_wave
             if any(one.entry.error or (wave.gate and one.entry.waiting) for one in of_wave.values()):
+                if wave.gate:
+                    done |= {who: self._explained(steps[who], one) for who, one in of_wave.items()}
                 so_far = [done.get(who) or StepResult(step.entry) for who, step in steps.items()]
-                raise RolloutIncomplete(
-                    RolloutOutcome.of(so_far, (*plan.rest, *plan.prune)), unavailable=self.stopped.is_set()
-                )
+                outcome = RolloutOutcome.of(so_far, (*plan.rest, *plan.prune))
+                outcome = replace(outcome, untried=len(steps) - len(done))
+                raise RolloutIncomplete(outcome, unavailable=self.stopped.is_set())
         return RolloutOutcome.of(done.values(), plan.rest)
+
+    def _explained(self, step: Step, result: StepResult) -> StepResult:
+        """Adds why the pods of a Job do not start, unless the Job was only just applied."""
+        if step.action != "keep" or not result.entry.waiting:
+            return result
+        try:
+            entry = recheck_readiness(self.rollout.cluster, result.entry, incomplete_reason, with_pods=True)
+        except ApiError:  # the next look finds out
+            return result
+        return replace(result, entry=entry) if entry.waiting else result
 
     def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, StepResult]:
         """Carries out the steps of one wave; with `gate` its Jobs and Pods have to complete before the next wave."""

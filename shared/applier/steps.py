@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..clients import ClusterClients
 from ..kube import MANAGER, Key, Object, Resource, dig
 from ..kube.crds import CRD
-from .apply import apply, reject_other_owners
+from .apply import apply, delete_former_run, reject_other_owners
 from .cascade import is_marked_keep
 from .fields import contains, differences, stored, with_live, without
 from .inventory import SYNCED, InventoryEntry, Step, content_hash
@@ -77,6 +77,8 @@ class StepExecutor:
     def _apply(self, step: Step, obj: Object, before: Object | None = None) -> StepResult:
         if before is not None:
             reject_other_owners(self.cluster, before, self.policy)
+        if step.run and step.entry.uid:
+            delete_former_run(self.cluster, self._resource(obj), obj, self.policy, step.entry.uid)
         # To an exclusive owner an inventory does not prove that an object is its own.
         new = step.new or (before is None and self.policy.owner.exclusive)
         applied = apply(self.cluster, self._resource(obj), obj, self.policy, new=new)

@@ -2,16 +2,19 @@
 
 from .objects import Identity, identity
 from .parsing import Manifest, ManifestError, parse
-from .waves import Wave, hooks_of, install_rank, waves
+from .waves import Operation, Wave, hooks_of, install_rank, is_hook_run, runs_in, waves
 
 __all__ = [
     "Identity",
     "Manifest",
     "ManifestError",
+    "Operation",
     "Wave",
     "hooks_of",
     "identity",
     "install_rank",
+    "is_hook_run",
     "parse",
+    "runs_in",
     "waves",
 ]

@@ -1,19 +1,25 @@
-"""Puts objects into an order that an API server accepts: Helm's install order, with Helm's hooks around it."""
+"""Puts objects into an order that an API server accepts: Helm's install order, with Helm's hooks around it.
+
+Says also which hooks an operation of Helm runs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 from shared.kube.resources import Object, dig
 
-from .objects import identity
+from .objects import Identity, identity
 
 _BEFORE: Final = {"pre-install", "pre-upgrade"}
 _AFTER: Final = {"post-install", "post-upgrade"}
 _WEIGHT: Final = re.compile(r"[+-]?[0-9]{1,18}")
 APPLIED_HOOKS: Final = _BEFORE | _AFTER | {"crd-install"}
+
+Operation = Literal["install", "upgrade", "rollback", "check"]
+"""The operation of Helm that a rollout corresponds to. A `check` looks for drift, which Helm has no operation for."""
 
 
 def hooks_of(obj: Mapping[str, Any]) -> set[str]:
@@ -22,6 +28,18 @@ def hooks_of(obj: Mapping[str, Any]) -> set[str]:
     return {hook.strip() for hook in hooks.split(",") if hook.strip()}
 
 
+def runs_in(obj: Mapping[str, Any], operation: Operation) -> bool:
+    """Returns whether Helm applies an object in this operation: always, unless it is a hook of other operations."""
+    hooks = hooks_of(obj)
+    return not hooks or not hooks.isdisjoint({"crd-install", f"pre-{operation}", f"post-{operation}"})
+
+
+def is_hook_run(obj: Mapping[str, Any]) -> bool:
+    """Returns whether an object is a Job or Pod that Helm starts as a hook, and starts again at the next operation."""
+    return identity(obj)[:2] in _RUNS and not hooks_of(obj).isdisjoint(_BEFORE | _AFTER)
+
+
+_RUNS: Final = {("batch", "Job"), ("", "Pod")}
 _INSTALL_ORDER: Final = (
     *("PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy"),
     *("PodDisruptionBudget", "ServiceAccount", "Secret", "ConfigMap", "StorageClass", "PersistentVolume"),
@@ -42,11 +60,17 @@ class Wave(NamedTuple):
     gate: bool = False
 
 
-def waves(objects: Iterable[Object]) -> list[Wave]:
+def waves(objects: Iterable[Object], operations: Mapping[Identity, Operation] | None = None) -> list[Wave]:
     """Returns the waves to apply one after the other: namespaces, CRDs, Helm's pre-hooks, the rest, post-hooks.
 
-    Hooks are ordered by their weight, a wave for each. The rest is in Helm's install order; objects of one kind keep
-    their order.
+    Hooks are ordered by weight. Those of one weight are applied together, then their Jobs and Pods run one after the
+    other in the order of their names (`execHook` of Helm). The rest is in Helm's install order; objects of one kind
+    keep their order.
+
+    Args:
+        objects: The objects to apply.
+        operations: The operation in which an object is applied: a hook may run before the rest at an upgrade, and after
+            it at an installation. A hook without operation runs before the rest if any of its hooks does.
     """
     namespaces: list[Object] = []
     crds: list[Object] = []
@@ -55,6 +79,8 @@ def waves(objects: Iterable[Object]) -> list[Wave]:
     after: dict[int, list[Object]] = {}
     for obj in objects:
         hooks = hooks_of(obj)
+        if operation := (operations or {}).get(identity(obj)):
+            hooks = hooks & {f"pre-{operation}", f"post-{operation}"} or hooks
         match identity(obj)[:2]:
             case ("", "Namespace"):
                 namespaces.append(obj)
@@ -70,11 +96,19 @@ def waves(objects: Iterable[Object]) -> list[Wave]:
     ordered = [
         Wave(namespaces),
         Wave(crds),
-        *(Wave(sorted(before[weight], key=install_rank), gate=True) for weight in sorted(before)),
+        *_hook_waves(before),
         Wave(rest),
-        *(Wave(sorted(after[weight], key=install_rank), gate=True) for weight in sorted(after)),
+        *_hook_waves(after),
     ]
     return [wave for wave in ordered if wave.objects]
+
+
+def _hook_waves(by_weight: Mapping[int, list[Object]]) -> Iterator[Wave]:
+    for weight in sorted(by_weight):
+        runs = [obj for obj in by_weight[weight] if is_hook_run(obj)]
+        yield Wave(sorted((obj for obj in by_weight[weight] if not is_hook_run(obj)), key=install_rank), gate=True)
+        for obj in sorted(runs, key=lambda obj: str(obj["metadata"]["name"])):
+            yield Wave([obj], gate=True)
 
 
 def _weight(obj: Mapping[str, Any]) -> int:

@@ -27,7 +27,7 @@ from shared.applier.inventory import (
     why_too_large,
 )
 from shared.kube import Object, Resource
-from shared.manifests import identity
+from shared.manifests import Operation, identity
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:
@@ -44,6 +44,44 @@ def applied(obj: Object, **changes: str) -> InventoryEntry:
 
 
 A, B, B2, C = config_map("a"), config_map("b"), config_map("b", "2"), config_map("c")
+
+
+def hook(hooks: str, kind: str = "ConfigMap") -> Object:
+    metadata = {"name": "h", "namespace": "kube-system", "annotations": {"helm.sh/hook": hooks}}
+    return {"apiVersion": "batch/v1" if kind == "Job" else "v1", "kind": kind, "metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("operation", "obj", "held", "resumed", "expected"),
+    [
+        ("install", hook("pre-upgrade", "Job"), False, False, ""),
+        ("install", hook("pre-install", "Job"), False, False, "apply"),
+        ("upgrade", hook("pre-install", "Job"), True, False, "left"),
+        ("upgrade", hook("pre-install", "Job"), False, False, ""),
+        ("upgrade", hook("pre-upgrade", "Job"), True, False, "apply"),
+        ("upgrade", hook("pre-upgrade", "Job"), True, True, "keep"),
+        ("check", hook("pre-upgrade,post-install", "Job"), True, False, "left"),
+        ("check", hook("pre-upgrade,post-install", "Job"), False, False, ""),
+        ("rollback", hook("pre-upgrade", "Job"), False, False, ""),
+        ("upgrade", hook("pre-install"), True, False, "verify"),
+        ("upgrade", hook("pre-install"), False, False, ""),
+        ("check", hook("pre-install"), True, False, "verify"),
+        ("rollback", hook("pre-install"), False, False, "apply"),
+        ("upgrade", hook("crd-install"), False, False, "apply"),
+        (None, hook("pre-upgrade", "Job"), False, False, "apply"),
+        (None, hook("pre-upgrade", "Job"), True, False, "verify"),
+    ],
+)
+def test_plan_applies_hooks_in_their_operations(
+    operation: Operation | None, obj: Object, held: bool, resumed: bool, expected: str
+) -> None:
+    """A hook of another operation is `left` as it is, or not created; it is never pruned."""
+    entries = [applied(obj)] if held else []
+    planned = plan([obj], entries, resumed=resumed, operations={"": operation} if operation else None)
+    actions = [*(step.action for step in planned.steps), *("left" for _ in planned.rest)]
+    assert (actions, planned.prune) == ([expected] if expected else [], ())
+    run = obj["kind"] == "Job" and operation is not None
+    assert all(step.run is run for step in planned.steps if step.action == "apply")
 
 
 @pytest.mark.parametrize(

@@ -154,5 +154,6 @@ def test_server_fails_as_a_whole(error: Exception, expected: bool) -> None:
 
 def test_objects_that_were_not_tried_come_after_the_cause() -> None:
     entries = [*(entry(name, error=NOT_TRIED) for name in "abc"), entry("d", error="refused"), entry("e")]
-    cause = "ConfigMap ns/d: refused; ConfigMap ns/a: not tried"
-    assert str(RolloutIncomplete(RolloutOutcome(tuple(entries)))).startswith(f"4 of 5 objects failed: {cause}")
+    outcome = RolloutOutcome(tuple(entries), untried=1)
+    assert [failed.name for failed in outcome.failures] == ["d", "a", "b", "c"]
+    assert str(RolloutIncomplete(outcome)) == "1 of 5 objects failed, 4 not tried: ConfigMap ns/d: refused"

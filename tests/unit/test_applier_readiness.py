@@ -119,6 +119,7 @@ DEADLINE = {"reason": "ProgressDeadlineExceeded", "message": "too slow"}
         (make("batch/v1", "Job", {}, condition("Failed", "False", message="backoff")), "has not completed"),
         (make("batch/v1", "Job", {}, condition("Complete", "False")), "has not completed"),
         (make("batch/v1", "Job", {"suspend": True}, {}), ""),
+        (make("batch/v1", "Job", {"suspend": True}, condition("Failed", message="backoff")), ""),
         (make("v1", "PersistentVolumeClaim", {}, {}), "is Pending, not Bound"),
         (make("v1", "Pod", {}, {}), "is Pending"),
         (make("v1", "Pod", {}, {"phase": "Succeeded", **condition("Ready", "False")}), ""),

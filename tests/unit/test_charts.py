@@ -17,7 +17,7 @@ from shared import charts
 from shared.addons.assets import assets_from_files
 from shared.addons.chart_objects import Capabilities, umbrella_objects
 from shared.charts import ArchiveError, HelmMissing, OutputError, RenderError, ValuesError
-from shared.manifests import Manifest, identity, waves
+from shared.manifests import Manifest, Operation, identity, waves
 from tests.support.releases import archive, chart
 
 CHART = "apiVersion: v2\nname: c\nversion: 1.0.0\n"
@@ -346,6 +346,28 @@ def test_waves_put_helm_hooks_before_and_after_by_weight(weight: str) -> None:
     ]
     found = [([o["metadata"]["name"] for o in wave.objects], wave.gate) for wave in waves(objects)]
     assert found == [(["first"], True), (["odd"], True), (["second"], True), (["plain"], False), (["after"], True)]
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("install", [["plain"], ["account"], ["a-job"], ["b-job"]]),
+        ("upgrade", [["account"], ["a-job"], ["b-job"], ["plain"]]),
+    ],
+)
+def test_waves_follow_the_operation_and_run_jobs_of_one_weight_by_name(
+    operation: Operation, expected: list[list[str]]
+) -> None:
+    """The shape of kong: a Job that migrates after the installation, and before an upgrade."""
+    metadata = {"annotations": {"helm.sh/hook": "post-install,pre-upgrade"}}
+    objects: list[dict[str, Any]] = [
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "b-job", **metadata}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plain"}},
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a-job", **metadata}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "account", **metadata}},
+    ]
+    found = waves(objects, {identity(obj): operation for obj in objects})
+    assert [[obj["metadata"]["name"] for obj in wave.objects] for wave in found] == expected
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,9 @@ class Applied(Model):
     version: str
     at: Timestamp
     digest: str
+    stages: list[str] | None = None
+    """The stages whose charts are installed, so that an upgrade runs the install hooks of a new one. Absent without
+    stages."""
 
 
 class V1Beta1Condition(Model):
