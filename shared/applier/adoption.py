@@ -36,7 +36,7 @@ def adopted_fields(obj: Mapping[str, Any], label: str) -> list[Object] | None:
         return None
     fields = ours.get("fieldsV1", {})
     for other in others:
-        fields = _union(fields, other["fieldsV1"])
+        fields = union(fields, other["fieldsV1"])
     return [{**entry, "fieldsV1": fields} if entry is ours else entry for entry in entries if entry not in others]
 
 
@@ -71,6 +71,6 @@ def _is_of_installer(entry: Mapping[str, Any], label: str) -> bool:
     return owns_label and entry.get("manager") != MANAGER and not entry.get("subresource")
 
 
-def _union(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Object:
+def union(fields: Mapping[str, Any], others: Mapping[str, Any]) -> Object:
     """Returns the union of two field sets in the form of `fieldsV1`: nested mappings."""
-    return {**fields, **{name: _union(fields.get(name, {}), nested) for name, nested in others.items()}}
+    return {**fields, **{name: union(fields.get(name, {}), nested) for name, nested in others.items()}}

@@ -14,6 +14,7 @@ from shared.manifests import hooks_of, identity
 from ..clients import ClusterClients
 from ..kube import MANAGER, ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
 from .adoption import adopt
+from .defaults import claimed_fields, may_be_excluded
 from .fields import MAX_PATH, MAX_PATHS, without
 from .policy import PREFIX, RECREATE, Policy
 
@@ -85,9 +86,12 @@ def apply(
     try:
         applied = (_apply_new if new and policy.owner.label else _apply)(cluster, resource, obj, policy)
     except ApiError as error:
-        if error.status != 422 or not _IMMUTABLE.search(str(error)):
+        if error.status != 422:
             raise
-        applied = ApplyResult(_recreate(cluster, resource, obj, policy, error))
+        cleared = _apply_without_defaults(cluster, resource, obj, policy, error)
+        if cleared is None and not _IMMUTABLE.search(str(error)):
+            raise
+        applied = cleared or ApplyResult(_recreate(cluster, resource, obj, policy, error))
     if deleting(applied.live):
         # Changes to an object that is being deleted are lost with it.
         _await_gone(cluster, resource, obj, "is being deleted")
@@ -197,6 +201,33 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, for
             raise
         # The API server may take a moment to serve the kind of an established CRD.
         return _poll(attempt, error)
+
+
+def _apply_without_defaults(
+    cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError
+) -> ApplyResult | None:
+    """Applies the object after claiming fields that the server has set and that exclude it; None if that is no help."""
+    if not may_be_excluded(obj, refusal.body):
+        return None
+    key = _key(resource, obj)
+    for attempt in range(1, _ATTEMPTS + 1):
+        live = cluster.client.find(resource, key)
+        fields = claimed_fields(obj, live, refusal.body) if live else None
+        if live is None or fields is None:
+            return None
+        metadata = {"resourceVersion": live["metadata"]["resourceVersion"], "managedFields": fields}
+        try:
+            cluster.client.patch(resource, key, {"metadata": metadata}, manager=MANAGER)
+            break
+        except Conflict:  # the object changed between read and patch
+            if attempt == _ATTEMPTS:
+                raise
+    try:
+        return _apply(cluster, resource, obj, policy)
+    except ApiError as error:
+        if error.status != 422:
+            raise
+        return None  # the first message stands
 
 
 def _recreate(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> Object:

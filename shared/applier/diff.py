@@ -57,7 +57,7 @@ def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[FieldDi
         other: The object as it would be.
         whole: Whether `other` is a complete object; if not, only the fields that it has are compared.
     """
-    owned = _OwnedFields.by_managers(live, other) if whole else _ALL
+    owned = OwnedFields.by_managers(live, other) if whole else _ALL
     fields = _mappings(live, other, "", (), whole, owned)
     if live.get("kind") == "Secret" and live.get("apiVersion") == "v1":
         fields = [FieldDiff(field.path, _redacted(field.old), _redacted(field.new)) for field in fields]
@@ -69,14 +69,14 @@ def _redacted(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _OwnedFields:
+class OwnedFields:
     """The fields below some path that managers own: subtrees of `fieldsV1`. `whole` if a manager owns all of them."""
 
     parts: tuple[Mapping[str, Any], ...] = ()
     whole: bool = False
 
     @classmethod
-    def by_managers(cls, *objects: Object) -> _OwnedFields:
+    def by_managers(cls, *objects: Object) -> OwnedFields:
         """Collects the fields that any manager owns in these objects; all fields if they have no `managedFields`."""
         entries = [entry for obj in objects for entry in dig(obj, "metadata.managedFields", [])]
         fields = [dig(entry, "fieldsV1") for entry in entries]
@@ -86,23 +86,24 @@ class _OwnedFields:
     def __bool__(self) -> bool:
         return self.whole or bool(self.parts)
 
-    def field(self, name: str) -> _OwnedFields:
+    def of_field(self, name: str) -> OwnedFields:
+        """Returns the owned fields of this field."""
         return self._below(lambda key: key == f"f:{name}")
 
-    def item(self, *items: Any) -> _OwnedFields:
+    def item(self, *items: Any) -> OwnedFields:
         """Returns the owned fields of a list item; `items` are its old and new form."""
-        return self._below(lambda key: key.startswith("k:") and any(_matches_key(item, key[2:]) for item in items))
+        return self._below(lambda key: key.startswith("k:") and any(matches_key(item, key[2:]) for item in items))
 
-    def _below(self, match: Callable[[str], bool]) -> _OwnedFields:
+    def _below(self, match: Callable[[str], bool]) -> OwnedFields:
         matching = (part for parts in self.parts for key, part in parts.items() if match(key))
         found = tuple(part if isinstance(part, Mapping) else {} for part in matching)
-        return _OwnedFields(found, self.whole or not all(found))
+        return OwnedFields(found, self.whole or not all(found))
 
 
-_ALL: Final = _OwnedFields(whole=True)
+_ALL: Final = OwnedFields(whole=True)
 
 
-def _matches_key(item: Any, text: str) -> bool:
+def matches_key(item: Any, text: str) -> bool:
     """Returns whether a list item has all values of a key in `fieldsV1`, a JSON object; False for other text."""
     try:
         key = json.loads(text)
@@ -114,7 +115,7 @@ def _matches_key(item: Any, text: str) -> bool:
 
 
 def _mappings(
-    old: Mapping[str, Any], new: Mapping[str, Any], path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields
+    old: Mapping[str, Any], new: Mapping[str, Any], path: str, at: tuple[str, ...], whole: bool, owned: OwnedFields
 ) -> list[FieldDiff]:
     found: list[FieldDiff] = []
     for name in {**old, **new} if whole else new:
@@ -122,11 +123,11 @@ def _mappings(
         if below not in _BOOKKEEPING:
             where = f"{path}.{name}" if path else str(name)
             one, other = old.get(name, ABSENT), new.get(name, ABSENT)
-            found += _values(one, other, where, below, whole, owned.field(name))
+            found += _values(one, other, where, below, whole, owned.of_field(name))
     return found
 
 
-def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields) -> list[FieldDiff]:
+def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, owned: OwnedFields) -> list[FieldDiff]:
     """Compares two values at `path`; `at` has the names of its steps, `owned` the fields that managers own there."""
     if not owned or (not whole and old is ABSENT and new is None):  # null in an apply equals an absent field
         return []
@@ -139,7 +140,7 @@ def _values(old: Any, new: Any, path: str, at: tuple[str, ...], whole: bool, own
 
 
 def _lists(
-    old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool, owned: _OwnedFields
+    old: list[Any], new: list[Any], path: str, at: tuple[str, ...], whole: bool, owned: OwnedFields
 ) -> list[FieldDiff] | None:
     """Compares items by name, or by index in lists of equal length; None if items cannot be paired."""
     old_by_name, new_by_name = _by_name(old), _by_name(new)

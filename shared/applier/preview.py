@@ -18,6 +18,7 @@ from ..kube.crds import CRD
 from ..kube.dry_run import DryRunClient
 from .apply import ApplyResult, FieldConflict, apply, reject_other_owners
 from .cascade import KEEP, is_marked_keep
+from .defaults import claimed_fields
 from .diff import FieldDiff, compare
 from .inventory import InventoryEntry, Plan, Step, is_owned
 from .live import find_if_served, find_live
@@ -122,7 +123,7 @@ def _dry_run_clients(cluster: ClusterClients) -> ClusterClients:
 
 def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) -> Change:
     """Returns what a step would do, by a dry run."""
-    obj = step.obj
+    obj, live = step.obj, None
     try:
         live = find_if_served(dry.client, resource, Key(step.entry.namespace, step.entry.name))
         if live is not None and step.action == "verify":
@@ -133,7 +134,13 @@ def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) 
             reject_other_owners(dry, live, policy)
         applied = apply(dry, resource, obj, supposed, new=step.new)
     except (ApiError, TimeoutError) as error:
+        if live is not None and isinstance(error, ApiError) and claimed_fields(obj, live, error.body):
+            reason = "it replaces fields that the API server has set, which a dry run cannot foresee"
+            return Change(step.entry, "update", compare(live, obj, whole=False), reason=reason)
         return Change(step.entry, "refuse", reason=_rejection(step.entry, error))
+    if step.run and live is not None and live["metadata"]["uid"] == step.entry.uid:
+        fields = compare(live, applied.live, whole=bool(dig(applied.live, "metadata.uid")))
+        return Change(step.entry, "recreate", fields, reason="it is a hook, which runs again")
     return classify(step.entry, live, applied, policy)
 
 
