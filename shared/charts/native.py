@@ -53,7 +53,8 @@ def render(
         raise RenderError(f"{name}: Helm's error message is not UTF-8") from error
     texts = [(crd["filename"], crd["data"]) for crd in crds]
     texts += [(path, text) for path, text in sorted(rendered.items()) if path.rpartition("/")[2] != "NOTES.txt"]
-    return [(path, text) for path, text in texts if text.strip()]
+    # Helm prints a line break behind each manifest, which belongs to a block scalar at its end.
+    return [(path, text + "\n") for path, text in texts if text.strip()]
 
 
 def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, Any]:

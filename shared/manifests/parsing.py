@@ -1,4 +1,4 @@
-"""Parses YAML manifests, and checks that each document is a Kubernetes object and that no object occurs twice."""
+"""Parses YAML manifests, and checks that each document is a Kubernetes object and that no two have one identity."""
 
 from __future__ import annotations
 
@@ -26,28 +26,32 @@ class Manifest(NamedTuple):
 def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
     """Returns the objects in the order of the texts, as written: no namespace is filled in.
 
-    Empty documents are skipped, and lists replaced by their items. Objects whose only Helm hooks are for tests,
-    deletion or rollback are left out.
+    Empty documents and exact repetitions of an object are skipped, and lists replaced by their items. Objects whose
+    only Helm hooks are for tests, deletion or rollback are left out.
 
     Args:
         texts: The manifests.
         default_namespace: An object without a namespace counts as one in this namespace when duplicates are found.
 
     Raises:
-        ManifestError: A document is not an object, or an object occurs twice; the message names file and document.
+        ManifestError: A document is not an object, or two objects of one identity differ; the message names file and
+            document.
     """
     objects: list[Object] = []
-    seen: dict[Identity, str] = {}
+    seen: dict[Identity, tuple[str, Object]] = {}
     for source, text in texts:
         for place, obj in _documents(source, text):
             if hooks_of(obj) and not hooks_of(obj) & APPLIED_HOOKS:
                 continue
             written = identity(obj)
             unique = written._replace(namespace=written.namespace or default_namespace)
-            if unique in seen:
-                raise ManifestError(f"{place}: {written} occurs twice, first in {seen[unique]}")
-            seen[unique] = place
-            objects.append(obj)
+            complete = {**obj, "metadata": {**obj["metadata"], "namespace": unique.namespace}}
+            if unique not in seen:
+                seen[unique] = place, complete
+                objects.append(obj)
+            elif seen[unique][1] != complete:
+                first = seen[unique][0]
+                raise ManifestError(f"{place}: {written} occurs twice with different content, first in {first}")
     return objects
 
 

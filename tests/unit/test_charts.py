@@ -203,7 +203,7 @@ def test_large_integers_in_values_print_as_integers(template: str, values: dict[
 
 
 def test_notes_and_empty_files_are_left_out() -> None:
-    assert rendered({"NOTES.txt": "hello", "e.yaml": "{{ if false }}x{{ end }}", "t.yaml": "a: 1"}) == "a: 1"
+    assert rendered({"NOTES.txt": "hello", "e.yaml": "{{ if false }}x{{ end }}", "t.yaml": "a: 1"}) == "a: 1\n"
 
 
 def test_crds_precede_other_manifests() -> None:
@@ -305,10 +305,12 @@ def test_document_that_is_no_object_is_refused_with_its_place(text: str, words: 
     assert "c/t.yaml, document 1" in str(caught.value)
 
 
-def test_object_that_occurs_twice_is_refused() -> None:
+def test_object_that_occurs_twice_is_refused_unless_both_are_equal() -> None:
     one = "apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: d}"
-    with pytest.raises(OutputError, match="occurs twice"):
-        parsed(f"{one}\n---\n{one.replace(', namespace: d', '')}")
+    other = one.replace(", namespace: d", "")
+    assert parsed(f"{one}\n---\n{other}\n---\n{one}") == parsed(one)
+    with pytest.raises(OutputError, match=r"occurs twice with different content, first in c/t\.yaml, document 1"):
+        parsed(f"{one}\n---\n{other}\nx: 1")
 
 
 @pytest.mark.parametrize(

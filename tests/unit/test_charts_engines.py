@@ -90,6 +90,20 @@ class TestUmbrella:
         assert found.keys() == names
 
 
+@pytest.mark.parametrize(
+    ("style", "end", "value"),
+    [("|", "", "x\n"), ("|", "\n\n", "x\n"), ("|-", "", "x"), ("|+", "", "x\n"), ("|+", "\n", "x\n\n")],
+)
+def test_block_scalar_at_the_end_of_a_file_is_as_in_the_output_of_helm(
+    style: str, end: str, value: str, helm: Path
+) -> None:
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata:\n  k: {style}\n    x{end}"
+    files: dict[str, str | bytes] = {"c/Chart.yaml": CHART.format("c"), "c/templates/cm.yaml": text}
+    for extra in ("", "{{/* .Capabilities */}}"):
+        found = addon(packed(files | {"c/templates/_h.tpl": extra}), {}, helm=lambda: helm)
+        assert found["ConfigMap c"]["data"] == {"k": value}, extra or "the library"
+
+
 def test_integers_of_defaults_lists_and_subcharts_print_as_integers() -> None:
     objects = addon(umbrella(), {"list": [12345678]})
     assert objects["ConfigMap c"]["data"] == {"plain": "10485760", "list": "[12345678]", "encoded": "MTA0ODU3NjA="}
@@ -116,7 +130,7 @@ def test_integers_of_defaults_lists_and_subcharts_print_as_integers() -> None:
 def test_number_prints_as_in_helm_with_set(template: str, value: float, text: str) -> None:
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/a/b/c/d.yaml": template})
     [manifest] = charts.render(chart, {"x": value}, name="c.tgz")
-    assert manifest.text == text
+    assert manifest.text == f"{text}\n"
 
 
 SCHEMA = '{"properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "number"}}, "$schema": "%s"}'
@@ -143,7 +157,7 @@ def test_schemas_are_never_fetched(schema: str | bytes, offline: bool, monkeypat
         {"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema, "c/templates/t.yaml": "{{ .Values.x }}"}
     )
     if offline:
-        assert [manifest.text for manifest in charts.render(chart, {"x": 1}, name="c.tgz")] == ["1"]
+        assert [manifest.text for manifest in charts.render(chart, {"x": 1}, name="c.tgz")] == ["1\n"]
     else:
         with pytest.raises(HelmMissing, match="an external schema"):
             charts.render(chart, {"x": 1}, name="c.tgz")
