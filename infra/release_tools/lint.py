@@ -14,6 +14,7 @@ from shared import bounded_yaml, cel, charts
 from shared.addons import chart_objects, first_values
 from shared.addons.assets import AddonAssets, assets_from_files
 from shared.addons.chart_objects import OVERWRITE, Capabilities
+from shared.api.conditions import counted
 from shared.download import SourceError
 from shared.kube import Object, dig
 from shared.kube.resources import BUILT_IN_GROUPS, split_api_version
@@ -60,8 +61,10 @@ def lint(folder: Path, samples: Sequence[Sample] = ()) -> list[LintFinding]:
         return [LintFinding("error", str(folder), str(error))]
     samples = samples or built_in_samples(release.name, release.metadata.kubernetes)
     findings = [*_names(release), *_archives(release, files)]
-    if not any(finding.severity == "error" for finding in findings):
+    damaged = {archive for archive in (release.class_chart, release.addon_chart) if not _is_readable(archive, files)}
+    if release.class_chart not in damaged:
         findings += _class(release, files)
+    if release.addon_chart not in damaged:
         findings += _addons(release, files, samples)
     return list(dict.fromkeys(findings))
 
@@ -111,6 +114,15 @@ def _archives(release: Release, files: Files) -> Iterator[LintFinding]:
             yield LintFinding(
                 "info", archive, "needs facts of the cluster: rendered by the helm program, for each version again"
             )
+
+
+def _is_readable(archive: str, files: Files) -> bool:
+    try:
+        charts.inspect(files[archive], archive)
+        charts.traits(files[archive], archive)
+    except charts.ChartError:
+        return False
+    return True
 
 
 def _lookup_finding(archive: str, *, of_addons: bool) -> LintFinding:
@@ -235,10 +247,14 @@ def _missing_values(
 ) -> Iterator[LintFinding]:
     for chart in own_charts(assets, members):
         values = [{"Values": each} for each in chart.values(samples)]
+        places: dict[str, list[tuple[str, int]]] = {}
         for file, text in chart.templates.items():
             for path, line, optional in missing_fields(text, values):
                 if not optional:
-                    yield LintFinding("warning", file, f"no values of the chart have {path}; it prints nothing", line)
+                    places.setdefault(path, []).append((file, line))
+        for path, ((file, line), *others) in places.items():
+            more = f", nor in {counted(len(others), 'other place')}" if others else ""
+            yield LintFinding("warning", file, f"no values of the chart have {path}; it prints nothing{more}", line)
 
 
 def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[LintFinding]:

@@ -56,6 +56,8 @@ class _Block:
     word: str
     dot: Values
     optional: frozenset[str] = frozenset()
+    skipped: bool = False
+    """Whether no sample enters the block: a path of its condition is false or empty."""
     variables: dict[str, Values] = field(default_factory=dict)
 
 
@@ -92,7 +94,7 @@ class _Template:
             self._open(rest[0].text if rest else closed.word, rest[1:], empty=not rest)
             yield from self._absent(rest, optional=bool(rest))
         elif word in ("if", "with", "range", "block", "define"):
-            absent = list(self._absent(rest, optional=word in ("if", "with")))
+            absent = list(self._absent(rest, optional=word in ("if", "with", "range")))
             self._open(word, rest)
             yield from absent
         else:
@@ -118,6 +120,7 @@ class _Template:
             block.variables = {names[0]: self._value(expression)}
         if word in ("if", "with"):
             block.optional = frozenset(token.text for token in expression if token.kind == "path")
+            block.skipped = self._is_false(expression)
         self._blocks.append(block)
 
     def _assign(self, tokens: list[_Token]) -> None:
@@ -138,8 +141,18 @@ class _Template:
                 continue
             shown, found = self._operand(tokens, place)
             if found is not None and not found:
-                guarded = any(_within(token.text, path) for block in self._blocks for path in block.optional)
+                guarded = any(
+                    block.skipped or any(_within(token.text, path) for path in block.optional) for block in self._blocks
+                )
                 yield shown, token.at, forgiving or guarded
+
+    def _is_false(self, tokens: list[_Token]) -> bool:
+        """Returns whether a condition is false in each sample: a path, or an `and` of paths, of which one is false."""
+        paths = tokens[1:] if tokens and tokens[0].text == "and" else tokens
+        if not paths or any(token.kind != "path" for token in paths) or (paths is tokens and len(paths) > 1):
+            return False
+        found = (self._path(token.text) for token in paths)
+        return any(values and not any(values) for values in found)
 
     def _value(self, tokens: list[_Token]) -> Values:
         """Returns the values of a path, alone or in `index`; other expressions are unknown."""

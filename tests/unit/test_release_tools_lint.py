@@ -114,7 +114,11 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
             f"error {_ADDON}: for cluster 'sample': a/templates/x.yaml, document 1: Secret has no metadata.name",
         ),
         (
-            {"addons": _chart("a", "v1", {"templates/x.yaml": SETTINGS, "templates/y.yaml": SETTINGS})},
+            {
+                "addons": _chart(
+                    "a", "v1", {"templates/x.yaml": SETTINGS, "templates/y.yaml": SETTINGS + "data: {a: b}\n"}
+                )
+            },
             "ConfigMap settings occurs twice",
         ),
         (
@@ -281,3 +285,36 @@ def test_folder_that_is_no_release_is_an_error(tmp_path: Path) -> None:
         assert above.exit_code == 1
         assert f"name a folder below it, such as {release}\n" in above.output
         assert not (tmp_path / "published").exists()
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ range .Values.hosts }}x{{ end }}",
+        "{{ if .Values.tls.enabled }}{{ .Values.tls.secretName }}{{ end }}",
+        "{{ if and .Values.used .Values.tls.enabled }}{{ .Values.tls.secretName }}{{ end }}",
+    ],
+)
+def test_values_of_blocks_that_are_not_entered_are_not_missing(tmp_path: Path, template: str) -> None:
+    files = {"values.yaml": "used: true\ntls: {enabled: false}\n", "templates/a.yaml": SETTINGS + f"# {template}\n"}
+    assert lint(_release(tmp_path, addons=_chart("addon", "v1", files))) == []
+
+
+def test_missing_value_is_found_in_an_entered_block_and_named_once(tmp_path: Path) -> None:
+    text = (
+        SETTINGS + "# {{ if .Values.used }}{{ .Values.name }}{{ else }}{{ .Values.name }}{{ end }}{{ .Values.name }}\n"
+    )
+    files = {"values.yaml": "used: true\n", "templates/a.yaml": text}
+    [found] = lint(_release(tmp_path, addons=_chart("addon", "v1", files)))
+    assert found.text == "no values of the chart have .Values.name; it prints nothing, nor in 2 other places"
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_error_in_the_class_chart_does_not_hide_those_of_addons(tmp_path: Path, damaged: bool) -> None:
+    addons = _chart("addon", "v1", {"templates/a.yaml": "{{ fail `no way` }}"})
+    folder = _release(tmp_path, addons=addons, class_version="v2")
+    if damaged:
+        (folder / f"{STACK}-cluster-class-v1.tgz").write_bytes(b"nothing")
+    found = [str(finding) for finding in lint(folder)]
+    assert any("cluster-class" in finding for finding in found)
+    assert any("cluster-addon" in finding and "no way" in finding for finding in found)
