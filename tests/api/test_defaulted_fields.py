@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 
 from shared.api.resources import DAEMON_SET, DEPLOYMENT
+from shared.applier import inventory
+from shared.applier.desired import desired
+from shared.applier.policy import Policy
+from shared.applier.preview import preview
+from shared.clients import ClusterClients
 from shared.kube import Key, Object, Resource
 from tests.support.controllers import STATEFUL_SET, workload
 from tests.support.releases import write_release
@@ -37,6 +42,7 @@ def with_probe(**probe: object) -> Object:
 
 
 RECREATE = {"type": "Recreate"}
+KINDS = {("apps/v1", "Deployment"): DEPLOYMENT}
 
 
 @pytest.mark.parametrize(
@@ -139,3 +145,17 @@ def test_field_of_another_manager_is_not_removed(world: World) -> None:
     assert "spec.strategy.rollingUpdate: Forbidden" in world.condition("HelmChartApplied")["message"]
     live = world.client.get(DEPLOYMENT, Key(world.namespace, "x"))
     assert live["spec"]["strategy"]["rollingUpdate"]["maxSurge"] == 3
+
+
+def test_preview_shows_an_update_that_a_dry_run_rejects(world: World) -> None:
+    obj = of_kind(DEPLOYMENT)
+    obj["metadata"]["namespace"] = world.namespace
+    world.cluster(write_release(world.releases, "v1", [obj]), policy={"wait": "false"})
+    world.secret()
+    world.settle()
+    entries = inventory.load(world.addon()["status"]["resources"])
+    wanted = desired([{**obj, "spec": obj["spec"] | {"strategy": RECREATE}}], KINDS, default_namespace="default")
+    plan = inventory.plan(wanted, entries, resumed=False)
+    [change] = preview(ClusterClients(world.client), plan, KINDS, Policy()).values()
+    assert (change.action, [field.path for field in change.fields]) == ("update", ["spec.strategy.type"])
+    assert world.client.get(DEPLOYMENT, Key(world.namespace, "x"))["spec"]["strategy"]["type"] == "RollingUpdate"
