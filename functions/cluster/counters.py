@@ -10,8 +10,8 @@ from shared.api.cluster import conditions, count, desired_replicas
 from shared.api.conditions import is_true
 from shared.api.resources import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.clients import LookupResult
-from shared.components.versions import Version, try_parse
 from shared.kube import Object, dig, owned_by
+from shared.semver import Version, try_parse
 
 from .descendants import Descendants, is_of_pool, machines
 

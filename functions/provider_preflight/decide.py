@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from shared import semver
 from shared.api import provider as provider_api
 from shared.api.conditions import READY, is_true
 from shared.components import versions
@@ -72,7 +73,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
 def _version(_observed: Observed, provider: Object) -> FailedCheck | None:
     requested = provider_api.spec_version(provider)
     try:
-        versions.parse(requested or "v0.0.0")
+        semver.parse(requested or "v0.0.0")
     except ValueError as error:
         return FailedCheck("IncorrectVersionFormat", f"spec.version: {error}")
     return None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shared import semver
 from shared.api import provider as api
 from shared.kube.resources import Object, dig, key_of
 
-from . import versions
 from .metadata import CONTRACTS, ProviderMetadata
 
 CURRENT = CONTRACTS[0]
@@ -20,12 +20,12 @@ COMPATIBLE = {"v1beta2": ("v1beta2", "v1beta1"), "v1beta1": ("v1beta1",)}
 """The contracts that other providers may have, by the contract of the core provider."""
 
 _LOCKSTEP = ("cluster-api", "bootstrap-kubeadm", "control-plane-kubeadm")
-_MAX_MINORS, _SINCE = 3, versions.Version(1, 10, 0)
+_MAX_MINORS, _SINCE = 3, semver.Version(1, 10, 0)
 
 
 def contract_of(metadata: ProviderMetadata, version: str) -> tuple[str, str]:
     """Returns the contract of a version, and why the version cannot be used (empty if it can)."""
-    parsed = versions.parse(version)
+    parsed = semver.parse(version)
     contract = metadata.contract(*parsed.series)
     if not contract:
         return "", f"version {version} does not match any release series of its metadata.yaml"
@@ -68,7 +68,7 @@ def _keeps_its_version(other: Mapping[str, Any]) -> bool:
 
 def _skipped_versions(provider: Object, version: str) -> str:
     """Returns why the upgrade skips too many versions: core and kubeadm upgrade by three minor versions at most."""
-    before, after = versions.try_parse(api.installed_version(provider)), versions.try_parse(version)
+    before, after = semver.try_parse(api.installed_version(provider)), semver.try_parse(version)
     if api.label_of(provider) not in _LOCKSTEP or before is None or after is None or before < _SINCE:
         return ""
     if before.major != after.major or after.minor <= before.minor + _MAX_MINORS:

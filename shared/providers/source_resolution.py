@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared import semver
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.components import versions
 from shared.components.bundles import Bundle
 from shared.components.repositories import CONFIG_MAPS, Repository, config_maps, is_allowed, open_repository
 from shared.kube import Object, dig, key_of, selectors
@@ -79,7 +79,7 @@ def names_source(provider: Object) -> bool:
 
 def downloaded_copy(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
     """Returns the one ConfigMap with the labels of a download of this version, unless it is from another place."""
-    if dig(provider, "spec.fetchConfig.selector") is not None or versions.try_parse(version) is None:
+    if dig(provider, "spec.fetchConfig.selector") is not None or semver.try_parse(version) is None:
         return None
     if not is_allowed(CONFIG_MAPS):
         return None

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from shared import bounded_yaml, certificates, event, memory_budget, network, redaction
+from shared import bounded_yaml, certificates, event, memory_budget, network, redaction, semver
 from shared.addons import secret_record
 from shared.addons.first_values import FirstValues
 from shared.api import cluster
@@ -30,7 +30,6 @@ from shared.charts import archive, values
 from shared.charts.errors import ChartError
 from shared.charts.traits import traits_of
 from shared.components import bundles, durations, globs, images, json_patch, metadata, objects, patches, substitute
-from shared.components import versions as component_versions
 from shared.components.errors import ComponentsError
 from shared.components.repositories import addresses, config_maps
 from shared.download import SourceError, access, checksums, signatures
@@ -392,7 +391,7 @@ PARSERS = (
         (ComponentsError,),
         (b"${A} ${B:-c} ${A/b/${D:=e}} $$ ${#A} ${A:1:2}",),
     ),
-    Parser("shared.components.versions.parse", _text(component_versions.parse), (ValueError,), (b"v1.2.3-rc.1+b",)),
+    Parser("shared.components.semver.parse", _text(semver.parse), (ValueError,), (b"v1.2.3-rc.1+b",)),
     Parser("shared.components.durations.whole_seconds", _text(durations.whole_seconds), (ValueError,), (b"1h2m3.5s",)),
     Parser(
         "shared.components.globs.prefix_lengths",

@@ -8,8 +8,9 @@ import pytest
 
 from shared.components.errors import ComponentsError
 from shared.components.metadata import ProviderMetadata, Series
-from shared.components.versions import Version, downgrade_refusal, highest, latest
-from shared.components.versions import parse as version
+from shared.components.versions import downgrade_refusal, latest
+from shared.semver import Version, highest
+from shared.semver import parse as version
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from shared import semver
 from shared.api.provider import BY_KIND, COMPONENT_LABEL, CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT
-from shared.components import versions
 from shared.kube import Client, NotServed, Object, dig, key_of
 
 from ..failures import Failure
@@ -39,7 +39,7 @@ def recognize(records: Iterable[Mapping[str, Any]], deployments: Iterable[Mappin
     for record in records:
         kind, name = BY_KIND.get(str(record.get("type"))), str(record.get("providerName") or "")
         version = str(record.get("version") or "")
-        if kind is None or not name or versions.try_parse(version) is None:
+        if kind is None or not name or semver.try_parse(version) is None:
             unclear.append(f"clusterctl's record {key_of(record)} has no known type, name and version")
             continue
         watched = str(record.get("watchedNamespace") or "")
@@ -114,5 +114,5 @@ def _tags(deployment: Mapping[str, Any]) -> Iterable[str]:
     """Yields the image tags that are versions."""
     for container in dig(deployment, "spec.template.spec.containers", []):
         match = _TAG.search(container.get("image") or "")
-        if match and versions.try_parse(match[1]):
+        if match and semver.try_parse(match[1]):
             yield match[1]

@@ -199,9 +199,9 @@ def plan(
 
 
 def _check_version(version: str) -> None:
-    from shared.components import versions
+    from shared import semver
 
-    if version and versions.try_parse(version) is None:
+    if version and semver.try_parse(version) is None:
         raise Failure(f"--version {version!r} is not a version such as v1.2.3")
 
 

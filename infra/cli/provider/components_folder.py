@@ -11,8 +11,8 @@ import json
 import re
 from pathlib import Path
 
+from shared import semver
 from shared.api.provider import ProviderKind
-from shared.components import versions
 from shared.components.metadata import API_VERSION, CONTRACTS
 from shared.components.repositories import Files
 
@@ -55,7 +55,7 @@ def files(folder: Path, kind: ProviderKind, name: str, version: str) -> Files:
 
 
 def _metadata(components: str, version: str) -> str:
-    major, minor = versions.parse(version).series
+    major, minor = semver.parse(version).series
     labelled = [one for one in CONTRACTS if re.search(rf"^\s+cluster\.x-k8s\.io/{one}:", components, re.M)]
     contract = next(iter(labelled), CONTRACTS[0])
     series = {"major": major, "minor": minor, "contract": contract}

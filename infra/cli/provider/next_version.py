@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shared import semver
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.components import versions
 from shared.components.errors import ComponentsError
 from shared.components.repositories import config_maps, oci
 from shared.components.repositories.oci import OciRepository
@@ -51,7 +51,7 @@ def next_version(clients: Clients, provider: Object, read: Inputs) -> NextVersio
     if requested and requested != installed:
         return NextVersion(requested, "spec.version has this version already")
     newest = _newest(clients, provider, read)
-    before, after = versions.try_parse(installed), versions.try_parse(newest.version)
+    before, after = semver.try_parse(installed), semver.try_parse(newest.version)
     newest_text = f"the newest of {newest.place}"
     if before is None or after is None or after > before:
         return NextVersion(newest.version, newest_text + newest.because if newest.failure else "")
@@ -78,7 +78,7 @@ def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
 def _or_config_maps(clients: Clients, provider: Object, version: str) -> _Newest:
     """Returns the version of the source, or a newer one in a ConfigMap, which the functions use before the catalog."""
     found = [] if dig(provider, "spec.fetchConfig") else config_map_versions(clients, provider)
-    newest = _highest([version, *found]) if versions.try_parse(version) else version
+    newest = _highest([version, *found]) if semver.try_parse(version) else version
     if newest == version:
         return _Newest(version)
     return _Newest(newest, f"the ConfigMaps in its namespace ({', '.join(found)})", f"its newest release is {version}")
@@ -92,7 +92,7 @@ def _tagged(source: OciRepository) -> str:
         tags = registry.tags()
     if isinstance(tags, Listing) and tags.problem:
         raise Failure(f"{tags.problem}; {_HINT}")
-    found = [tag for tag in tags if versions.try_parse(tag)]
+    found = [tag for tag in tags if semver.try_parse(tag)]
     if not found:
         raise ComponentsError(f"OCI repository {source.url} has no tag that is a version")
     return _highest(found)
@@ -107,9 +107,9 @@ def config_map_versions(clients: Clients, provider: Object) -> list[str]:
             found.append(config_maps.version_of(config_map))
         except ComponentsError:
             continue
-    return sorted(found, key=versions.parse)
+    return sorted(found, key=semver.parse)
 
 
 def _highest(found: list[str]) -> str:
     """Returns the highest version; a pre-release only if there is no release."""
-    return max(found, key=lambda text: (not versions.parse(text).prerelease, versions.parse(text)))
+    return max(found, key=lambda text: (not semver.parse(text).prerelease, semver.parse(text)))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from shared import semver
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import (
     BOOTSTRAP,
@@ -18,7 +19,6 @@ from shared.api.provider import (
     download_labels,
 )
 from shared.applier.policy import PREFIX, Policy, PolicyError
-from shared.components import versions
 from shared.kube import Client, Key, Object, key_of
 from shared.providers.annotations import issues_own_certificates, omits_webhooks
 
@@ -116,7 +116,7 @@ def parse_request(kind: ProviderKind, text: str) -> ProviderRequest:
     if alone := len(rest) == 1 and _MEANT_AS_VERSION.fullmatch(rest[0]) is not None:
         rest.insert(0, "")
     namespace, version = (*rest, "", "")[:2]
-    if version and versions.try_parse(version) is None:
+    if version and semver.try_parse(version) is None:
         hint = f"; if {version} is a namespace, give the version as well" if alone else ""
         raise Failure(f"{where}: {version!r} is not a version such as v1.2.3{hint}; must be {_FORM}")
     namespace = namespace or default_namespace(kind, name)

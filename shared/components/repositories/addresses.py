@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, urlsplit
 
+from shared import semver
 from shared.network import origin
 from shared.redaction import redact_url
 
-from .. import versions
 from ..errors import ComponentsError
 
 
@@ -57,7 +57,7 @@ def split(url: str, *schemes: str) -> SplitResult:
 
 def validate_version(url: str, version: str) -> str:
     """Returns `version`, which is a part of the URL. Raises `ComponentsError` if it is not a semantic version."""
-    if versions.try_parse(version) is None:
+    if semver.try_parse(version) is None:
         raise ComponentsError(
             f"URL {redact_url(url)} has {version!r} in place of a version such as v1.2.3: set spec.version"
         )

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared import semver
 from shared.api import provider as provider_api
 from shared.download.signatures import PROVIDER_KEY, verifier_in
 from shared.kube.resources import Object, dig, key_of, owner_reference
 
-from .. import versions
 from ..errors import ComponentsError, IncompatibleVersion
 from .port import MAX_COMPONENTS, MAX_METADATA, Files, RepositoryConfig, RepositoryType, decode_file
 
@@ -42,17 +42,17 @@ class ConfigMapRepository:
 
     def default_version(self) -> str:
         """See `Repository.default_version`."""
-        return f"{versions.parse(versions.highest(self._versions()))}"
+        return f"{semver.parse(semver.highest(self._versions()))}"
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
         if verifier := verifier_in(PROVIDER_KEY):
             raise verifier.refusal([f"ConfigMaps with {self.selector}"], "publish a signed OCI artifact in their place")
-        available, requested = self._versions(), versions.parse(version)
+        available, requested = self._versions(), semver.parse(version)
         matching = [
             config_map
             for config_map, its_version in zip(self.config_maps, available, strict=True)
-            if versions.parse(its_version) == requested
+            if semver.parse(its_version) == requested
         ]
         if not matching:
             raise IncompatibleVersion(
@@ -76,7 +76,7 @@ def version_of(config_map: Mapping[str, Any]) -> str:
     key = key_of(config_map)
     label = dig(config_map, ("metadata", "labels", VERSION))
     try:
-        versions.parse(label or key.name)
+        semver.parse(label or key.name)
     except ValueError as error:
         where = f"from the Label {VERSION}" if label else "from the Name"
         raise ComponentsError(f"ConfigMap {key} has invalid version {label or key.name!r} ({where}): {error}") from None

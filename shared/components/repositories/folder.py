@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from shared import semver
 from shared.download import SourceError
 from shared.download.signatures import MAX_SIGNATURE, PROVIDER_KEY, SUFFIX, verifier_in
 
-from .. import versions
 from ..errors import ComponentsError
 from .addresses import split, validate_version
 from .port import MAX_COMPONENTS, MAX_METADATA, METADATA, Files, RepositoryConfig, RepositoryType, decode_file
@@ -38,12 +38,12 @@ class FolderRepository:
             return validate_version(self.url, version)
         folder = self._path.parent.parent
         try:
-            found = [entry.name for entry in folder.iterdir() if versions.try_parse(entry.name)]
+            found = [entry.name for entry in folder.iterdir() if semver.try_parse(entry.name)]
         except OSError as error:
             raise SourceError(f"{folder} cannot be read: {error.strerror}", transient=False) from None
         if not found:
             raise ComponentsError(f"{folder} has no folder whose name is a version")
-        return versions.highest(found)
+        return semver.highest(found)
 
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
