@@ -158,6 +158,11 @@ def test_user_provided_ca_is_used(world: World) -> None:
         ({"image": "another"}, "spec.image cannot change"),
         ({"featureGates": {"X": True}}, "spec.featureGates cannot change"),
         ({"runtimeConfig": {"api/alpha": "true"}}, "spec.runtimeConfig cannot change"),
+        (
+            {"kubeadmConfigPatchesJSON6902": [{"kind": "ClusterConfiguration", "patch": "[]"}]},
+            "spec.kubeadmConfigPatchesJSON6902 cannot change",
+        ),
+        ({"containerdConfigPatchesJSON6902": ["[]"]}, "spec.containerdConfigPatchesJSON6902 cannot change"),
         ({"endpointAccess": "Network"}, "spec.endpointAccess cannot change"),
         ({"kubernetesVersion": "1.36"}, ""),
         ({"controlPlaneEndpoint": {"host": "h", "port": 1}}, ""),

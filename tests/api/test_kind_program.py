@@ -6,6 +6,7 @@ kubelet, see `tests.support.kind_engine`.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -87,6 +88,12 @@ def first(**fields: Any) -> dict[str, Any]:
     return {"nodes": [{"role": "control-plane", **fields}]}
 
 
+def added(path: str) -> dict[str, str]:
+    """Returns a JSON patch of kubeadm's configuration of the cluster, which adds an address."""
+    operation = {"op": "add", "path": path, "value": "192.0.2.7"}
+    return {"kind": "ClusterConfiguration", "patch": json.dumps([operation])}
+
+
 @pytest.fixture(scope="module")
 def refused(world: World) -> Iterator[dict[str, InstanceSpec]]:
     """Clusters that cannot be created, each for another reason, and whose jobs work side by side."""
@@ -100,6 +107,7 @@ def refused(world: World) -> Iterator[dict[str, InstanceSpec]]:
             "port": world.spec("port", **first(extraPortMappings=[taken])),
             "theirs": world.spec("theirs"),
             "image": world.spec("image", image="127.0.0.1:1/none:1"),
+            "patch": world.spec("patch", kubeadmConfigPatchesJSON6902=[added("/nowhere/certSANs/-")]),
         }
         for spec in specs.values():
             world.runtime.create(spec, None)
@@ -110,7 +118,8 @@ def test_cluster_is_continued_restarted_and_deleted(
     world: World, engine: Engine, refused: dict[str, InstanceSpec]
 ) -> None:
     del refused  # their jobs work meanwhile
-    spec, brief = world.spec("one"), world.spec("brief")
+    spec = world.spec("one", kubeadmConfigPatchesJSON6902=[added("/apiServer/certSANs/-")])
+    brief = world.spec("brief")
     for each in (spec, brief):
         world.runtime.create(each, None)
     until(lambda: engine.nodes("one") and engine.nodes("brief"))
@@ -126,6 +135,7 @@ def test_cluster_is_continued_restarted_and_deleted(
     assert (instance.host, instance.ca[0][:10]) == ("127.0.0.1", b"-----BEGIN")
     assert connect.workload(instance.kubeconfig).text("/version").count(f'"{instance.version}"') == 1
     assert list(world.runtime.ended()) == []
+    assert "192.0.2.7" in engine.read("one-control-plane", "/kind/kubeadm.conf").decode()
     # Its node is stopped, and started again with the same address and CA.
     [node] = engine.nodes("one")
     subprocess.run(["podman", "kill", node.name], check=True, capture_output=True)
@@ -160,6 +170,7 @@ def test_cluster_is_continued_restarted_and_deleted(
         ("port", "PortTaken", "free the port"),
         ("theirs", "NameTaken", "another cluster has this name and is left alone"),
         ("image", "ImageNotFound", "check spec.image"),
+        ("patch", "InvalidConfiguration", "/nowhere/certSANs"),
     ],
 )
 def test_error_of_the_real_program_has_a_class_and_leaves_nothing(

@@ -87,6 +87,17 @@ Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docke
             "invalid pod subnet",
         ),
         (
+            FAILED + "failed to generate kubeadm config content: failed to parse JSON 6902 patches: x",
+            "InvalidConfiguration",
+            "failed to parse JSON 6902 patches: x; correct the spec",
+        ),
+        (
+            FAILED + "failed to generate kubeadm config content: failed to apply JSON 6902 patch: missing value",
+            "InvalidConfiguration",
+            "failed to apply JSON 6902 patch: missing value",
+        ),
+        (FAILED + "failed to patch containerd config: x", "InvalidConfiguration", "failed to patch containerd config"),
+        (
             FAILED + "'A_b' is not a valid cluster name, cluster names must match `^[a-z0-9.-]+$`",
             "InvalidConfiguration",
             "not a valid cluster name",
@@ -160,8 +171,8 @@ def test_volume_of_an_image_proves_nothing(type_: str, expected: str) -> None:
     [
         ({"clusterName": "a"}, ""),
         ({"clusterName": "a", "kubernetesVersion": "1.37"}, ""),
-        ({"clusterName": "a", "kubernetesVersion": "1.28"}, "no node image is known for spec.kubernetesVersion 1.28"),
-        ({"clusterName": "a", "kubernetesVersion": "1.28", "image": "mine"}, ""),
+        ({"clusterName": "a", "kubernetesVersion": "1.99"}, "no node image is known for spec.kubernetesVersion 1.99"),
+        ({"clusterName": "a", "kubernetesVersion": "1.99", "image": "mine"}, ""),
         ({"clusterName": "a" * 49}, ""),
         ({"clusterName": "a" * 50}, "spec.clusterName has 50 characters, the runtime kind allows 49"),
         ({"clusterName": "a" * 40, "nodes": [{}, {}, {"role": "worker"}]}, ""),
@@ -198,6 +209,8 @@ def test_containers_are_named_as_kind_names_them() -> None:
 
 
 def test_images_are_pinned_by_digest() -> None:
+    assert list(IMAGES) == [f"1.{minor}" for minor in range(37, 13, -1)]
+    assert len({name.partition("@sha256:")[2] for name in IMAGES.values()}) == len(IMAGES)
     for version, name in IMAGES.items():
         assert name.startswith(f"kindest/node:v{version}.")
         assert len(name.partition("@sha256:")[2]) == 64
@@ -212,7 +225,19 @@ def test_configuration_has_the_fields_of_the_spec_and_the_proof_of_ownership() -
         {"role": "control-plane"},
         {"role": "control-plane"},
     ]
-    fields = {"clusterName": "a", "image": "mine", "nodes": nodes, "networking": {"podSubnet": "10.1.0.0/16"}}
+    patches: dict[str, Any] = {
+        "kubeadmConfigPatches": ["kind: ClusterConfiguration"],
+        "kubeadmConfigPatchesJSON6902": [{"kind": "ClusterConfiguration", "patch": "[]"}],
+        "containerdConfigPatches": ["version = 2"],
+        "containerdConfigPatchesJSON6902": ["[]"],
+    }
+    fields = {
+        "clusterName": "a",
+        "image": "mine",
+        "nodes": nodes,
+        "networking": {"podSubnet": "10.1.0.0/16"},
+        **patches,
+    }
     found = kind_config({**fields, "runtime": "kind"}, "u", "/owner", ("/crt", "/key"))
     proof = {"hostPath": "/owner", "containerPath": "/capi-functions/owner/u", "readOnly": True}
     ca = [
@@ -228,6 +253,7 @@ def test_configuration_has_the_fields_of_the_spec_and_the_proof_of_ownership() -
             {"role": "control-plane", "image": "mine", "extraMounts": [proof]},
         ],
         "networking": {"podSubnet": "10.1.0.0/16"},
+        **patches,
     }
     assert nodes[0] == {"role": "worker", "extraMounts": [mount], "image": "other"}
     assert len(kind_config({}, "u", "/owner")["nodes"]) == 1

@@ -72,7 +72,7 @@ _CLASSES = (
         r"invalid (apiServerPort|ipFamily|pod subnet|service subnet|kubeProxyMode|configuration for node|hostPort|"
         r"containerPort|portMapping|listen address|port number)|port mapping with same listen address|"
         r"could not determine kind|error reading file|statfs .{0,4096}: no such file|invalid mount config|"
-        r"bind source path does not exist",
+        r"bind source path does not exist|failed to (apply|parse) (JSON 6902 )?patch|failed to patch containerd config",
         "correct the spec: it is tried again at once",
     ),
     _Class(

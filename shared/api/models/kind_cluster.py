@@ -43,6 +43,18 @@ class PortMapping(Model):
     protocol: Literal["TCP", "UDP", "SCTP"] | None = None
 
 
+class PatchJSON6902(Model):
+    """A JSON patch (RFC 6902) of one of kubeadm's configurations."""
+
+    kind: str = Field(min_length=1, max_length=64)
+    """The kind of the configuration, as in ClusterConfiguration."""
+    group: str | None = Field(None, max_length=253)
+    """The API group of the configuration (default: any)."""
+    version: str | None = Field(None, max_length=64)
+    patch: str = Field(min_length=1)
+    """The operations, as a list in YAML or JSON."""
+
+
 class Node(Model):
     """A node of the cluster: a container."""
 
@@ -53,6 +65,9 @@ class Node(Model):
     extra_mounts: list[ExtraMount] | None = Field(None, max_length=32)
     extra_port_mappings: list[PortMapping] | None = Field(None, max_length=64)
     kubeadm_config_patches: list[str] | None = Field(None, max_length=16)
+    kubeadm_config_patches_json6902: list[PatchJSON6902] | None = Field(
+        None, max_length=16, alias="kubeadmConfigPatchesJSON6902"
+    )
 
 
 class Networking(Model):
@@ -96,7 +111,15 @@ class KINDClusterSpec(Model):
     feature_gates: dict[str, bool] | None = Field(None, max_length=64)
     runtime_config: dict[str, str] | None = Field(None, max_length=64)
     kubeadm_config_patches: list[str] | None = Field(None, max_length=16)
+    kubeadm_config_patches_json6902: list[PatchJSON6902] | None = Field(
+        None, max_length=16, alias="kubeadmConfigPatchesJSON6902"
+    )
+    """JSON patches of kubeadm's configurations, applied after `kubeadmConfigPatches`, and before those of a node."""
     containerd_config_patches: list[str] | None = Field(None, max_length=16)
+    containerd_config_patches_json6902: list[str] | None = Field(
+        None, max_length=16, alias="containerdConfigPatchesJSON6902"
+    )
+    """JSON patches of containerd's configuration, each a list in YAML or JSON."""
 
 
 class HistoryEntry(Model):
@@ -134,7 +157,8 @@ class KINDClusterStatus(Model):
 
 _CREATED_WITH = (
     *("image", "nodes", "networking", "endpointAccess", "featureGates", "runtimeConfig"),
-    *("kubeadmConfigPatches", "containerdConfigPatches"),
+    *("kubeadmConfigPatches", "kubeadmConfigPatchesJSON6902"),
+    *("containerdConfigPatches", "containerdConfigPatchesJSON6902"),
 )
 """The fields of the spec that a running cluster was created with. `kubernetesVersion` may change, as upstream."""
 _IDENTITY = ("clusterName", "runtime")
