@@ -11,6 +11,7 @@ NAMES: Mapping[str, str] = {
     "addons": "addons of Clusters, their releases, cluster stacks: for use beside a Cluster API core",
     "providers": "the lifecycle of Cluster API providers, beside or before a core",
     "kubeconfig": "kubeconfigs of Clusters without a control-plane provider; beside a core only their renewal",
+    "kind": "KINDClusters, on the machine of the functions",
     "standalone": "addons, kubeconfigs, Clusters and KINDClusters: where no Cluster API core runs",
     "all": "every function",
 }
@@ -20,7 +21,8 @@ ADDONS = ("addons", "standalone")
 PROVIDERS = ("providers",)
 KUBECONFIG = ("kubeconfig", "standalone")
 CLUSTERS = ("standalone",)
-ALWAYS = ("addons", "providers", "kubeconfig", "standalone")
+KIND_CLUSTERS = ("kind", "standalone")
+ALWAYS = ("addons", "providers", "kubeconfig", "kind", "standalone")
 
 
 def parse(text: str) -> tuple[str, ...]:

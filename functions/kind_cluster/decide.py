@@ -28,7 +28,15 @@ from .observe import (
     is_paused,
     other_version,
 )
-from .runtime import Instance, InstanceSpec, RuntimeUnavailable, StillDeleting, check_allowed, runtime_for
+from .runtime import (
+    NOT_ALLOWED,
+    Instance,
+    InstanceSpec,
+    RuntimeUnavailable,
+    StillDeleting,
+    check_allowed,
+    runtime_for,
+)
 from .triggers import FINALIZER
 
 MAX_HISTORY = 20
@@ -86,6 +94,8 @@ def decide(observed: Observed, now: datetime) -> Decision:
         return Decision()
     if is_managed_elsewhere(kind_cluster):
         return Decision(message="managed by another program")
+    if observed.served_elsewhere:
+        return Decision(message="other functions serve it")
     if observed.published:
         retry = STARTING_RETRY if instance.phase == "starting" else None
         return Decision(requeue_after=retry, message=instance.phase)
@@ -102,7 +112,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
         case "starting" | "deleting":
             return _pending(kind_cluster, effects, now, instance.step)
         case "unknown":
-            return _failed(kind_cluster, instance, effects, now)
+            return _failed(kind_cluster, instance, [], now)
         case "failed":
             if not instance.retry_after:
                 effects.append(_start(observed, kind_cluster))
@@ -256,7 +266,7 @@ def _failed(kind_cluster: Object, instance: Instance, effects: list[Effect], now
         ),
     }
     event = KubernetesEvent(NOT_CREATED, message, "Warning")
-    retry = instance.retry_after or FAILED_RETRY
+    retry = instance.retry_after or (BLOCKED_RETRY if instance.reason == NOT_ALLOWED else FAILED_RETRY)
     return Decision(tuple(effects), status, (event,) if is_new else (), requeue_after=retry, message=message)
 
 

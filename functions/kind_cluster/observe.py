@@ -9,12 +9,13 @@ from shared.api.cluster import CLUSTER_NAME_LABEL, infrastructure_ref
 from shared.api.conditions import READY, get_condition
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.clients import Clients
-from shared.kube import Key, NotServed, Object, deleting, dig, key_of, owned_by, owners
+from shared.kube import Key, NotServed, Object, deleting, dig, has_finalizer, key_of, owned_by, owners
 from shared.kube.crds import find_definition
 from shared.runtime import Request
 from shared.runtime.status import PAUSED
 
-from .runtime import Instance, InstanceSpec, RuntimeUnavailable, runtime_for
+from .runtime import Instance, InstanceSpec, RuntimeUnavailable, check_allowed, creates_instances, runtime_for
+from .triggers import FINALIZER
 
 MANAGED_BY_ANNOTATION = "cluster.x-k8s.io/managed-by"
 PROVISIONING = "Provisioning"
@@ -35,6 +36,8 @@ class Observed:
     """The Cluster that refers to the KINDCluster as its infrastructure, if there is one."""
     published: bool = False
     """Whether spec and status show that the instance starts or runs; then nothing else is read, except at a resync."""
+    served_elsewhere: bool = False
+    """Whether only other functions can have created the instance."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -44,6 +47,8 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(None)
     if is_managed_elsewhere(kind_cluster):
         return Observed(kind_cluster)
+    if has_finalizer(kind_cluster, FINALIZER) and not creates_instances():
+        return Observed(kind_cluster, served_elsewhere=True)
     instance = _inspect(kind_cluster)
     # An event of the Cluster is about its pause, which only the Cluster shows.
     is_own = request.event.kind != CLUSTER.kind
@@ -60,6 +65,8 @@ def observe(clients: Clients, request: Request) -> Observed:
 def _inspect(kind_cluster: Object) -> Instance:
     """Returns the state of the instance; `unknown` with the reason if the runtime cannot be used."""
     try:
+        if not has_finalizer(kind_cluster, FINALIZER):  # nothing was created
+            check_allowed(kind_cluster)
         return runtime_for(kind_cluster).inspect(InstanceSpec.of(kind_cluster))
     except RuntimeUnavailable as error:
         return Instance("unknown", str(error), reason=error.reason)

@@ -25,6 +25,13 @@ GROUP = "capi_functions.kind_runtimes"
 
 DEFAULT = "local"
 
+NONE = "none"
+"""The value of `KIND_RUNTIME` of functions that create no instances, as other functions may do for the same cluster."""
+
+
+NOT_ALLOWED = "RuntimeNotAllowed"
+"""The reason of the condition Ready if whoever runs the functions does not allow the runtime."""
+
 
 @dataclass(frozen=True)
 class InstanceSpec:
@@ -129,19 +136,31 @@ def runtime_for(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> Ru
     return from_env(env, kind_cluster["spec"].get("runtime") or "")
 
 
+def creates_instances(env: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether these functions may create instances at all."""
+    return _allowed(env) != [NONE]
+
+
 def check_allowed(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> None:
     """Raises `RuntimeUnavailable` unless `KIND_RUNTIME` has the runtime of a KINDCluster, which is to be created.
 
     Whoever runs the functions decides, not the authors of KINDClusters: the runtime `kind` amounts to root on the
     machine. What exists can be inspected and deleted in any case.
     """
+    if not creates_instances(env):
+        raise RuntimeUnavailable(
+            "the functions of this management cluster create no clusters for KINDClusters; whoever runs them may have "
+            "them create clusters in containers of their machine with `capi-functions run --kind`",
+            reason=NOT_ALLOWED,
+        )
     allowed = _allowed(env) or [DEFAULT]
     name = kind_cluster["spec"].get("runtime") or allowed[0]
     if name not in allowed:
+        flag = "the option --kind of `capi-functions up`, or " if name == "kind" else ""
         raise RuntimeUnavailable(
             f"the functions run with KIND_RUNTIME={','.join(allowed)}, which does not allow the runtime {name}; "
-            f"whoever runs them may allow it with KIND_RUNTIME={','.join([*allowed, name])}",
-            reason="RuntimeNotAllowed",
+            f"whoever runs them may allow it with {flag}KIND_RUNTIME={','.join([*allowed, name])}",
+            reason=NOT_ALLOWED,
         )
 
 

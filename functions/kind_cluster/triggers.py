@@ -29,7 +29,7 @@ def is_reconciled(kind_cluster: Object, _event: Event, _now: datetime) -> bool:
 
 TRIGGERS = Triggers(
     name="kind_cluster",
-    profiles=profiles.CLUSTERS,
+    profiles=profiles.KIND_CLUSTERS,
     is_reconciled=is_reconciled,
     watches=(
         Watch(

@@ -25,6 +25,7 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
     The exceptions listed below are always expected: those of the command line, of connections and of local runs, and
     `TimeoutError`, which names what was waited for. `expected` adds further types.
     """
+    from infra.local.kind_clusters import EngineMissing
     from infra.local.local_run import LocalRunError
     from infra.local_control_plane import ControlPlaneError
     from infra.local_control_plane.binaries import BinaryNotFound
@@ -35,6 +36,7 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
         Failure,
         WaitTimeout,
         LocalRunError,
+        EngineMissing,
         ControlPlaneError,
         BinaryNotFound,
         ApiError,

@@ -66,9 +66,25 @@ _BESIDE_CORE = "addons,providers,kubeconfig"
 """The profiles where a Cluster API core runs, whose kubeconfigs are renewed on request."""
 
 
-def profiles_or_default(given: str, *, beside_core: bool) -> str:
-    """Returns the profiles in --profile, else those for use beside a Cluster API core, or all."""
-    return given or (_BESIDE_CORE if beside_core else "all")
+def profiles_or_default(given: str, *, beside_core: bool, kind: bool = False) -> str:
+    """Returns the profiles in --profile, else those for use beside a Cluster API core, or all.
+
+    With `kind` the functions of these profiles serve KINDClusters.
+    """
+    chosen = given or (_BESIDE_CORE if beside_core else "all")
+    serves = profiles.belongs(profiles.KIND_CLUSTERS, profiles.parse(chosen))
+    return chosen if serves or not kind else f"{chosen},kind"
+
+
+KIND = "--kind"
+Kind = Annotated[
+    bool,
+    typer.Option(
+        KIND,
+        help="Create KINDClusters of the runtime kind with docker, podman or nerdctl of this machine. Their nodes are "
+        "privileged containers, so that whoever may create KINDClusters is root on this machine.",
+    ),
+]
 
 
 class Format(StrEnum):

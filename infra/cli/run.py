@@ -16,7 +16,7 @@ from shared import profiles
 
 from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, confirm, report_failures, usable_folder
-from .options import DEFAULT_DIR, Context, Kubeconfig, Profile, profiles_or_default
+from .options import DEFAULT_DIR, KIND, Context, Kind, Kubeconfig, Profile, profiles_or_default
 from .output import Timeline, out
 from .runs import until_signal
 
@@ -52,6 +52,7 @@ def run(
     install_crds: Annotated[
         bool, typer.Option("--install-crds", help="Install missing CRDs, after a confirmation.")
     ] = False,
+    kind: Kind = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     logs: Annotated[Path, typer.Option("--logs", help="Folder of the log files.")] = DEFAULT_DIR / "logs",
 ) -> None:
@@ -59,8 +60,9 @@ def run(
 
     Nothing is installed in the cluster, except missing definitions with --install-crds.
     """
+    from infra.local import kind_clusters
     from infra.local.helm import HelmProgram
-    from infra.local.services import Services, store_in
+    from infra.local.services import KIND_CLUSTERS, Services, store_in
     from shared.charts import HelmMissing
     from shared.clients import find_running_core
     from shared.kube import ApiError
@@ -81,47 +83,37 @@ def run(
         core = find_running_core(target.client)
         if core:
             timeline.say(f"Cluster API core runs: Deployment {core}")
-        chosen = profiles_or_default(profile, beside_core=bool(core))
+        chosen = profiles_or_default(profile, beside_core=bool(core), kind=kind)
         timeline.say(f"profiles: {chosen}{'' if profile else '; --profile chooses others'}")
+        if kind:
+            timeline.say(f"KINDClusters: containers of {kind_clusters.engine()}; logs in {kind_clusters.folder()}")
         settings = {
             **(_usable_storage(store) or store_in(Path(private, "store"))),
             **_release_source(releases),
+            **kind_clusters.setting(allowed=kind),
             "KUBECONFIG": str(_write(target, Path(private))),
         }
         logs.mkdir(parents=True, exist_ok=True)
         token = Path(private) / "token"
-        services = Services(logs / "functions.log", token, profiles.parse(chosen), without=_needs_this_machine())
+        services = Services(logs / "functions.log", token, profiles.parse(chosen))
         _prepare(target, services, timeline, namespace=namespace, install=install_crds, yes=yes)
         program = HelmProgram(logs.parent / "bin" / "helm", timeline.say)
         try:
             services.start_functions({**settings, **program.setting()})
             services.start_forwarder(target.client, namespace)
             timeline.say(f"functions: {', '.join(services.declared)}")
-            for name in left_out(chosen):
-                timeline.say(f"left out: {name}, which runs with `capi-functions up` only", style="yellow")
+            if not kind and KIND_CLUSTERS in services.declared:
+                timeline.say(f"KINDClusters are refused: {KIND} creates them in containers here", style="yellow")
             timeline.say("running", mark="✔", style="green")
             out.print(f"  logs    {escape(str(logs / 'functions.log'))}")
-            out.print("Ctrl-C ends the run; objects in the cluster stay as they are")
+            stays = "objects in the cluster, and containers of KINDClusters," if kind else "objects in the cluster"
+            out.print(f"Ctrl-C ends the run; {stays} stay as they are")
             until_signal()
         finally:
             timeline.say("stopping")
             program.stop()
             services.stop()
             timeline.say("stopped", mark="✔")
-
-
-def _needs_this_machine() -> list[str]:
-    """Returns the functions that make clusters of processes of this machine: these would end with the command."""
-    from functions import catalog
-
-    return [name for name, declared in catalog.triggers().items() if declared.local]
-
-
-def left_out(chosen: str) -> list[str]:
-    """Returns the functions of these profiles that the command does not run."""
-    from functions import catalog
-
-    return [name for name in _needs_this_machine() if name in catalog.triggers((), profiles.parse(chosen))]
 
 
 def _storage(store: str) -> dict[str, str]:

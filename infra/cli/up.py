@@ -19,6 +19,7 @@ from .last_options import recall, remember
 from .logs import Follow, print_log
 from .options import (
     DEFAULT_DIR,
+    KIND,
     ApiServerFlags,
     ComponentsOption,
     Dir,
@@ -26,6 +27,7 @@ from .options import (
     Family,
     Format,
     From,
+    Kind,
     ManagerOption,
     Output,
     Profile,
@@ -63,6 +65,7 @@ def up(
     ] = "",
     manager: ManagerOption = None,
     components: ComponentsOption = None,
+    kind: Kind = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
     package: From = None,
     ip_family: Family = None,
@@ -90,11 +93,14 @@ def up(
             single = [f"{option}={value}" for option, value in settings.items() if value]
             repeated = {"--manager": manager, "--api-server-flag": api_server_flag, "--etcd-flag": etcd_flag}
             several = [f"{option}={text}" for option, texts in repeated.items() for text in texts or []]
-            start_detached(directory, [*single, *several])
+            start_detached(directory, [*single, *several, *([KIND] if kind else [])])
             return
+        from infra.local import kind_clusters
         from infra.local.local_run import LocalRun
 
         timeline = Timeline()
+        if kind:
+            timeline.say(f"KINDClusters: containers of {kind_clusters.engine()} for the runtime kind")
         options, recalled = recall(
             directory, {"releases": str(releases.absolute()) if releases else "", "profile": profile}
         )
@@ -103,7 +109,9 @@ def up(
         downloads = _use_package(opened, wanted, given) if opened else None
         rendered = None if package else local_managers.rendered_components(wanted, given)
         has_core = bool(wanted) or LocalRun.has_managers(directory)
-        chosen = profiles_or_default(options["profile"], beside_core=has_core)
+        # By default KINDClusters are served beside a core, too: a local run is where they get their control planes.
+        is_served = kind or not options["profile"]
+        chosen = profiles_or_default(options["profile"], beside_core=has_core, kind=is_served)
         local_run = LocalRun(
             directory,
             releases=_folder(options["releases"]),
@@ -114,6 +122,7 @@ def up(
             ip_family=ip_family or "",
             api_server_flags=api_server_flag or (),
             etcd_flags=etcd_flag or (),
+            kind=kind,
         )
         try:
             urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say, given))

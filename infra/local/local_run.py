@@ -17,16 +17,16 @@ from infra import local_control_plane
 from infra.local_control_plane import files, variables
 from infra.local_control_plane.processes import Process
 from shared.api.provider import PROVIDER_LABEL
-from shared.api.resources import DEPLOYMENT
+from shared.api.resources import DEPLOYMENT, KIND_CLUSTER
 from shared.charts import HelmMissing
-from shared.kube import Client, connect
+from shared.kube import Client, Object, connect, dig
 from shared.network import ALLOWED
 
-from . import crds, helm
+from . import crds, helm, kind_clusters
 from .components_server import ComponentsServer
 from .managers import Managers
 from .namespaces import Namespaces
-from .services import Services, store_in
+from .services import KIND_CLUSTERS, Services, store_in
 
 STATE = "up.json"
 PLANE = "management"
@@ -58,6 +58,7 @@ class LocalRun:
         get_helm: Whether to download or build a missing helm program. Only charts that read from the cluster need it.
         components: A folder with components of providers, laid out like the downloads of GitHub, to use instead.
         partial_components: Whether GitHub has all other components.
+        kind: Whether KINDClusters may be containers of this machine.
         ip_family: That of the management cluster and of managers, see `local_control_plane.start`.
         api_server_flags: More flags of the management cluster's API server, see `local_control_plane.start`.
         etcd_flags: More flags of its etcd.
@@ -73,6 +74,7 @@ class LocalRun:
         get_helm: bool = True,
         components: Path | None = None,
         partial_components: bool = False,
+        kind: bool = False,
         ip_family: str = "",
         api_server_flags: Sequence[str] = (),
         etcd_flags: Sequence[str] = (),
@@ -87,6 +89,7 @@ class LocalRun:
         self._components = ComponentsServer(components, partial=partial_components) if components else None
         self._ip_family = ip_family
         self._api_server_flags, self._etcd_flags = api_server_flags, etcd_flags
+        self._kind = kind
         self._helm = helm.HelmProgram(self.directory / "bin" / "helm", progress)
         self._managers: Managers | None = None
 
@@ -143,7 +146,7 @@ class LocalRun:
         components = self._components.start() if self._components else {}
         settings = self.services.start_functions({**components, **self._settings(), **self.helm_program()})
         settings.pop("HELM", None)  # the commands find the program themselves
-        skipped = crds.install_missing(self.client, crds.load())
+        skipped = crds.install_missing(self.client, self._crds())
         self._progress("custom resources installed")
         for name, reason in skipped.items():
             self._progress(f"{name} is not replaced: {reason}")
@@ -169,6 +172,11 @@ class LocalRun:
         }
         files.write(self.directory / STATE, json.dumps(state, indent=2) + "\n")
         return urls
+
+    def _crds(self) -> list[Object]:
+        """Returns the CRDs, without those of KINDClusters if no function serves these: nobody would report on them."""
+        serves = KIND_CLUSTERS in self.services.declared
+        return [crd for crd in crds.load() if serves or dig(crd, "spec.group") != KIND_CLUSTER.group]
 
     def run_managers(self) -> Managers:
         """Runs the managers of providers from now on: of those that are installed, and of those to come."""
@@ -210,7 +218,7 @@ class LocalRun:
             "KUBECONFIG": str(self.kubeconfig),
             **store_in(self.store),
             "RELEASE_SOURCE": self._releases.absolute().as_uri() if self._releases else "",
-            "KIND_RUNTIME": os.environ.get("KIND_RUNTIME") or "local",
+            **kind_clusters.setting(allowed=self._kind, local=True),
             # All servers of a local run are on loopback, which is refused where the local run is in a pod.
             ALLOWED: " ".join(filter(None, (os.environ.get(ALLOWED), "127.0.0.0/8", "::1/128"))),
             "CAPI_FUNCTIONS_DATA": str(self.directory),

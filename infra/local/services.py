@@ -94,7 +94,7 @@ class Services:
             client, self.declared, self._delivery, listener=self._listener, token=self._token, namespace=namespace
         )
         self.forwarder.start()
-        if KIND_CLUSTERS in self.declared:
+        if KIND_CLUSTERS in self.declared and runtime.creates_instances(self._environment):
             runtimes = {}
             for name, seconds in _POLL_SECONDS.items():
                 with suppress(runtime.RuntimeUnavailable):  # not installed: the functions report it where it is used

@@ -15,6 +15,7 @@ import pytest
 
 from functions import catalog
 from functions.kind_cluster.runtime import InstanceSpec
+from functions.kind_cluster.triggers import FINALIZER
 from infra import local_control_plane
 from infra.local.instances import Instances
 from infra.local.kind_runtime import LocalRuntime
@@ -23,7 +24,7 @@ from infra.local_control_plane.binaries import EXECUTABLES, locate
 from infra.local_control_plane.cache import cache_directory
 from infra.local_control_plane.selectors import Version
 from shared.api.conditions import get_condition, is_true
-from shared.api.resources import CLUSTER, KIND_CLUSTER, KIND_CLUSTER_TEMPLATE, SECRET
+from shared.api.resources import CLUSTER, EVENT, KIND_CLUSTER, KIND_CLUSTER_TEMPLATE, SECRET
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import Event, change_event
@@ -237,6 +238,32 @@ def test_runtime_that_is_not_allowed_creates_nothing_and_keeps_nothing(world: Wo
     assert not (world.data / "kind").exists()
     world.client.delete(KIND_CLUSTER, world.key)
     world.until(lambda: world.client.find(KIND_CLUSTER, world.key) is None)
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "reasons"), [([], ["RuntimeNotAllowed"]), ([FINALIZER], [])], ids=["new", "served elsewhere"]
+)
+def test_functions_that_create_nothing_say_so_and_leave_what_others_created(
+    world: World, monkeypatch: pytest.MonkeyPatch, finalizers: list[str], reasons: list[str]
+) -> None:
+    monkeypatch.setenv("KIND_RUNTIME", "none")
+    alone = objects.manifest(KIND_CLUSTER, "demo", world.namespace, spec={"clusterName": "dev"})
+    alone["metadata"]["finalizers"] = finalizers
+    world.client.create(KIND_CLUSTER, alone)
+    for change in ("add", "update"):
+        world.call("kind_cluster", change_event(world.kind(), change, source="/test"))
+    kind = world.kind()
+    assert dig(kind, "metadata.finalizers", []) == finalizers
+    conditions = dig(kind, "status.conditions", [])
+    assert [entry["reason"] for entry in conditions if entry["type"] == "Ready"] == reasons
+    events = [event for event in world.client.list(EVENT, world.namespace) if event["reason"] == "ClusterNotCreated"]
+    assert [(event["type"], event.get("count", 1)) for event in events] == [("Warning", 1)] * len(reasons)
+    world.client.delete(KIND_CLUSTER, world.key)
+    if finalizers:
+        world.call("kind_cluster", change_event(world.kind(), "update", source="/test"))
+        assert dig(world.kind(), "metadata.finalizers") == finalizers, "only who created the cluster can delete it"
+        world.client.patch(KIND_CLUSTER, world.key, {"metadata": {"finalizers": None}})
+    assert world.client.find(KIND_CLUSTER, world.key) is None
 
 
 def test_killed_instance_restarts_with_the_same_identity(world: World) -> None:

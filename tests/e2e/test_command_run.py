@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,16 +12,19 @@ from pathlib import Path
 import pytest
 import yaml
 
+from functions.kind_cluster.triggers import FINALIZER
 from infra import local_control_plane
 from infra.cli.demo import RELEASES
 from infra.local import crds
+from infra.local_control_plane.binaries import locate
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, SECRET
-from shared.kube import Client, Key, dig
+from shared.api.conditions import get_condition
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER, SECRET
+from shared.kube import Client, Key, connect, dig
 from shared.kube.crds import CRD
 from shared.settings import SETTINGS
 from shared.storage import ObjectStore
-from tests.support import accounts, processes
+from tests.support import accounts, kind_engine, processes
 from tests.support.command_line import CLI, run
 from tests.support.object_store import KEYS
 from tests.support.objects import manifest, secret
@@ -190,3 +194,61 @@ def test_invalid_options_are_named(
     done = run("run", "--kubeconfig", cluster[1], "--logs", tmp_path / "logs", *options)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.timeout(1800)  # another test run may use podman
+def test_kind_clusters_of_an_existing_cluster_are_containers_of_this_machine(
+    cluster: tuple[Client, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, kubeconfig = cluster
+    monkeypatch.setenv("CAPI_FUNCTIONS_DATA", str(tmp_path / "data"))
+    key, config = Key("default", "test1"), Key("default", "test-1-config")
+    options = ("--profile", "kind", "--install-crds", "--yes")
+    with running(kubeconfig, tmp_path, *options) as output:
+        assert "KINDClusters are refused: --kind creates them in containers here" in output.read_text()
+        assert {dig(crd, "spec.names.kind") for crd in client.list(CRD)} >= {"KINDCluster"}
+        client.create(KIND_CLUSTER, manifest(KIND_CLUSTER, "test1", "default", spec=_SPEC))
+        until(lambda: _ready(client, key) == ("False", "RuntimeNotAllowed"), details=output.read_text)
+        assert "finalizers" not in client.get(KIND_CLUSTER, key)["metadata"]
+    with kind_engine.podman():
+        with running(kubeconfig, tmp_path, *options, "--kind") as output:
+            text = " ".join(output.read_text().split())
+            assert f"KINDClusters: containers of podman; logs in {tmp_path / 'data' / 'kind'}" in text
+            until(lambda: _ready(client, key) == ("True", "Provisioned"), details=lambda: client.get(KIND_CLUSTER, key))
+            assert _kind_clusters() == ["test-1"]
+            content = base64.b64decode(client.get(SECRET, config)["data"]["config"])
+            assert connect.workload(content).text("/readyz") == "ok"
+            kind_cluster = client.get(KIND_CLUSTER, key)
+            assert kind_cluster["metadata"]["finalizers"] == [FINALIZER]
+            history = [entry["message"] for entry in kind_cluster["status"]["conditions"] if "timestamp" in entry]
+            assert history == ["Cluster cannot be created", "Cluster was successfully created"]
+        assert _kind_clusters() == ["test-1"], "containers stay when the command ends"
+        with running(kubeconfig, tmp_path, *options, "--kind"):
+            client.delete(KIND_CLUSTER, key)
+            until(lambda: client.find(KIND_CLUSTER, key) is None)
+            assert _kind_clusters() == []
+            assert client.find(SECRET, config) is None
+
+
+_SPEC = {"clusterName": "test-1", "image": kind_engine.IMAGE, "networking": {"disableDefaultCNI": True}}
+
+
+def _ready(client: Client, key: Key) -> tuple[str, str]:
+    """Returns status and reason of the condition Ready of a KINDCluster."""
+    ready = get_condition(dig(client.get(KIND_CLUSTER, key), "status.conditions", []), "Ready") or {}
+    return ready.get("status", ""), ready.get("reason", "")
+
+
+def _kind_clusters() -> list[str]:
+    program = locate(["kind"], progress=print)["kind"]
+    return subprocess.run([program, "get", "clusters"], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_kind_clusters_need_a_container_engine(
+    cluster: tuple[Client, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KIND_EXPERIMENTAL_PROVIDER", "no-such-engine")
+    done = run("run", "--kubeconfig", cluster[1], "--kind", "--logs", tmp_path / "logs")
+    assert done.returncode == 1
+    assert "no-such-engine cannot be run" in " ".join(done.stderr.split())
+    assert not (tmp_path / "logs" / "functions.log").exists()

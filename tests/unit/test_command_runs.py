@@ -13,7 +13,7 @@ import pytest
 from infra.cli import runs
 from infra.cli.failures import Failure
 from infra.cli.last_options import FILE, recall, remember
-from infra.cli.run import left_out
+from infra.cli.options import profiles_or_default
 from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from infra.local_control_plane.processes import Process
 
@@ -46,9 +46,22 @@ def test_ctrl_c_ends_the_run_that_is_being_started(tmp_path: Path, monkeypatch: 
     assert Process.of(int(log.read_text())) is None
 
 
-@pytest.mark.parametrize(("profiles", "left"), [("all", ["kind_cluster"]), ("addons,providers", [])])
-def test_run_names_the_functions_that_it_leaves_out(profiles: str, left: list[str]) -> None:
-    assert left_out(profiles) == left
+@pytest.mark.parametrize(
+    ("given", "beside_core", "kind", "expected"),
+    [
+        ("", False, False, "all"),
+        ("", False, True, "all"),
+        ("", True, False, "addons,providers,kubeconfig"),
+        ("", True, True, "addons,providers,kubeconfig,kind"),
+        ("addons", False, True, "addons,kind"),
+        ("standalone", True, True, "standalone"),
+        ("kind", True, True, "kind"),
+    ],
+)
+def test_option_kind_adds_the_function_that_serves_kind_clusters(
+    given: str, beside_core: bool, kind: bool, expected: str
+) -> None:
+    assert profiles_or_default(given, beside_core=beside_core, kind=kind) == expected
 
 
 def test_down_waits_for_the_end_of_the_process_not_of_its_state_file(tmp_path: Path) -> None:

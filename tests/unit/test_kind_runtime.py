@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from functions.kind_cluster.runtime import InstanceSpec, RuntimeUnavailable, check_allowed, from_env, runtime_for
+from infra.local.kind_clusters import setting
 from infra.local.kind_runtime import LocalRuntime
 
 
@@ -30,7 +31,9 @@ def test_runtime_of_the_object_precedes_that_of_the_installation(tmp_path: Path)
         ("", None, ""),
         ("", "local", ""),
         ("", "kind", "KIND_RUNTIME=local, which does not allow the runtime kind"),
-        ("local", "kind", "may allow it with KIND_RUNTIME=local,kind"),
+        ("local", "kind", "may allow it with the option --kind of `capi-functions up`, or KIND_RUNTIME=local,kind"),
+        ("none", None, "create no clusters for KINDClusters; .* with `capi-functions run --kind`"),
+        ("none", "kind", "create no clusters for KINDClusters"),
         ("kind", None, ""),
         ("kind", "local", "KIND_RUNTIME=kind, which does not allow the runtime local"),
         ("local, kind", None, ""),
@@ -46,6 +49,22 @@ def test_only_an_allowed_runtime_creates(setting: str, runtime: str | None, refu
     with pytest.raises(RuntimeUnavailable, match=refused) as told:
         check_allowed(kind_cluster, {"KIND_RUNTIME": setting})
     assert told.value.reason == "RuntimeNotAllowed"
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "expected"),
+    [
+        ({"allowed": False}, "local,kind", "none"),
+        ({"allowed": True}, "local", "kind"),
+        ({"allowed": False, "local": True}, "", "local"),
+        ({"allowed": True, "local": True}, "", "local,kind"),
+        ({"allowed": True, "local": True}, "kind,local", "kind,local"),
+        ({"allowed": False, "local": True}, "kind", "kind"),
+    ],
+)
+def test_flag_allows_containers(options: dict[str, bool], given: str, expected: str) -> None:
+    """`run` heeds the flag only; whoever starts a local run may also have set the variable."""
+    assert setting(**options, env={"KIND_RUNTIME": given}) == {"KIND_RUNTIME": expected}
 
 
 def test_first_runtime_of_the_setting_is_the_default(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ def test_unknown_profile_is_refused_with_the_known_ones() -> None:
         (("providers",), {*PROVIDERS, *ALWAYS}),
         (("kubeconfig",), {"kubeconfig", *ALWAYS}),
         (("addons", "kubeconfig"), {*ADDONS, "kubeconfig", *ALWAYS}),
+        (("kind",), {"kind_cluster", *ALWAYS}),
+        (("addons", "kind"), {*ADDONS, "kind_cluster", *ALWAYS}),
         (("standalone",), {*ADDONS, "kubeconfig", "cluster", "kind_cluster", *ALWAYS}),
         (("all",), set(catalog.names())),
     ],

@@ -16,7 +16,7 @@ from .config import node_names
 from .engine import Engine, owner
 from .job import Job, Order, Result
 
-__all__ = ["KindRuntime", "from_env"]
+__all__ = ["KindRuntime", "folder", "from_env"]
 
 log = logging.getLogger("capi-functions.local")
 
@@ -138,8 +138,13 @@ def _ready_order(job: Job) -> Order | None:
 
 
 def from_env(env: Mapping[str, str]) -> KindRuntime:
-    """Returns the runtime whose jobs are in `$CAPI_FUNCTIONS_DATA/kind`.
+    """Returns the runtime whose jobs are in `folder(env)`.
 
     It is the entry point `kind` of the group `capi_functions.kind_runtimes`.
     """
-    return KindRuntime(Path(env.get("CAPI_FUNCTIONS_DATA") or Path.home() / ".capi-functions") / "kind", env)
+    return KindRuntime(folder(env), env)
+
+
+def folder(env: Mapping[str, str] = os.environ) -> Path:
+    """Returns the folder of the jobs: `$CAPI_FUNCTIONS_DATA/kind`, by default in the home folder, so that it stays."""
+    return Path(env.get("CAPI_FUNCTIONS_DATA") or Path.home() / ".capi-functions", "kind")
