@@ -110,7 +110,9 @@ def _remove(folder: Path) -> None:
     if (folder / "storage.conf").exists():
         with pytest.MonkeyPatch.context() as patch:
             _use(folder, patch.setenv)
-            for arguments in (("rm", "-af", "-t0"), ("volume", "prune", "-f"), ("rmi", "-af")):
+            # A bridge that is left keeps its subnet: kind gives up after five subnets that are in use.
+            cleanup = (("rm", "-af", "-t0"), ("network", "prune", "-f"), ("volume", "prune", "-f"), ("rmi", "-af"))
+            for arguments in cleanup:
                 subprocess.run(["podman", *arguments], check=False, capture_output=True)  # may not run here at all
         subprocess.run(["umount", folder / "graph/overlay"], check=False, capture_output=True)
     shutil.rmtree(folder)

@@ -98,6 +98,11 @@ Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docke
         ),
         (FAILED + "failed to patch containerd config: x", "InvalidConfiguration", "failed to patch containerd config"),
         (
+            FAILED + "failed to ensure podman network: exhausted attempts trying to find a non-overlapping subnet",
+            "NoFreeSubnet",
+            "delete unused networks",
+        ),
+        (
             FAILED + "'A_b' is not a valid cluster name, cluster names must match `^[a-z0-9.-]+$`",
             "InvalidConfiguration",
             "not a valid cluster name",

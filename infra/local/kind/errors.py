@@ -61,6 +61,11 @@ _CLASSES = (
         10.0,
     ),
     _Class(
+        "NoFreeSubnet",
+        r"exhausted attempts trying to find a non-overlapping subnet",
+        "delete unused networks of the container engine with its `network prune`, and bridges that are left of others",
+    ),
+    _Class(
         "ImageNotFound",
         r"failed to pull image|pull access denied|manifest unknown|no such image",
         "check spec.image, and that this machine reaches its registry; or load the image into the container engine",
