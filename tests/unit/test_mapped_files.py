@@ -39,6 +39,6 @@ def test_mapping_is_unchanged(rights: str, file: str, changed: int, found: bool)
 def test_worker_lets_go_of_what_loading_the_helm_library_has_read() -> None:
     limits = Limits(cpu=60, wall=300.0, memory=256)
     rendered = charts.render(chart("c", {"t.yaml": "a: {{ .Values.a }}"}), {"a": 1}, name="c.tgz")
-    assert [each.text for each in rendered] == ["a: 1"]
+    assert [each.text for each in rendered] == ["a: 1\n"]
     mapped = sandbox.call("tests.support.sandbox_calls:unchanged_kib", "libhelm_c", limits=limits)
     assert 0 < mapped < 20_000, "KiB; it is above 40,000 when the library is loaded"

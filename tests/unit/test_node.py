@@ -98,7 +98,7 @@ def test_kubelet_has_the_version_of_the_api_server() -> None:
     assert module_of("eventing-controller").version == module_of("ingress").version
     assert module_of("serving-controller").version == module_of("serving-webhook").version
     of_nodes = {"kubelet", "node", "knative-controllers", "knative-serving-controllers"}
-    assert {module.directory for module in MODULES if module.on_demand} == {*of_nodes, "envtest"}
+    assert {module.directory for module in MODULES if module.on_demand} == {*of_nodes, "envtest", "nats"}
 
 
 def test_daemons_write_no_setting_of_the_machine() -> None:

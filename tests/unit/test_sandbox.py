@@ -140,7 +140,7 @@ def test_endless_chart_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
         charts.render(endless(), {}, name="c.tgz")
     with pytest.raises(RenderError, match=r"v\.yaml: processing used more than 1 s"):
         charts.render_values(LOOP + '{{ range until 1000 }}{{ include "f" . }}{{ end }}', {}, name="v.yaml")
-    assert charts.render(chart("c", {"t.yaml": "a: 1"}), {}, name="c.tgz")[0].text == "a: 1"
+    assert charts.render(chart("c", {"t.yaml": "a: 1"}), {}, name="c.tgz")[0].text == "a: 1\n"
 
 
 def test_chart_that_exceeds_memory_is_killed() -> None:
