@@ -87,7 +87,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         case UpToDate():
             return Decision(ensure_addon_finalizer(addon), builder.target_fields(), message="applied")
         case ConnectionFailed() as problem:
-            return guards.connection_failed(builder, problem)
+            return guards.connection_failed(builder, problem, cluster)
         case found:
             builder.set_true("ClusterReady")
     match found:

@@ -5,6 +5,7 @@ Each decision sets the condition that says why, except the one that removes the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from shared.addons import manifest_history, stored_values, succession
@@ -22,6 +23,8 @@ from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision, KubernetesEvent
 
 from .status import AddonStatusBuilder
+from .unreconciled import MESSAGE as UNRECONCILED
+from .unreconciled import is_unreconciled, report_unreconciled
 from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
 
 
@@ -111,18 +114,25 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     return builder.decision(ready=False)
 
 
-def connection_failed(builder: AddonStatusBuilder, problem: ConnectionFailed) -> Decision:
-    """Decides to wait until the workload cluster is reachable."""
+def connection_failed(
+    builder: AddonStatusBuilder, problem: ConnectionFailed, cluster: Object | None = None
+) -> Decision:
+    """Decides to wait until the workload cluster is reachable; reports a Cluster that no program reconciles."""
+    waits_in_vain = cluster is not None and is_unreconciled(cluster, builder.now)
+    message = f"{problem.message}. {UNRECONCILED}" if waits_in_vain else problem.message
     # A new cluster is unreachable at first, which is no reason for a Kubernetes event.
     adds_event = builder.is_true("ClusterReady") or problem.severity == "Error"
     builder.set_false(
         "ClusterReady",
         "ControlPlaneNotReady",
-        problem.message,
+        message,
         problem.severity,
         event_type="Warning" if adds_event else "",
     )
-    return wait(builder, CLUSTER_RETRY, problem.message)
+    decision = wait(builder, CLUSTER_RETRY, message)
+    if cluster is None or not waits_in_vain:
+        return decision
+    return replace(decision, effects=(*decision.effects, *report_unreconciled(cluster, builder.now)))
 
 
 def not_shared(builder: AddonStatusBuilder, obstacle: ReleaseNotShared) -> Decision:

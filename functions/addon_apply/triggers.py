@@ -94,6 +94,7 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
+        Rule(CLUSTER.group, (f"{CLUSTER.plural}/status",), ("patch",)),  # of Clusters that no program reconciles
         Rule("", ("secrets",), ("get", "create", "patch", "delete")),  # kubeconfigs; manifests and values to keep
         # Values templates read the objects that the Cluster refers to, which may be of any provider.
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get",)),

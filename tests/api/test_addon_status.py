@@ -7,12 +7,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from functions.addon_apply import unreconciled
+from shared.api.core import core_state
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, EVENT, POD
 from shared.applier.policy import PREFIX
-from shared.event import PING, Event
+from shared.event import PING, Event, change_event
 from shared.kube import Key, Object, dig, key_of
 from tests.support import objects
 from tests.support.api_proxy import Proxy, answering
@@ -318,3 +321,29 @@ def test_missing_rights_name_the_user_and_the_secret_with_its_credentials(world:
     message = world.condition("HelmChartApplied")["message"]
     assert 'User "bob" cannot patch' in message
     assert f"Secret {world.namespace}/demo-kubeconfig has the credentials of this user" in message
+
+
+def test_cluster_that_nobody_reconciles_has_a_condition_and_an_event(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The condition ends with the first reconciliation; `core_state` does not take the condition for one of core."""
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.settle()
+    before = world.client.get(CLUSTER, world.cluster_key)
+    assert dig(before, "status.conditions") is None, "a program may still come"
+    monkeypatch.setattr(unreconciled, "AFTER", timedelta(0))
+    for _ in range(2):
+        world.settle()
+    assert "No program has reconciled this Cluster" in world.condition("ClusterReady")["message"]
+    reported = world.client.get(CLUSTER, world.cluster_key)
+    available = objects.condition(reported, "Available")
+    assert (available["status"], available["reason"]) == ("Unknown", "NotReconciled")
+    about = [event for event in world.client.list(EVENT, world.namespace) if event["reason"] == "NotReconciled"]
+    assert [(event["involvedObject"]["kind"], event["type"], event["count"]) for event in about] == [
+        ("Cluster", "Warning", 1)
+    ]
+    assert core_state(reported, datetime.now(UTC)) == "none"
+    world.call("cluster", change_event(reported, "update", source="/test"))
+    assert objects.condition(world.client.get(CLUSTER, world.cluster_key), "Available")["reason"] != "NotReconciled"
+    world.settle()
+    assert "No program" not in world.condition("ClusterReady")["message"]

@@ -14,6 +14,7 @@ from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import RecheckReadiness
 from functions.addon_apply.report import report, report_failure, report_generated_values
 from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatusBuilder
+from functions.addon_apply.unreconciled import ReportUnreconciled
 from shared import charts
 from shared.addons import manifest_history, stored_values
 from shared.addons.context import AwaitingReadiness, RollbackContext, UpToDate
@@ -112,6 +113,27 @@ def test_lost_inventory_of_a_moved_addon_is_told() -> None:
     [event] = decision.kubernetes_events
     assert (event.reason, event.type) == ("InventoryLost", "Warning")
     assert event.message.startswith("Secret s has no manifest of c: objects that the next release does not contain")
+
+
+@pytest.mark.parametrize(
+    ("reports", "age", "status"),
+    [
+        (False, 59, {}),
+        (True, 61, {}),
+        (True, 61, {"conditions": [{"type": "Other", "status": "True"}]}),
+        (False, 61, {"observedGeneration": 1}),
+        (False, 61, {"conditions": [{"type": "Available", "status": "Unknown", "reason": "NotReconciled"}]}),
+    ],
+    ids=["new", "not reconciled", "condition of another program", "reconciled", "reported"],
+)
+def test_cluster_that_no_program_reconciles_is_reported(reports: bool, age: float, status: Object) -> None:
+    cluster = a_cluster() | {"status": status}
+    cluster["metadata"]["creationTimestamp"] = rfc3339(NOW - timedelta(seconds=age))
+    decision = decided(ConnectionFailed("no kubeconfig"), None, cluster)
+    assert [type(effect) for effect in decision.effects] == ([ReportUnreconciled] if reports else [])
+    waits_in_vain = age > 60 and "observedGeneration" not in status
+    assert ("No program has reconciled this Cluster" in decision.message) is waits_in_vain
+    assert [type(effect) for effect in decided(UpToDate(), None, cluster).effects] == [], "a kubeconfig is there"
 
 
 @pytest.mark.parametrize(
