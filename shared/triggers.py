@@ -233,6 +233,8 @@ class Triggers:
     It must be false if the spec is newer than the status, and for an update while the function waits for something: a
     newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the sweep to the
     other functions of the kind."""
+    finalizer: str = ""
+    """The finalizer that it removes from its primary objects: their deletion waits until the function runs."""
     memory: str = "512Mi"
     """The memory limit of its pods."""
     local: bool = False

@@ -9,7 +9,7 @@ from shared import profiles
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.hooks import WAIT_ANNOTATION
-from shared.api.names import KUBECONFIG_SUFFIX, STAGE_ANNOTATION, addon_of, cluster_of_secret
+from shared.api.names import ADDON_FINALIZER, KUBECONFIG_SUFFIX, STAGE_ANNOTATION, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.applier.policy import PREFIX
 from shared.event import Event
@@ -90,6 +90,7 @@ TRIGGERS = Triggers(
     ),
     subscriptions=(Subscription(FETCHED, requester),),
     is_reconciled=is_reconciled,
+    finalizer=ADDON_FINALIZER,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # where a release comes from
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "patch", "delete")),

@@ -28,7 +28,7 @@ from .descendants import MACHINES, POOL_LABEL
 from .probe import has_kubeconfig
 from .reconciled import is_reconciled
 from .references import ENDINGS, GROUPS
-from .scope import foreign_conditions
+from .scope import FINALIZER, foreign_conditions
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
@@ -125,6 +125,7 @@ TRIGGERS = Triggers(
         definition=provider_kind,
     ),
     is_reconciled=is_reconciled,
+    finalizer=FINALIZER,
     settings=(NETWORK,),
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),

@@ -16,6 +16,7 @@ from shared.kube import Key, dig, key_of, owners
 from shared.settings import NETWORK, RELEASE_SOURCES, STORAGE
 from shared.triggers import ANNOTATIONS, READ_CRDS, SPEC, Rule, Triggers, Watch
 
+from .deletion import FINALIZER
 from .reconciled import is_reconciled
 
 
@@ -55,6 +56,7 @@ TRIGGERS = Triggers(
         ),
     ),
     is_reconciled=is_reconciled,
+    finalizer=FINALIZER,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("get", "patch")),
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "create", "delete")),

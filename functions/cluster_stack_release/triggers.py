@@ -13,7 +13,7 @@ from shared.api.resources import CLUSTER, CLUSTER_CLASS, CLUSTER_STACK, CLUSTER_
 from shared.event import Event
 from shared.kube import Key
 from shared.releases.events import FETCHED
-from shared.releases.usage import release_of
+from shared.releases.usage import FINALIZER, release_of
 from shared.settings import CLASSES, STORAGE
 from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch, annotation
 
@@ -41,6 +41,7 @@ TRIGGERS = Triggers(
     ),
     subscriptions=(Subscription(FETCHED, requester),),
     is_reconciled=is_reconciled,
+    finalizer=FINALIZER,
     rules=(
         Rule(CLUSTER_STACK.group, (CLUSTER_STACK.plural,), ("list",)),  # they name the sources of releases
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "patch")),

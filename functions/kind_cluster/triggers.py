@@ -31,6 +31,7 @@ TRIGGERS = Triggers(
     name="kind_cluster",
     profiles=profiles.KIND_CLUSTERS,
     is_reconciled=is_reconciled,
+    finalizer=FINALIZER,
     watches=(
         Watch(
             KIND_CLUSTER,

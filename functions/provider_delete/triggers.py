@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
-from shared.api.provider import GROUP, KINDS
+from shared.api.provider import FINALIZER, GROUP, KINDS
 from shared.event import is_reference
 from shared.kube.resources import Key, deleting, key_of
 from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
@@ -24,6 +24,7 @@ TRIGGERS = Triggers(
     name="provider_delete",
     profiles=profiles.PROVIDERS,
     primary_kinds=_PROVIDERS,
+    finalizer=FINALIZER,
     watches=tuple(Watch(resource, key=key_if_deleting, fields=_FIELDS, changes=("update",)) for resource in _PROVIDERS),
     rules=(
         Rule("*", ("*",), ("get", "list", "delete")),  # components are of any kind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -13,15 +14,25 @@ import typer
 from rich.markup import escape
 
 from shared import profiles
+from shared.api.conditions import counted
 
 from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, confirm, report_failures, usable_folder
 from .options import DEFAULT_DIR, KIND, Context, Kind, Kubeconfig, Profile, profiles_or_default
 from .output import Timeline, out
 from .runs import until_signal
+from .text import plain
 
 if TYPE_CHECKING:
     from infra.local.services import Services
+    from shared.kube import Client
+
+_NOT_RECONCILED = (
+    "no Cluster API core runs, and no function of these profiles reconciles Clusters: a new Cluster stays as it is; "
+    "--profile standalone, or all, runs the function cluster"
+)
+_SHOWN = 20
+"""The number of objects that are printed at the end."""
 
 
 def run(
@@ -104,6 +115,8 @@ def run(
             timeline.say(f"functions: {', '.join(services.declared)}")
             if not kind and KIND_CLUSTERS in services.declared:
                 timeline.say(f"KINDClusters are refused: {KIND} creates them in containers here", style="yellow")
+            if not core and "cluster" not in services.declared:
+                timeline.say(_NOT_RECONCILED, style="yellow")
             timeline.say("running", mark="✔", style="green")
             out.print(f"  logs    {escape(str(logs / 'functions.log'))}")
             stays = "objects in the cluster, and containers of KINDClusters," if kind else "objects in the cluster"
@@ -114,6 +127,24 @@ def run(
             program.stop()
             services.stop()
             timeline.say("stopped", mark="✔")
+            _name_waiting(target.client, services.declared, namespace)
+
+
+def _name_waiting(client: Client, functions: Collection[str], namespace: str) -> None:
+    """Prints the objects whose deletion does not end because these functions do not run."""
+    from functions import catalog
+
+    from .finalizers import waiting_objects
+
+    declared = [each for name, each in catalog.triggers().items() if name in functions]
+    waiting = list(waiting_objects(client, declared, namespace))
+    for one in waiting[:_SHOWN]:
+        out.print(f"  [yellow]{escape(plain(one))}[/yellow]")
+    if more := waiting[_SHOWN:]:
+        out.print(f"  [yellow]and {len(more)} more[/yellow]")
+    if waiting:
+        count = counted(len(waiting), "object")
+        out.print(f"{count} being deleted: the deletion ends once these functions run again, here or in the cluster")
 
 
 def _storage(store: str) -> dict[str, str]:

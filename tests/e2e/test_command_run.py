@@ -17,7 +17,7 @@ from infra import local_control_plane
 from infra.cli.demo import RELEASES
 from infra.local import crds
 from infra.local_control_plane.binaries import locate
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER, SECRET
 from shared.kube import Client, Key, connect, dig
@@ -101,6 +101,22 @@ def test_object_store_that_cannot_be_used_is_named_before_anything_starts(
     assert f"--store {store} cannot be used: " in said
     assert "S3_ENDPOINT_URL" in said
     assert not (tmp_path / "logs" / "functions.log").exists()
+
+
+def test_what_no_function_reconciles_or_deletes_is_named(cluster: tuple[Client, Path], tmp_path: Path) -> None:
+    client, kubeconfig = cluster
+    with running(kubeconfig, tmp_path, "--install-crds", "--yes", "--profile", "kubeconfig") as output:
+        assert "no function of these profiles reconciles Clusters" in output.read_text()
+    with running(kubeconfig, tmp_path, "--install-crds", "--yes", "--profile", "standalone") as output:
+        assert "reconciles Clusters" not in output.read_text()
+        kind = manifest(KIND_CLUSTER, "left", "default", spec={"clusterName": "left"})
+        kind["metadata"]["finalizers"] = ["kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer", "x.org/other"]
+        kind["metadata"]["annotations"] = {PAUSED_ANNOTATION: ""}  # so that the finalizer stays
+        client.create(KIND_CLUSTER, kind)
+        client.delete(KIND_CLUSTER, Key("default", "left"))
+    _, _, end = output.read_text().partition("stopped")
+    assert "KINDCluster default/left waits for the function kind_cluster" in end
+    assert "1 object being deleted: the deletion ends once these functions run again" in end
 
 
 def _expect_addons(client: Client, kubeconfig: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -153,3 +154,12 @@ def test_function_that_does_not_load_leaves_the_others_served(elsewhere: Path) -
     assert handlers.keys() == {*catalog.names()} > {"look_at", "sweep"}
     with pytest.raises(ModuleNotFoundError, match="missing_module"):
         handlers["look_at"](Clients(), Event(type=PING, source="/test", id="1"))
+
+
+def test_each_finalizer_is_declared_by_one_function() -> None:
+    """Commands name the function that a deletion waits for by these declarations."""
+    declared = [each.finalizer for each in catalog.triggers().values() if each.finalizer]
+    assert len(declared) == len(set(declared))
+    files = [file for folder in ("functions", "shared") for file in Path(folder).rglob("*.py")]
+    written = {found for file in files for found in re.findall(r'^[A-Z_]*FINALIZER = "(.+)"', file.read_text(), re.M)}
+    assert written == set(declared)

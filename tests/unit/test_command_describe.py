@@ -234,3 +234,22 @@ def test_status_in_another_form_is_tolerated(conditions: Any) -> None:
     text = described(ClusterObjects(cluster(), LookupResult("present", "X", infrastructure)))
     assert "[red]\\x1b[2J" in text
     assert "\x1b" not in text
+
+
+def test_deletion_names_its_finalizers_and_the_function_that_must_run() -> None:
+    going = cluster()
+    going["metadata"] |= {
+        "deletionTimestamp": SINCE,
+        "finalizers": ["cluster.cluster.x-k8s.io", "example.com/other"],
+    }
+    found = document(ClusterObjects(going), NOW)["cluster"]
+    assert found["finalizers"] == [
+        {"name": "cluster.cluster.x-k8s.io", "function": "cluster"},
+        {"name": "example.com/other"},
+    ]
+    assert (
+        "is being deleted for 3m12s; waits for finalizer cluster.cluster.x-k8s.io, which the function cluster removes; "
+        "finalizer example.com/other"
+    ) in described(ClusterObjects(going))
+    del going["metadata"]["deletionTimestamp"]
+    assert "finalizer" not in described(ClusterObjects(going))

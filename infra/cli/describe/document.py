@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from functions import catalog
 from shared.addons.status import REMOVED, ROLLED_BACK
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
@@ -17,6 +18,7 @@ from shared.applier.prune import KEPT
 from shared.clients import LookupResult
 from shared.kube import Key, Object, deleting, dig, key_of
 
+from ..finalizers import finalizers
 from ..text import age
 from .cluster_objects import ClusterObjects, release_of, time_of
 
@@ -98,6 +100,8 @@ def _object(obj: Object, now: datetime) -> Object:
         "namespace": key_of(obj).namespace,
         "name": key_of(obj).name,
         "deleting": deleting(obj),
+        "deletingFor": age(dig(obj, "metadata.deletionTimestamp"), now),
+        "finalizers": finalizers(obj, catalog.triggers().values()),
         "conditions": [_condition(one, now) for one in _listed(obj, "status.conditions")],
     }
 

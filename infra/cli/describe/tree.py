@@ -69,7 +69,17 @@ def _object(fields: Mapping[str, Any]) -> str:
         state = {"absent": "does not exist", "failed": "cannot be read"}.get(fields["state"], "")
         why = f": {_plain(fields['error'])}" if fields.get("error") else ""
         return f"{named} [yellow]{state}[/yellow]{why}"
-    return named + ("  [yellow]is being deleted[/yellow]" if fields.get("deleting") else "")
+    return named + (_deletion(fields) if fields.get("deleting") else "")
+
+
+def _deletion(fields: Mapping[str, Any]) -> str:
+    """Says how long an object is being deleted, and which function has to run for the deletion to end."""
+    ago = f" for {fields['deletingFor']}" if fields.get("deletingFor") else ""
+    waits = [
+        f"finalizer {one['name']}" + (f", which the function {one['function']} removes" if "function" in one else "")
+        for one in fields.get("finalizers", [])
+    ]
+    return f"  [yellow]is being deleted{ago}[/yellow]" + (f"; waits for {_plain('; '.join(waits))}" if waits else "")
 
 
 def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
