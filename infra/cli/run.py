@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Collection
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, confirm, report_failures, usable_folder
 from .options import DEFAULT_DIR, KIND, Context, Kind, Kubeconfig, Profile, profiles_or_default
 from .output import Timeline, out
-from .runs import until_signal
+from .runs import own_log, until_signal
 from .text import plain
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def run(
     ] = False,
     kind: Kind = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    logs: Annotated[Path, typer.Option("--logs", help="Folder of the log files.")] = DEFAULT_DIR / "logs",
+    logs: Annotated[Path, typer.Option("--logs", help="Folder of the log, run.log.")] = DEFAULT_DIR / "logs",
 ) -> None:
     """Run the functions for an existing management cluster, such as one of kind or a cloud. Ctrl-C ends it.
 
@@ -84,6 +85,7 @@ def run(
         usable_folder(logs, "--logs names another folder"),
         open_management_cluster(None, kubeconfig, context) as target,
         tempfile.TemporaryDirectory() as private,
+        ExitStack() as stack,
     ):
         timeline.say(f"management cluster: {target}")
         if target.run:
@@ -104,9 +106,9 @@ def run(
             **kind_clusters.setting(allowed=kind),
             "KUBECONFIG": str(_write(target, Path(private))),
         }
-        logs.mkdir(parents=True, exist_ok=True)
+        log = stack.enter_context(own_log(logs / "run.log"))
         token = Path(private) / "token"
-        services = Services(logs / "functions.log", token, profiles.parse(chosen))
+        services = Services(log, token, profiles.parse(chosen))
         _prepare(target, services, timeline, namespace=namespace, install=install_crds, yes=yes)
         program = HelmProgram(logs.parent / "bin" / "helm", timeline.say)
         try:
@@ -118,7 +120,7 @@ def run(
             if not core and "cluster" not in services.declared:
                 timeline.say(_NOT_RECONCILED, style="yellow")
             timeline.say("running", mark="✔", style="green")
-            out.print(f"  logs    {escape(str(logs / 'functions.log'))}")
+            out.print(f"  log     {escape(str(log))}")
             stays = "objects in the cluster, and containers of KINDClusters," if kind else "objects in the cluster"
             out.print(f"Ctrl-C ends the run; {stays} stay as they are")
             until_signal()

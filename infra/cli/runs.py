@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -9,7 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -114,6 +116,23 @@ def warn_of_other_cluster(kubeconfig: Path) -> None:
         out.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
+@contextmanager
+def own_log(log: Path) -> Iterator[Path]:
+    """Keeps a log file for this process alone until the end of the block. Creates its folder.
+
+    Raises `Failure` if another process keeps it. Raises `OSError` if the file cannot be written.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Failure(
+                f"another `capi-functions run` writes to {log}: end that run, or name another folder with --logs"
+            ) from error
+        yield log
+
+
 def fresh_log(log: Path) -> BinaryIO:
     """Opens a new log file. The former log becomes `<log>.previous`, to which the former run may still write."""
     if log.exists():
@@ -148,13 +167,17 @@ def crashed(directory: Path) -> bool:
 
 
 def run_of(kubeconfig: Kubeconfig) -> Path | None:
-    """Returns the folder of the run that the context in use belongs to, None if it belongs to none."""
+    """Returns the folder of the run that the context in use belongs to, None if it belongs to none.
+
+    A copy of the kubeconfig belongs to the run in the default folder if it has the address of that run's API server.
+    """
     for file in kubeconfig.files:
         state = running(file.parent) or {}
         named = Path(str(state.get("kubeconfig", "")))
         if named.resolve() == file.resolve() and state.get("api_server") == kubeconfig.server:
             return file.parent
-    return None
+    default = running(DEFAULT_DIR) or {}
+    return DEFAULT_DIR.absolute() if default and default.get("api_server") == kubeconfig.server else None
 
 
 def settings_of(directory: Path) -> dict[str, str]:

@@ -100,7 +100,7 @@ def test_object_store_that_cannot_be_used_is_named_before_anything_starts(
     said = " ".join(done.stderr.split())
     assert f"--store {store} cannot be used: " in said
     assert "S3_ENDPOINT_URL" in said
-    assert not (tmp_path / "logs" / "functions.log").exists()
+    assert not (tmp_path / "logs" / "run.log").exists()
 
 
 def test_what_no_function_reconciles_or_deletes_is_named(cluster: tuple[Client, Path], tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_live_core_chooses_profiles_and_missing_rights_are_named(cluster: tuple[
     with running(limited, tmp_path, "--releases", str(RELEASES)) as output:
         text = output.read_text()
         client.create(CLUSTER, manifest(CLUSTER, "seen", "default", spec={"topology": {"classRef": {"name": RELEASE}}}))
-        functions_log = tmp_path / "logs" / "functions.log"
+        functions_log = tmp_path / "logs" / "run.log"
         until(lambda: "addon_create Cluster default/seen" in functions_log.read_text(), "the kinds with rights go on")
     assert "Cluster API core runs: Deployment default/core" in text
     assert "profiles: addons,providers,kubeconfig; --profile chooses others" in text

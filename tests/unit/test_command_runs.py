@@ -16,6 +16,7 @@ from infra.cli.last_options import FILE, recall, remember
 from infra.cli.options import profiles_or_default
 from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from infra.local_control_plane.processes import Process
+from shared.kube.loading_rules import Kubeconfig
 
 # On SIGTERM it deletes its state file at once, and exits later. It prints a line once it handles the signal.
 SLOW_TO_END = """
@@ -168,3 +169,29 @@ def test_damaged_options_of_the_last_start_are_an_error(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("{")
     with pytest.raises(Failure, match=r"options\.json.*delete the file"):
         recall(tmp_path, {"profile": ""})
+
+
+def test_log_belongs_to_one_process(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "run.log"
+    with runs.own_log(log):
+        log.write_text("first")
+        with pytest.raises(Failure, match=r"another .* writes to .*run.log: .* --logs"), runs.own_log(log):
+            pass
+    with runs.own_log(log):
+        assert log.read_text() == "first"
+
+
+@pytest.mark.parametrize(("server", "found"), [("https://127.0.0.1:6443", True), ("https://127.0.0.1:6444", False)])
+def test_copy_of_the_kubeconfig_belongs_to_the_run_in_the_default_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str, found: bool
+) -> None:
+    """`run` would start the same functions again for the cluster of `up`."""
+    monkeypatch.chdir(tmp_path)
+    me = Process.of(os.getpid())
+    assert me is not None
+    folder = tmp_path / runs.DEFAULT_DIR
+    folder.mkdir()
+    state = {"pid": me.pid, "started": me.started, "api_server": "https://127.0.0.1:6443", "kubeconfig": "/elsewhere"}
+    (folder / "up.json").write_text(json.dumps(state))
+    copy = Kubeconfig((tmp_path / "copy.yaml",), {}, "copy", "", server)
+    assert runs.run_of(copy) == (folder if found else None)
