@@ -211,7 +211,7 @@ def _prepare(
     if missing:
         if not yes:
             confirm(f"Install {names} in {target}?")
-        crds.install(target.client, missing)
+        crds.install_for_helm(target.client, missing)
         timeline.say(f"installed {names}")
     for kind, functions in cluster_checks.unwatchable(target.client, services.declared, namespace).items():
         timeline.say(f"no right to list and watch {kind}: {', '.join(functions)} get no events of it", style="yellow")

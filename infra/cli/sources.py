@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shared.api.event_sources import API_SERVER_SOURCE
-from shared.kube import Client, Key, Object, dig
+from shared.kube import ApiError, Client, Key, Object, dig
 from shared.triggers import Triggers, Watch
 
 from .connection import open_management_cluster
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from shared.kube.discovery import Discovery
 
 _NONE = "the namespace capi-functions has no ApiServerSources"
+_EVENT_SOURCES = "event sources"
 MISSING = 3
 """The exit code if the installed sources differ, as for a plan that would change something."""
 
@@ -65,12 +66,24 @@ def sources(
 
 
 def examine(client: Client) -> CheckResult:
-    """Checks that one source sends changes, and that ApiServerSources are complete; for `doctor`. Raises `ApiError`."""
+    """Checks that one source sends changes, and that ApiServerSources are complete; for `doctor`.
+
+    Raises `ApiError` unless the user lacks a right to read, which is the result then.
+    """
+    try:
+        return _examine(client)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return CheckResult(_EVENT_SOURCES, "note", f"not checked: {error}")
+
+
+def _examine(client: Client) -> CheckResult:
     from infra.generate import sources as generator
     from shared.api.resources import DEPLOYMENT
     from shared.settings import NAMESPACE
 
-    name = "event sources"
+    name = _EVENT_SOURCES
     deployments = list(client.list(DEPLOYMENT, NAMESPACE))
     forwarding = forwarders(deployments)
     installed = _installed(client)

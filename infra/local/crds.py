@@ -10,7 +10,9 @@ from shared import bounded_yaml
 from shared.api.provider import PROVIDER_LABEL
 from shared.kube import MANAGER, Client, Key, Object, dig
 from shared.kube.crds import CRD, definitions, install_definitions
+from shared.settings import NAMESPACE
 
+_HELM = "helm"
 FOLDER = Path(__file__).parents[1] / "crds"
 
 
@@ -21,9 +23,18 @@ def load(folder: Path = FOLDER) -> list[Object]:
     ]
 
 
-def install(client: Client, crds: Iterable[Object]) -> None:
+def install(client: Client, crds: Iterable[Object], *, manager: str = MANAGER) -> None:
     """Applies CRDs, and waits until the API server serves each of them. Raises `ApiError` or `TimeoutError`."""
-    install_definitions(client, list(crds), manager=MANAGER)
+    install_definitions(client, list(crds), manager=manager)
+
+
+def install_for_helm(client: Client, crds: Iterable[Object]) -> None:
+    """Installs CRDs like `install`, so that a release of our chart adopts and upgrades them.
+
+    The release is the one that the documentation installs. Rule: Helm's documentation, "helm install", option
+    `--take-ownership`: Helm adopts what has its label and the annotations of the release.
+    """
+    install(client, map(_of_release, crds), manager=_HELM)  # Helm's field manager: its upgrades find no conflict
 
 
 def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:
@@ -62,3 +73,11 @@ def reason_to_keep(live: Mapping[str, Any], crd: Mapping[str, Any]) -> str:
     if lost := has - {version["name"] for version in dig(crd, "spec.versions", [])}:
         return f"it has more versions ({', '.join(sorted(lost))}), so it may be newer"
     return ""
+
+
+def _of_release(crd: Object) -> Object:
+    metadata = crd["metadata"]
+    release = {"meta.helm.sh/release-name": NAMESPACE, "meta.helm.sh/release-namespace": NAMESPACE}
+    labels = {**metadata.get("labels", {}), "app.kubernetes.io/managed-by": "Helm"}
+    annotations = {**metadata.get("annotations", {}), **release}
+    return {**crd, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
