@@ -15,7 +15,7 @@ from shared.api.conditions import counted
 from .connection import open_management_cluster
 from .failures import Failure, report_failures
 from .options import Context, Kubeconfig, RunDir
-from .output import out
+from .output import err, out
 from .programs import helm_when_needed
 from .runs import token_for, until_signal
 from .text import plain
@@ -42,9 +42,16 @@ def capture(
     """Record the CloudEvents of a management cluster and its users' objects, until Ctrl-C."""
     from events.capture import Capture
     from functions import catalog
+    from infra.local import cluster_checks
 
     with report_failures(OSError), open_management_cluster(directory, kubeconfig, context) as target:
-        recording = Capture(folder, target.client, catalog.triggers())
+        everything = catalog.triggers()
+        declared = cluster_checks.watchable(target.client, everything)
+        if not declared:
+            raise Failure("no right to list and watch any kind that functions watch: use another account")
+        if denied := cluster_checks.not_in(declared, everything):
+            err.print(f"[yellow]no right to list and watch {', '.join(denied)}: not recorded[/yellow]")
+        recording = Capture(folder, target.client, declared)
         recording.start()
         recording.wait_synced(_FIRST_LISTS)
         out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from shared.kube import Client, Object, Resource, dig
-from shared.kube.crds import find_definition
+from shared.kube.crds import CRD, find_definition
 from shared.triggers import Triggers, Watch
 
 from . import crds
@@ -31,16 +32,48 @@ def unwatchable(client: Client, declared: Mapping[str, Triggers], namespace: str
 
     Raises `ApiError` if the access review fails.
     """
-    denied: dict[str, list[str]] = {}
-    for watch in _one_watch_per_kind(declared):
-        resource = watch.resource
-        if not all(_is_allowed(client, verb, resource, namespace) for verb in ("list", "watch")):
-            denied[f"{resource.plural}.{resource.group}".rstrip(".")] = [
-                name
-                for name, triggers in declared.items()
-                if any(other.resource == resource for other in triggers.watches)
-            ]
-    return denied
+    return {
+        _name(resource): [
+            name for name, triggers in declared.items() if any(other.resource == resource for other in triggers.watches)
+        ]
+        for resource in _kinds(declared)
+        if not _may_watch(client, resource, namespace)
+    }
+
+
+def watchable(client: Client, declared: Mapping[str, Triggers]) -> dict[str, Triggers]:
+    """Returns the functions with only those kinds that the user may list and watch, without functions that have none.
+
+    Raises `ApiError` if the access review fails.
+    """
+    allowed = {resource for resource in _kinds(declared) if _may_watch(client, resource)}
+    sees_definitions = _may_watch(client, CRD)
+    reduced = {
+        name: replace(
+            triggers,
+            watches=tuple(watch for watch in triggers.watches if watch.resource in allowed),
+            defined_kinds=triggers.defined_kinds if sees_definitions else None,
+        )
+        for name, triggers in declared.items()
+    }
+    return {name: triggers for name, triggers in reduced.items() if triggers.watches}
+
+
+def not_in(reduced: Mapping[str, Triggers], declared: Mapping[str, Triggers]) -> list[str]:
+    """Returns the kinds that `watchable` has left out."""
+    return [_name(resource) for resource in _kinds(declared) if resource not in _kinds(reduced)]
+
+
+def _kinds(declared: Mapping[str, Triggers]) -> list[Resource]:
+    return [watch.resource for watch in _one_watch_per_kind(declared)]
+
+
+def _name(resource: Resource) -> str:
+    return f"{resource.plural}.{resource.group}".rstrip(".")
+
+
+def _may_watch(client: Client, resource: Resource, namespace: str = "") -> bool:
+    return all(_is_allowed(client, verb, resource, namespace) for verb in ("list", "watch"))
 
 
 def _one_watch_per_kind(declared: Mapping[str, Triggers]) -> Iterable[Watch]:
