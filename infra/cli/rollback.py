@@ -15,7 +15,7 @@ from shared.clients import Clients
 from shared.kube import Client, Key, Object, dig, key_of
 
 from .failures import Failure
-from .output import wait_for
+from .output import WaitTimeout, wait_for
 from .text import plain
 
 _WIDE = 4000
@@ -78,22 +78,32 @@ def wait_until_applied(
         WaitTimeout: The time is over.
     """
     message, stale = "", _ready_message(before or {})
+    first = dig(before, "status")
+    has_reacted = False
 
     def done() -> bool:
-        nonlocal message
+        nonlocal message, first, has_reacted
         cluster = management.get(CLUSTER, key)
         addon = addon_of_cluster(management, cluster)
-        message = _ready_message(addon)
+        message, status = _ready_message(addon), dig(addon, "status")
+        first = status if first is None else first
+        has_reacted = has_reacted or status != first
         return is_up_to_date(addon, cluster)
 
-    wait_for(
-        "the addons to be up to date (do the functions run?)",
-        done,
-        within=within,
-        status=lambda: message,
-        progress=lambda line: None if line == stale else progress(line),
-        pause=0.3,
-    )
+    try:
+        wait_for(
+            "the addons to be up to date",
+            done,
+            within=within,
+            status=lambda: message,
+            progress=lambda line: None if line == stale else progress(line),
+            pause=0.3,
+        )
+    except WaitTimeout as error:
+        if has_reacted:
+            raise
+        why = "no function has changed the ClusterAddon since: do functions run for this cluster?"
+        raise WaitTimeout(f"{error}; {why}") from None
 
 
 def _ready_message(addon: Object) -> str:

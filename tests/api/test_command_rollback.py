@@ -97,7 +97,7 @@ def test_rollback_wait_times_out(world: World) -> None:
     upgraded(world)
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     command.request_rollback(world.client, cluster, world.addon())
-    with pytest.raises(WaitTimeout, match="do the functions run"):
+    with pytest.raises(WaitTimeout, match="do functions run"):
         command.wait_until_applied(world.client, Key(world.namespace, "demo"), within=0.1, progress=lambda _line: None)
 
 
@@ -135,3 +135,16 @@ def test_undo_does_not_print_the_message_of_the_rollback_that_it_ends(world: Wor
     progress, _, timed_out = result.output.partition("timed out")
     assert timed_out
     assert "RolledBack" not in progress
+
+
+def test_time_out_asks_whether_functions_run_only_if_none_has_reacted(world: World, run: Run) -> None:
+    upgraded(world)
+    asked = run("--timeout", "0.1").output
+    assert "no function has changed the ClusterAddon since: do functions run for this cluster?" in asked
+    before = world.addon()
+    status: Object = {"status": {"conditions": [_condition("Ready", "FailedToApplyObjects")]}}
+    world.client.patch(CLUSTER_ADDON, world.addon_key, status, subresource="status")
+    key = Key(world.namespace, "demo")
+    with pytest.raises(WaitTimeout) as timed_out:
+        command.wait_until_applied(world.client, key, within=0.1, progress=lambda _line: None, before=before)
+    assert str(timed_out.value).endswith("last status: FailedToApplyObjects: for a test")
