@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
-from tests.support.objects import printed_rows
+import re
+
+import pytest
+
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
+from shared.kube import ApiError, Client, Object
+from tests.support.objects import manifest, printed_rows
 from tests.support.releases import STACK, write_release
 from tests.support.stacks import Stacks
 from tests.support.world import World
@@ -53,3 +58,46 @@ def test_columns_of_addon(world: World) -> None:
     [addon] = printed_rows(world.client, CLUSTER_ADDON, world.namespace)
     assert (addon["Ready"], addon["Reason"]) == (False, "TemplateNewClusterStackFailed")
     assert "broken" in addon["Message"]
+
+
+def test_columns_of_cluster_are_those_of_cluster_api(world: World) -> None:
+    """Beside Age, which the rows leave out."""
+    world.cluster("quick-start", topology={"classRef": {"name": "quick-start"}, "version": "v1.36.3"})
+    counters = {"desiredReplicas": 3, "availableReplicas": 2, "upToDateReplicas": 1}
+    available = {"type": "Available", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "No"}
+    status = {"phase": "Provisioned", "conditions": [available], "controlPlane": counters}
+    world.client.patch(CLUSTER, world.cluster_key, {"status": status}, subresource="status")
+    [row] = printed_rows(world.client, CLUSTER, world.namespace)
+    of_nodes = ("Desired", "Current", "Ready", "Available", "Up-to-date")
+    assert list(row) == [
+        *("Name", "ClusterClass", "Available"),
+        *(f"CP {name}" for name in of_nodes),
+        *(f"W {name}" for name in of_nodes),
+        *("Paused", "Phase", "Version"),
+    ]
+    assert [row[name] for name in ("ClusterClass", "Available", "CP Desired", "CP Up-to-date", "Phase", "Version")] == [
+        *("quick-start", "False", 3, 1, "Provisioned", "v1.36.3")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"clusterNetwork": {"apiServerPort": 65536}}, "spec.clusterNetwork.apiServerPort"),
+        ({"clusterNetwork": {"pods": {"cidrBlocks": "10.0.0.0/8"}}}, "spec.clusterNetwork.pods.cidrBlocks"),
+        ({"clusterNetwork": {"pods": {}}}, "spec.clusterNetwork.pods.cidrBlocks"),
+        ({"infrastructureRef": {"apiGroup": "a", "kind": "A B", "name": "a"}}, "spec.infrastructureRef.kind"),
+        ({"controlPlaneRef": {"apiGroup": "a", "kind": "A", "name": "A_b"}}, "spec.controlPlaneRef.name"),
+        ({"topology": {"classRef": {}}}, "spec.topology.classRef.name"),
+        ({"topology": {"class": "a", "version": ""}}, "spec.topology.version"),
+        ({"topology": {"class": "a", "variables": [{"name": "v"}] * 2}}, "spec.topology.variables"),
+        ({"availabilityGates": [{"conditionType": "A", "polarity": "Up"}]}, "spec.availabilityGates"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_cluster_that_cluster_api_rejects_is_rejected(
+    management: Client, namespace: str, spec: Object, field: str
+) -> None:
+    with pytest.raises(ApiError, match=re.escape(field)) as rejected:
+        management.create(CLUSTER, manifest(CLUSTER, "demo", namespace, spec=spec))
+    assert rejected.value.status == 422

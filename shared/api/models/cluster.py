@@ -2,14 +2,17 @@
 
 Both served versions are stored unchanged: the schema types the fields that v1beta1 and v1beta2 have in common and keeps
 all others. So a v1beta1 object reads unchanged at v1beta2, and `shared.api.cluster` reads either shape. Values that
-v1beta2 rejects and v1beta1 does not have are rejected here, too.
+v1beta2 rejects and v1beta1 does not have are rejected here, too. What only one version requires is optional, and so is
+the Kubernetes version of a topology, which addons do not need.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from shared.api import resources
 
@@ -26,6 +29,12 @@ from .custom_resource import (
     Timestamp,
     rule,
 )
+
+_KEYED_BY_NAME: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+_KEYED_BY_CONDITION_TYPE: JsonDict = {
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["conditionType"],
+}
 
 
 class ControlPlaneEndpoint(OpenModel):
@@ -48,6 +57,63 @@ class Condition(OpenModel):
     observed_generation: Int64 | None = None
 
 
+_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_KIND = "^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$"
+
+
+class Reference(OpenModel):
+    """A reference to an object in the namespace of the Cluster; with an API group in v1beta2, a version in v1beta1."""
+
+    api_group: str | None = Field(None, min_length=1, max_length=253, pattern=_SUBDOMAIN)
+    kind: str | None = Field(None, min_length=1, max_length=63, pattern=_KIND)
+    name: str | None = Field(None, min_length=1, max_length=253, pattern=_SUBDOMAIN)
+
+
+class Blocks(OpenModel):
+    """Ranges of addresses, in CIDR notation."""
+
+    cidr_blocks: list[Annotated[str, Field(max_length=43)]] = Field(max_length=100)
+
+
+class ClusterNetwork(OpenModel):
+    """The addresses and the domain of a workload cluster."""
+
+    api_server_port: Int32 | None = Field(None, ge=0, le=65535)
+    """0 counts as unset."""
+    service_domain: str | None = Field(None, max_length=253)
+    pods: Blocks | None = None
+    services: Blocks | None = None
+
+
+class ClassReference(OpenModel):
+    """A reference to a ClusterClass."""
+
+    name: str = Field(min_length=1, max_length=253)
+    namespace: str | None = Field(None, max_length=63)
+
+
+class Variable(OpenModel):
+    """A value of a variable of the class."""
+
+    name: str = Field(min_length=1, max_length=256)
+
+
+class Topology(OpenModel):
+    """The class of the Cluster and its values; the class is `classRef` in v1beta2, `class` in v1beta1."""
+
+    class_: str | None = Field(None, alias="class", min_length=1, max_length=253)
+    class_ref: ClassReference | None = None
+    version: str | None = Field(None, min_length=1, max_length=256)
+    variables: list[Variable] | None = Field(None, max_length=1000, json_schema_extra=_KEYED_BY_NAME)
+
+
+class AvailabilityGate(OpenModel):
+    """A condition that the condition `Available` summarizes, too."""
+
+    condition_type: str = Field(min_length=1, max_length=316)
+    polarity: str | None = Field(None, json_schema_extra={"enum": ["Positive", "Negative", None]})
+
+
 class ClusterSpec(OpenModel):
     """The desired state of a Cluster; fields that functions do not use are kept."""
 
@@ -55,6 +121,13 @@ class ClusterSpec(OpenModel):
     """While true, the Cluster is not reconciled; this includes its deletion."""
     control_plane_endpoint: ControlPlaneEndpoint | None = None
     """The address of the API server; copied from the infrastructure or control-plane object unless set."""
+    cluster_network: ClusterNetwork | None = None
+    infrastructure_ref: Reference | None = None
+    control_plane_ref: Reference | None = None
+    topology: Topology | None = None
+    availability_gates: list[AvailabilityGate] | None = Field(
+        None, max_length=32, json_schema_extra=_KEYED_BY_CONDITION_TYPE
+    )
 
 
 class Initialization(OpenModel):
@@ -137,14 +210,35 @@ class Cluster(Model):
     status: ClusterStatus | None = None
 
 
+_STATUS_OF = '.status.conditions[?(@.type=="{}")].status'
+
+
+def _replicas(prefix: str, field: str) -> Iterator[Column]:
+    """Yields the columns of the counters of the control plane, or of the workers."""
+    for name, counter, wide in (
+        ("Desired", "desiredReplicas", False),
+        ("Current", "replicas", True),
+        ("Ready", "readyReplicas", True),
+        ("Available", "availableReplicas", False),
+        ("Up-to-date", "upToDateReplicas", False),
+    ):
+        yield Column(f"{prefix} {name}", f".status.{field}.{counter}", "integer", wide)
+
+
 CLUSTER = CustomResource(
     resource=resources.CLUSTER,
     also=("v1beta1",),
     root=Cluster,
     short_name="cl",
     columns=(
+        # The names and the order of the columns are those of Cluster API's CRD, version v1beta2.
+        Column("ClusterClass", ".spec.topology.classRef.name"),
+        Column("Available", _STATUS_OF.format("Available")),
+        *_replicas("CP", "controlPlane"),
+        *_replicas("W", "workers"),
+        Column("Paused", _STATUS_OF.format("Paused"), wide=True),
         Column("Phase", ".status.phase"),
-        Column("Infrastructure provisioned", ".status.initialization.infrastructureProvisioned", "boolean"),
         AGE,
+        Column("Version", ".spec.topology.version"),
     ),
 )
