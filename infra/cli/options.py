@@ -87,6 +87,18 @@ Kind = Annotated[
 ]
 
 
+def nobody_reconciles(chosen: str, *, beside_core: bool) -> str:
+    """Returns a warning if no program reconciles the Clusters of a run with these profiles; else an empty text."""
+    from functions import catalog
+
+    if beside_core or "cluster" in catalog.triggers(profiles=profiles.parse(chosen)):
+        return ""
+    return (
+        "no Cluster API core runs, and no function of these profiles reconciles Clusters: a new Cluster stays as it "
+        "is; --profile standalone, or all, runs the function cluster"
+    )
+
+
 class Format(StrEnum):
     """The format of the output."""
 

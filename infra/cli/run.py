@@ -19,7 +19,7 @@ from shared.api.conditions import counted
 
 from .connection import ManagementCluster, open_management_cluster
 from .failures import Failure, confirm, report_failures, usable_folder
-from .options import DEFAULT_DIR, KIND, Context, Kind, Kubeconfig, Profile, profiles_or_default
+from .options import DEFAULT_DIR, KIND, Context, Kind, Kubeconfig, Profile, nobody_reconciles, profiles_or_default
 from .output import Timeline, out
 from .runs import own_log, until_signal
 from .text import plain
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from infra.local.services import Services
     from shared.kube import Client
 
-_NOT_RECONCILED = (
-    "no Cluster API core runs, and no function of these profiles reconciles Clusters: a new Cluster stays as it is; "
-    "--profile standalone, or all, runs the function cluster"
-)
 _SHOWN = 20
 """The number of objects that are printed at the end."""
 
@@ -117,8 +113,8 @@ def run(
             timeline.say(f"functions: {', '.join(services.declared)}")
             if not kind and KIND_CLUSTERS in services.declared:
                 timeline.say(f"KINDClusters are refused: {KIND} creates them in containers here", style="yellow")
-            if not core and "cluster" not in services.declared:
-                timeline.say(_NOT_RECONCILED, style="yellow")
+            if warning := nobody_reconciles(chosen, beside_core=bool(core)):
+                timeline.say(warning, style="yellow")
             timeline.say("running", mark="✔", style="green")
             out.print(f"  log     {escape(str(log))}")
             stays = "objects in the cluster, and containers of KINDClusters," if kind else "objects in the cluster"

@@ -31,6 +31,7 @@ from .options import (
     ManagerOption,
     Output,
     Profile,
+    nobody_reconciles,
     profiles_or_default,
 )
 from .output import Timeline, out
@@ -127,6 +128,8 @@ def up(
         try:
             urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say, given))
             remember(directory, options)
+            if warning := nobody_reconciles(chosen, beside_core=has_core):
+                timeline.say(warning, style="yellow")
             timeline.say("up", mark="✔", style="green")
             for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")

@@ -89,8 +89,7 @@ def test_providers_of_the_values_are_created_kept_by_upgrades_and_outlive_the_re
 def test_release_adopts_the_definitions_of_a_run(helm: Path, tmp_path: Path) -> None:
     """Helm refused them: "invalid ownership metadata"."""
     with running_plane(tmp_path / "plane", groups=()) as plane, connected(plane) as client:
-        ours = [crd for crd in crds.load() if crd["spec"]["group"] == "clusterstack.x-k8s.io"]
-        crds.install_for_helm(client, ours)
+        crds.install_for_helm(client, crds.load())
         command = [str(helm), "install", "capi-functions", str(CHART), "--namespace=capi-functions"]
         done = subprocess.run(
             [*command, "--create-namespace", f"--kubeconfig={kubeconfig_of(plane)}"],

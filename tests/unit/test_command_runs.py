@@ -13,7 +13,7 @@ import pytest
 from infra.cli import runs
 from infra.cli.failures import Failure
 from infra.cli.last_options import FILE, recall, remember
-from infra.cli.options import profiles_or_default
+from infra.cli.options import DEFAULT_DIR, nobody_reconciles, profiles_or_default
 from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from infra.local_control_plane.processes import Process
 from shared.kube.loading_rules import Kubeconfig
@@ -63,6 +63,14 @@ def test_option_kind_adds_the_function_that_serves_kind_clusters(
     given: str, beside_core: bool, kind: bool, expected: str
 ) -> None:
     assert profiles_or_default(given, beside_core=beside_core, kind=kind) == expected
+
+
+@pytest.mark.parametrize(
+    ("profiles", "beside_core", "warned"),
+    [("all", False, False), ("standalone", False, False), ("addons,providers", False, True), ("addons", True, False)],
+)
+def test_profiles_that_reconcile_no_clusters_are_named(profiles: str, beside_core: bool, warned: bool) -> None:
+    assert ("reconciles Clusters" in nobody_reconciles(profiles, beside_core=beside_core)) is warned
 
 
 def test_down_waits_for_the_end_of_the_process_not_of_its_state_file(tmp_path: Path) -> None:
@@ -189,7 +197,7 @@ def test_copy_of_the_kubeconfig_belongs_to_the_run_in_the_default_folder(
     monkeypatch.chdir(tmp_path)
     me = Process.of(os.getpid())
     assert me is not None
-    folder = tmp_path / runs.DEFAULT_DIR
+    folder = tmp_path / DEFAULT_DIR
     folder.mkdir()
     state = {"pid": me.pid, "started": me.started, "api_server": "https://127.0.0.1:6443", "kubeconfig": "/elsewhere"}
     (folder / "up.json").write_text(json.dumps(state))
