@@ -268,4 +268,4 @@ def test_kind_clusters_need_a_container_engine(
     done = run("run", "--kubeconfig", cluster[1], "--kind", "--logs", tmp_path / "logs")
     assert done.returncode == 1
     assert "no-such-engine cannot be run" in " ".join(done.stderr.split())
-    assert not (tmp_path / "logs" / "functions.log").exists()
+    assert not (tmp_path / "logs" / "run.log").exists()
