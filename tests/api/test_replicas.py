@@ -192,7 +192,7 @@ def test_late_replica_does_not_overwrite_a_newer_release(
 def test_late_replica_leaves_no_secret_of_a_deleted_addon(
     addons: SweptAddons, replicas: list[HttpDelivery], proxy: Proxy, tmp_path: Path
 ) -> None:
-    """The manifests for a rollback are deleted with the addon, also without a garbage collector."""
+    """The manifests for a rollback are deleted with Cluster and addon, also without a garbage collector."""
     for version in ("v1", "v2"):
         write_release(tmp_path, version, objects(addons.namespace, version, range(3)))
     addons.apply_class(f"{STACK}-v1")
@@ -200,6 +200,7 @@ def test_late_replica_leaves_no_secret_of_a_deleted_addon(
     manifests = Key(addons.namespace, f"{addons.addon_key.name}-manifests")
     assert addons.client.find(SECRET, manifests)
     with straggling(addons, replicas, proxy, "v2"):
+        addons.client.delete(CLUSTER, addons.cluster_key)
         addons.client.delete(CLUSTER_ADDON, addons.addon_key)
         addons.until(addons.gone, "the addon gone")
         assert addons.client.find(SECRET, manifests) is None
