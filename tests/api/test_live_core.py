@@ -9,7 +9,7 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -42,7 +42,7 @@ from shared.api.resources import (
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import change_event
-from shared.kube import Client, Key, NotFound, Object, Resource, connect, deleting, dig, key_of, owned_by
+from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, connect, deleting, dig, key_of, owned_by
 from shared.runtime import Answer, Request
 from tests.support import external_cluster, objects
 from tests.support.live_core import OURS, USER, LiveCore, live_core, second_core
@@ -77,17 +77,6 @@ def cluster(key: Key, of_class: str, version: str, **spec: bool) -> Object:
 
 def condition(core: LiveCore, key: Key, type_: str) -> Object:
     return get_condition(dig(core.client.get(CLUSTER, key), "status.conditions"), type_) or {}
-
-
-def written_in_turns(core: LiveCore) -> dict[str, list[str]]:
-    """Returns the objects that we and managers wrote in turns, with their writers."""
-    found = {}
-    for name, writers in core.writers().items():
-        ours = [writer == OURS for writer in writers if writer != USER]
-        turns = sum(one != other for one, other in itertools.pairwise(ours))
-        if turns > 1:
-            found[name] = writers
-    return found
 
 
 def test_addons_follow_the_cluster_of_a_live_core(core: LiveCore) -> None:
@@ -142,7 +131,7 @@ def test_addons_follow_the_cluster_of_a_live_core(core: LiveCore) -> None:
     called = core.hooks_called(key)
     assert {hook: outcomes[-1] for hook, outcomes in called.items()} == dict.fromkeys(HOOKS, "continue")
     assert called["BeforeClusterDelete"][0] == "block", "the deletion waits for the clean-up"
-    assert written_in_turns(core) == {}
+    assert core.audit.written_in_turns() == {}
 
 
 GENERATED = """
@@ -242,7 +231,7 @@ def move_and_delete(core: LiveCore, target: Client, there: Path, folder: Path) -
     kinds = (CLUSTER, CLUSTER_CLASS, CLUSTER_ADDON, SECRET, *external_cluster.KINDS)
     left = [obj["metadata"]["name"] for kind in kinds for obj in core.client.list(kind, key.namespace)]
     assert left == [], "nothing is left behind"
-    assert [name for name in written_in_turns(core) if key.namespace in name] == []
+    assert [name for name in core.audit.written_in_turns() if key.namespace in name] == []
     target.delete(CLUSTER, key)
     until(lambda: target.find(CLUSTER, key) is None, "deleted there", between=serve(target), details=details(target))
     orphan = target.find(CLUSTER_ADDON, addon)
@@ -254,7 +243,46 @@ def test_cluster_in_memory_becomes_available(core: LiveCore) -> None:
         return dig(core.client.get(CLUSTER, MEMORY), "status")
 
     until(lambda: condition(core, MEMORY, "Available").get("status") == "True", "Available", details=details)
-    assert written_in_turns(core) == {}
+    assert core.audit.written_in_turns() == {}
+
+
+def test_addons_of_a_cluster_in_memory(core: LiveCore) -> None:
+    """Its API server has no /readyz, which is reported, and no server-side apply; a real one gets the addons."""
+    key = Key(f"test-{uuid.uuid4().hex[:8]}", "demo")
+    addon, secret = Key(key.namespace, f"cluster-addon-{key.name}"), kubeconfig_secret_of(key)
+    stack = f"{key.namespace}-1-36"
+    release = write_release(core.releases, "v1", [config_map("addon", "v1", key.namespace)], stack=stack)
+    core.apply(manifest(NAMESPACE, key.namespace))
+    templates, others = in_memory_cluster(key, OLD)
+    for obj in (*templates, *others):
+        if obj["kind"] == CLUSTER_CLASS.kind:
+            obj["metadata"]["name"] = release
+        elif obj["kind"] == CLUSTER.kind:
+            obj["spec"]["topology"]["classRef"]["name"] = release
+    core.apply(*templates, *others)
+
+    def details() -> object:
+        found = core.client.find(CLUSTER, key), core.client.find(CLUSTER_ADDON, addon)
+        return [dig(obj, "status.conditions") for obj in found]
+
+    def failure() -> str:
+        found = get_condition(dig(core.client.find(CLUSTER_ADDON, addon), "status.conditions"), "Ready") or {}
+        return found.get("message", "")
+
+    until(lambda: condition(core, key, "Available").get("status") == "True", "Available", details=details)
+    until(lambda: "/readyz" in failure(), "the missing call is reported", details=details)
+    found = base64.b64decode(dig(core.client.get(SECRET, secret), "data.value"))
+    with closing(connect.workload(found)) as memory, pytest.raises(ApiError) as refusal:
+        memory.apply(CONFIG_MAP, config_map("addon", "v1", key.namespace), manager=USER)
+    assert refusal.value.status == 415
+    value = {"value": base64.b64encode(core.kubeconfig).decode()}
+    core.client.patch(SECRET, secret, {"data": value})
+    until(lambda: dig(core.client.get(CLUSTER_ADDON, addon), "status.ready") is True, "applied", details=details)
+    assert dig(core.client.get(CONFIG_MAP, Key(key.namespace, "addon")), "data.k") == "v1"
+    assert condition(core, key, "Available")["status"] == "True", "core stays connected to the first API server"
+    assert [name for name in core.audit.written_in_turns() if key.namespace in name] == []
+    core.client.delete(CLUSTER, key)
+    until(lambda: core.client.find(CLUSTER, key) is None, "deleted", details=details)
 
 
 def is_available(core: LiveCore, deployment: Key) -> bool:
@@ -269,20 +297,20 @@ def test_killed_manager_is_started_again(core: LiveCore) -> None:
     os.kill(pid, signal.SIGKILL)
     # It is reported as not Available before it is started again.
     until(lambda: core.managers.pids[key.name] not in (0, pid) and is_available(core, key), "Available again")
-    assert written_in_turns(core) == {}
+    assert core.audit.written_in_turns() == {}
 
 
 def test_what_managers_change_in_their_components_is_no_drift(core: LiveCore) -> None:
     """Managers migrate CRDs, and write their status: a look for drift in the providers writes nothing."""
     functions = core.run.services.functions
     assert functions is not None
-    deliver, before = HttpDelivery(functions.url, token=core.run.directory / TOKEN), len(core.writes())
+    deliver, before = HttpDelivery(functions.url, token=core.run.directory / TOKEN), len(core.audit.writes())
     for kind in (CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE):
         (provider,) = core.client.list(kind.resource)
         answer = deliver("provider_install", change_event(provider, "update", source="/test", resync=True))
         assert answer.status < 300, answer
     deliver.close()
-    written = {name.partition("/")[0] for user, name in core.writes()[before:] if user == OURS}
+    written = {name.partition("/")[0] for user, name in core.audit.writes()[before:] if user == OURS}
     assert written <= {kind.resource.plural for kind in KINDS}, "only providers are written, of the components nothing"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 from collections import defaultdict
@@ -49,6 +50,37 @@ _POLICY = {
 }
 
 
+@dataclass(frozen=True)
+class AuditLog:
+    """The audit log of an API server."""
+
+    file: Path
+
+    def writes(self) -> list[tuple[str, str]]:
+        """Returns all writes to the management cluster but Kubernetes events: the user, and plural/namespace/name."""
+        found = []
+        for line in self.file.read_text().splitlines():
+            event = json.loads(line)
+            of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
+            if code < 300 and of.get("resource") != "events":
+                name = f"{of.get('resource')}/{of.get('namespace', '')}/{of.get('name', '')}"
+                found.append((event["user"]["username"], name))
+        return found
+
+    def written_in_turns(self) -> dict[str, list[str]]:
+        """Returns the objects that we and managers wrote in turns, with their writers without repetitions."""
+        writers: dict[str, list[str]] = defaultdict(list)
+        for user, name in self.writes():
+            if writers[name][-1:] != [user]:
+                writers[name].append(user)
+        found = {}
+        for name, users in writers.items():
+            ours = [user == OURS for user in users if user != USER]
+            if sum(one != other for one, other in itertools.pairwise(ours)) > 1:
+                found[name] = users
+        return found
+
+
 @dataclass
 class LiveCore:
     """The management cluster: a local run with providers, whose functions have the releases in a folder.
@@ -61,7 +93,7 @@ class LiveCore:
     hooks: HooksServer
     releases: Path
     kubeconfig: bytes
-    audit: Path
+    audit: AuditLog
 
     def __post_init__(self) -> None:
         self._discovery = Discovery(self.client)
@@ -92,25 +124,6 @@ class LiveCore:
             if name == str(cluster):
                 found[hook].append(outcome)
         return found
-
-    def writes(self) -> list[tuple[str, str]]:
-        """Returns all writes to the management cluster but Kubernetes events: the user, and plural/namespace/name."""
-        found = []
-        for line in self.audit.read_text().splitlines():
-            event = json.loads(line)
-            of, code = event.get("objectRef", {}), event.get("responseStatus", {}).get("code", 0)
-            if code < 300 and of.get("resource") != "events":
-                name = f"{of.get('resource')}/{of.get('namespace', '')}/{of.get('name', '')}"
-                found.append((event["user"]["username"], name))
-        return found
-
-    def writers(self) -> dict[str, list[str]]:
-        """Returns who wrote each object: users in their order, without repetitions."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for user, name in self.writes():
-            if found[name][-1:] != [user]:
-                found[name].append(user)
-        return dict(found)
 
 
 @contextmanager
@@ -151,7 +164,7 @@ def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCor
         )
         for name, value in (("GITHUB_URL", site.url), ("GITHUB_API_URL", site.url), ("GOGC", "200")):
             environment.setenv(name, value)
-        environment.setenv("KUBEBUILDER_ASSETS", str(_audited(folder)))
+        environment.setenv("KUBEBUILDER_ASSETS", str(audited(folder)))
         run = LocalRun(folder / "run", releases=releases, progress=print, profiles=PROFILES, get_helm=False)
         cleanup.callback(run.stop)
         run.start(lambda: local_managers.install(run, local_managers.parse("core,kubeadm,docker"), print))
@@ -163,10 +176,10 @@ def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCor
         cleanup.callback(hooks.close)
         hooks.start()
         environment.delenv("KUBEBUILDER_ASSETS")  # other control planes have no place in this log
-        yield LiveCore(run, client, hooks, releases, user.read_bytes(), folder / "audit.log")
+        yield LiveCore(run, client, hooks, releases, user.read_bytes(), AuditLog(folder / "audit.log"))
 
 
-def _audited(folder: Path) -> Path:
+def audited(folder: Path) -> Path:
     """Returns a folder with etcd, and with a command that starts the API server with an audit log."""
     binaries = locate(["etcd", "kube-apiserver"], progress=print)
     (assets := folder / "assets").mkdir()
