@@ -1,7 +1,7 @@
 """A management cluster with an older core, which is upgraded while our functions run.
 
-The components are those of the releases. A manager of a core before v1.11 is not run here: it converts nothing, since
-v1beta1 is the only version that such a core serves. The test writes what it has left: the references of a Cluster with
+The components are those of the releases. A manager of a core before v1.11 does not run here: it would convert nothing,
+because such a core serves v1beta1 only. The test writes what that core leaves: the references of a Cluster with
 topology, and its status.
 """
 
@@ -12,7 +12,6 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -48,7 +47,7 @@ PROVIDER = Key("capi-system", "cluster-api")
 WATCHED = "watched"
 """The value of the label of what core is to watch while objects stay stored in v1beta1."""
 _TIME = "2026-01-01T00:00:00Z"
-_SINCE = ("Ready", "InfrastructureReady", "ControlPlaneReady", "ControlPlaneInitialized", "TopologyReconciled")
+_CONDITIONS = ("Ready", "InfrastructureReady", "ControlPlaneReady", "ControlPlaneInitialized", "TopologyReconciled")
 
 
 @dataclass
@@ -69,12 +68,12 @@ class UpgradedCore:
         assert self.run.services.functions is not None
         return self.run.services.functions
 
-    def install(self, version: str, **deployment: Any) -> None:
-        """Requests a version of core without a manager, and returns once it is installed."""
-        self._apply(version, "none", {"replicas": 0, **deployment})
+    def install(self, version: str) -> None:
+        """Requests a version of core without a manager."""
+        self._apply(version, "none", {"replicas": 0})
 
     def upgrade(self, version: str, *flags: str) -> None:
-        """Requests a version of core with its manager, whose command line has these flags, too."""
+        """Requests a version of core with its manager, which gets the flags, too."""
         self.url = self.url or f"https://{webhook_host(self.run.plane)}:{next(free_ports(str(self.run.directory)))}"
         arguments = dict(flag.split("=") for flag in flags)
         self._apply(version, self.url, {"containers": [{"name": "manager", "args": arguments}]} if flags else {})
@@ -128,7 +127,7 @@ class UpgradedCore:
             self.client.create(kind, manifest(kind, key.name, key.namespace, metadata=metadata, **content))
             reference = {"apiVersion": kind.api_version, "kind": kind.kind}
             spec[field] = {**reference, "name": key.name, "namespace": key.namespace}
-        conditions = [{"type": type_, "status": "True", "lastTransitionTime": _TIME} for type_ in _SINCE]
+        conditions = [{"type": type_, "status": "True", "lastTransitionTime": _TIME} for type_ in _CONDITIONS]
         status = {
             "phase": "Provisioned",
             "infrastructureReady": True,
