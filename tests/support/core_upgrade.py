@@ -7,6 +7,7 @@ topology, and its status.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -169,7 +170,7 @@ def older_core(folder: Path, environment: pytest.MonkeyPatch, versions: Sequence
         environment.setenv("KUBEBUILDER_ASSETS", str(audited(folder)))
         run = LocalRun(folder / "run", releases=releases, progress=print, profiles=PROFILES, get_helm=False)
         cleanup.callback(run.stop)
-        local_control_plane.start(plane, progress=print, timeout=120)
+        local_control_plane.start(plane, owner=os.getpid(), progress=print, timeout=120)
         user = local_control_plane.add_user(plane, USER, ["system:masters"])
         client = cleanup.enter_context(closing(connect.from_kubeconfig(str(user))))
         # Before our functions start: a run installs kinds of v1beta2 where there are none.
