@@ -192,7 +192,7 @@ NETWORK = Group(
 )
 INSTALLATION = Group(
     "capi-functions-installation",
-    "Which functions run, and where.",
+    "Which functions run, and for which objects.",
     (
         (
             "CAPI_FUNCTIONS_PROFILES",
@@ -204,6 +204,11 @@ INSTALLATION = Group(
             "CAPI_FUNCTIONS_NAMESPACES",
             "Namespaces, separated by commas, that the forwarder watches and functions list. Pods read it when they "
             "start. See [installation](installation.md#some-namespaces). Default: all.",
+        ),
+        (
+            "CAPI_FUNCTIONS_WATCH_FILTER",
+            "A value of the label `cluster.x-k8s.io/watch-filter`: only Clusters and KINDClusters with it are "
+            "reconciled. See [installation](installation.md#watch-filter). Default: all.",
         ),
     ),
 )

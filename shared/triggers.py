@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from . import watch_filter
 from .event import PING, Change, Event, change_event
 from .kube.resources import Key, Object, Resource, conventional_plural, deleting, dig, key_of
 from .settings import Group
@@ -87,6 +88,7 @@ class Watch:
             Then that object is not settled while its primary object does not exist, and a new one has none yet.
         creator: The field manager with which the function itself, and nobody else, creates objects of this kind: the
             forwarder does not tell it of these, since it goes on once it has created one. A broker cannot filter them.
+        filtered: Whether the installation's watch filter selects objects of this kind (`shared.watch_filter`).
     """
 
     resource: Resource
@@ -100,9 +102,14 @@ class Watch:
     needs_primary: bool = False
     creates_primary: bool = False
     creator: str = ""
+    filtered: bool = False
 
     def relevant(self, obj: Mapping[str, Any]) -> object:
         """Returns what an update of `obj` must change to be forwarded; comparable with ==."""
+        relevant = self._relevant(obj)
+        return [relevant, watch_filter.admits(obj)] if self.filtered else relevant
+
+    def _relevant(self, obj: Mapping[str, Any]) -> object:
         if self.digest is not None:
             return self.digest(obj)
         if not self.fields:
@@ -263,6 +270,11 @@ class Triggers:
         """The primary kinds."""
         return self.primary_kinds or tuple(watch.resource for watch in self.watches[:1])
 
+    def require_admitted(self, primary: Object) -> None:
+        """Raises `watch_filter.Filtered` if the label of the primary object decides, and the filter excludes it."""
+        if any(watch.filtered and watch.resource in self.primaries for watch in self.watches):
+            watch_filter.require(primary)
+
     @property
     def needed_rules(self) -> tuple[Rule, ...]:
         """All rights of the function: to read its primary objects, write their status, record events, and `rules`.
@@ -323,7 +335,11 @@ class Triggers:
         """Returns the primary object to which a watch or subscription maps the event; None if none does."""
         if event.change:
             watch = self.watch(event)
-            return watch.key(event.as_object) if watch and event.change in watch.changes else None
+            if watch is None or event.change not in watch.changes:
+                return None
+            if watch.filtered and event.object is not None and not watch_filter.admits(event.object):
+                return None
+            return watch.key(event.as_object)
         for subscription in self.subscriptions:
             if subscription.type == event.type:
                 return subscription.key(event)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from shared import charts
+from shared import charts, watch_filter
 from shared.addons.context import AwaitingReadiness, ReleaseContext, RemovalContext, RollbackContext, UpToDate
 from shared.addons.first_values import RenderedAddons
 from shared.addons.status import belongs_to_earlier_cluster, names_another_cluster
@@ -79,6 +79,8 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         return guards.moved(addon, cluster, observed.moved, now)
     if observed.record is not None:
         return guards.take_over(addon, cluster, observed.record)
+    if not watch_filter.is_same(addon, cluster):
+        return guards.relabel(addon, cluster)
     match observed.finding:
         case None:
             return guards.no_cluster_stack(builder, cluster)

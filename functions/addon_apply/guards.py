@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from shared import watch_filter
 from shared.addons import manifest_history, stored_values, succession
 from shared.addons.status import PAUSED, names_another_cluster
 from shared.api import cluster as cluster_api
@@ -96,6 +97,12 @@ def moved(addon: Object, cluster: Object, applied: manifest_history.StoredManife
         lost = (KubernetesEvent("InventoryLost", message, "Warning"),)
     adopt = Patch(CLUSTER_ADDON, addon, reference)
     return Decision((adopt,), kubernetes_events=lost, proceed=True, message="moved with its Cluster")
+
+
+def relabel(addon: Object, cluster: Object) -> Decision:
+    """Decides to copy the label of the watch filter, which decides about the addon once its Cluster is gone."""
+    labels = {watch_filter.LABEL: watch_filter.value_of(cluster)}
+    return Decision((Patch(CLUSTER_ADDON, addon, {"metadata": {"labels": labels}}),), proceed=True, message="labelled")
 
 
 def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared import watch_filter
 from shared.addons import manifest_history, resolve, succession
 from shared.addons.context import (
     AwaitingReadiness,
@@ -92,7 +93,9 @@ def observe(clients: Clients, request: Request) -> Observed:
     try:
         cluster = clients.management.find(CLUSTER, Key(key.namespace, reference.get("name") or "-"))
     except NotServed as error:
+        watch_filter.require(addon)
         return Observed(addon, finding=ConnectionFailed(str(error), "Error"))
+    watch_filter.require(cluster or addon)
     if cluster is None or deleting(cluster) or deleting(addon) or cluster_api.is_paused(cluster):
         return Observed(addon, cluster)
     if names_another_cluster(addon, cluster):
@@ -100,6 +103,8 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(addon, cluster, moved=manifest_history.read_applied(clients, addon) if is_moved else None)
     if succession.is_successor(addon) and (record := succession.read_record(clients, addon, cluster)):
         return Observed(addon, cluster, record=record)
+    if not watch_filter.is_same(addon, cluster):
+        return Observed(addon, cluster)
     try:
         policy = Policy.of(cluster, addon)
     except PolicyError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from shared import watch_filter
 from shared.addons.status import (
     REMOVED,
     ROLLED_BACK,
@@ -38,6 +39,7 @@ def is_reconciled(addon: Object, event: Event, _now: datetime) -> bool:
             is_up_to_date(addon, cluster)
             and has_finalizer(addon, ADDON_FINALIZER)
             and not names_another_cluster(addon, cluster)
+            and watch_filter.is_same(addon, cluster)
             and _has_valid_policy(cluster, addon)
         )
     # Events about other objects need not check the Cluster: its changes have events of their own.

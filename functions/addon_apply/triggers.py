@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared import profiles
+from shared import profiles, watch_filter
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.hooks import WAIT_ANNOTATION
@@ -15,8 +15,8 @@ from shared.applier.policy import PREFIX
 from shared.event import Event
 from shared.kube import Key, deleting, dig
 from shared.releases.events import FETCHED
-from shared.settings import NETWORK, STORAGE
-from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch
+from shared.settings import INSTALLATION, NETWORK, STORAGE
+from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch, label
 
 from .reconciled import is_reconciled
 
@@ -40,6 +40,7 @@ def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
         cluster_api.class_namespace(cluster),
         cluster_api.is_paused(cluster),
         deleting(cluster),
+        watch_filter.value_of(cluster),
         {name: value for name, value in annotations.items() if name.startswith(PREFIX)},
     ]
 
@@ -74,10 +75,12 @@ TRIGGERS = Triggers(
                 "spec.topology.classRef",
                 "spec.paused",
                 "metadata.annotations",
+                label(watch_filter.LABEL),
                 "metadata.deletionTimestamp",
             ),
             digest=relevant_in_cluster,
             needs_primary=True,
+            filtered=True,
         ),
         Watch(
             SECRET,
@@ -103,6 +106,6 @@ TRIGGERS = Triggers(
         Rule("controlplane.cluster.x-k8s.io", ("*",), ("get",)),
         READ_CRDS,
     ),
-    settings=(STORAGE, NETWORK),
+    settings=(INSTALLATION, STORAGE, NETWORK),
     memory=MEMORY_TO_RENDER,
 )

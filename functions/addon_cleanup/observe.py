@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from shared import watch_filter
 from shared.api.cluster import is_paused
 from shared.api.hooks import BEFORE_CLUSTER_DELETE, HookDeadlines, cleanup_enabled, refers_to
 from shared.api.resources import CLUSTER, POD, SERVICE
@@ -37,6 +38,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     if addon is None or dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE:
         return Observed(addon)
     cluster = clients.management.find(CLUSTER, Key(key.namespace, dig(addon, "spec.clusterRef.name") or "-"))
+    watch_filter.require(cluster or addon)
     # Anyone who can reach the hooks can request a clean-up, so the Cluster's own deletion decides.
     if cluster is None or not deleting(cluster) or not refers_to(addon, cluster):
         return Observed(addon, cluster)

@@ -11,7 +11,7 @@ from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import is_reference
 from shared.kube import Key, deleting, dig, key_of
-from shared.settings import HOOKS, NETWORK
+from shared.settings import HOOKS, INSTALLATION, NETWORK
 from shared.triggers import Rule, Triggers, Watch
 
 
@@ -36,6 +36,7 @@ TRIGGERS = Triggers(
             fields=("metadata.deletionTimestamp", "metadata.annotations"),
             changes=("update",),
             needs_primary=True,
+            filtered=True,
         ),
     ),
     is_reconciled=lambda addon, _event, _now: bool(dig(addon, "spec.hook") != BEFORE_CLUSTER_DELETE),
@@ -43,5 +44,5 @@ TRIGGERS = Triggers(
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("secrets",), ("get",)),  # kubeconfigs
     ),
-    settings=(HOOKS, NETWORK),
+    settings=(INSTALLATION, HOOKS, NETWORK),
 )

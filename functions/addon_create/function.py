@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from shared import watch_filter
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX, SUCCESSOR_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
@@ -48,6 +49,8 @@ def observe(clients: Clients, request: Request) -> Observed:
     is_new = cluster is not None
     if cluster is None:
         cluster = clients.management.find(CLUSTER, Key(key.namespace, key.name.removeprefix(ADDON_PREFIX)))
+    if cluster is not None:
+        watch_filter.require(cluster)
     return Observed(key, None, cluster, is_new)
 
 
@@ -77,7 +80,7 @@ def decide(observed: Observed, _now: datetime) -> Decision:
         "metadata": {
             "name": observed.key.name,
             "namespace": observed.key.namespace,
-            "labels": {cluster_api.CLUSTER_NAME_LABEL: metadata["name"]},
+            "labels": {cluster_api.CLUSTER_NAME_LABEL: metadata["name"], **watch_filter.labels(cluster)},
             "ownerReferences": [owner_reference(cluster)],
             "finalizers": [ADDON_FINALIZER],
             **({} if observed.is_new else {"annotations": {SUCCESSOR_ANNOTATION: "true"}}),

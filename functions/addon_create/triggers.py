@@ -12,6 +12,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import is_reference
 from shared.kube import Key, dig
 from shared.releases.naming import ReleaseName
+from shared.settings import INSTALLATION
 from shared.triggers import Rule, Triggers, Watch
 
 
@@ -52,6 +53,7 @@ TRIGGERS = Triggers(
             digest=creation_digest,
             changes=("add", "update"),
             creates_primary=True,
+            filtered=True,
         ),
     ),
     is_reconciled=lambda _addon, _event, _now: True,  # a ClusterAddon that exists needs nothing from this function
@@ -59,4 +61,5 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "create")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
     ),
+    settings=(INSTALLATION,),
 )

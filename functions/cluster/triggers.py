@@ -21,7 +21,7 @@ from shared.api.event_sources import API_SERVER_SOURCE
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
-from shared.settings import NETWORK
+from shared.settings import INSTALLATION, NETWORK
 from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
 
 from .descendants import MACHINES, POOL_LABEL
@@ -110,7 +110,7 @@ TRIGGERS = Triggers(
     name="cluster",
     profiles=profiles.CLUSTERS,
     watches=(
-        Watch(CLUSTER, fields=CLUSTER_FIELDS, digest=relevant_in_cluster, changes=("add", "update")),
+        Watch(CLUSTER, fields=CLUSTER_FIELDS, digest=relevant_in_cluster, changes=("add", "update"), filtered=True),
         REFERENCED,
         *(Watch(kind, key=named_cluster, digest=relevant_in_machine, needs_primary=True) for kind in MACHINES),
         Watch(CLUSTER_ADDON, key=owning_cluster, changes=("delete",), needs_primary=True),
@@ -126,7 +126,7 @@ TRIGGERS = Triggers(
     ),
     is_reconciled=is_reconciled,
     finalizer=FINALIZER,
-    settings=(NETWORK,),
+    settings=(INSTALLATION, NETWORK),
     rules=(
         Rule(CLUSTER.group, ("clusters",), ("patch",)),
         Rule(CLUSTER_CLASS.group, (CLUSTER_CLASS.plural,), ("get",)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.settings import HOOKS
+from shared.settings import HOOKS, INSTALLATION
 from shared.triggers import Rule, Triggers
 
 ACCESS = Triggers(
@@ -13,5 +13,5 @@ ACCESS = Triggers(
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule("", ("events",), ("create",)),
     ),
-    settings=(HOOKS,),
+    settings=(INSTALLATION, HOOKS),
 )

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import flask
 
-from shared import metrics, tracing
+from shared import metrics, tracing, watch_filter
 from shared.api.hooks import HookDeadlines
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
@@ -102,6 +102,8 @@ def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
     key = addon_of(cluster)
     addon = clients.management.find(CLUSTER_ADDON, key)
     live = _live_cluster(clients, cluster) if addon is not None else None
+    if live is not None and not watch_filter.admits(live):
+        return HookDecision("continue", "the watch filter of this installation excludes the Cluster")
     decision = decide(hook, live, addon, datetime.now(UTC), HookDeadlines.from_env())
     if addon is None:
         return decision

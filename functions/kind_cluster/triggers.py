@@ -11,6 +11,7 @@ from shared.api.cluster import PAUSED_ANNOTATION, PAUSING, infrastructure_ref
 from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.event import Event
 from shared.kube import Key, Object, deleting, has_finalizer, key_of
+from shared.settings import INSTALLATION
 from shared.triggers import SPEC, Triggers, Watch, annotation
 
 FINALIZER = "kindclusters.infrastructure.cluster-k8s.io/cluster-finalizer"
@@ -37,6 +38,7 @@ TRIGGERS = Triggers(
             KIND_CLUSTER,
             fields=(*SPEC, "metadata.ownerReferences", annotation(PAUSED_ANNOTATION)),
             changes=("add", "update"),
+            filtered=True,
         ),
         Watch(
             CLUSTER,
@@ -46,5 +48,6 @@ TRIGGERS = Triggers(
             needs_primary=True,
         ),
     ),
+    settings=(INSTALLATION,),
     local=True,  # the runtime `local` starts control planes as processes beside the function
 )

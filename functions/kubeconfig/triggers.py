@@ -18,7 +18,7 @@ from shared.api.names import (
 from shared.api.resources import CLUSTER, SECRET
 from shared.event import is_reference
 from shared.kube import Key, key_of
-from shared.settings import KUBECONFIGS
+from shared.settings import INSTALLATION, KUBECONFIGS
 from shared.triggers import Rule, Triggers, Watch, annotation
 
 from .certificates import KNOWN
@@ -64,6 +64,7 @@ TRIGGERS = Triggers(
             fields=FIELDS,
             digest=digest,
             changes=("add", "update"),
+            filtered=True,
         ),
         Watch(
             SECRET,
@@ -76,5 +77,5 @@ TRIGGERS = Triggers(
     ),
     is_reconciled=is_reconciled,
     rules=(Rule("", ("secrets",), ("get", "create", "patch")), Rule(CLUSTER.group, ("clusters",), ("get", "patch"))),
-    settings=(KUBECONFIGS,),
+    settings=(INSTALLATION, KUBECONFIGS),
 )

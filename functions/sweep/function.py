@@ -77,7 +77,7 @@ def not_reconciled(objects: Iterable[Object], now: datetime, swept: Sequence[Tri
     listed = _listed(objects)
     for obj in objects:
         event = change_event(obj, "add", source=SOURCE)
-        if deleting(obj) or any(_has_work(one, event, listed, now) for one in swept):
+        if _is_deleting(obj, event, swept) or any(_has_work(one, event, listed, now) for one in swept):
             yield obj
 
 
@@ -91,8 +91,13 @@ def not_covered(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT) ->
     listed = _listed(objects)
     for obj in objects:
         event = change_event(obj, "add", source=SOURCE)
-        if deleting(obj) or any(_is_needed(one, event, obj, listed) for one in swept):
+        if _is_deleting(obj, event, swept) or any(_is_needed(one, event, obj, listed) for one in swept):
             yield obj
+
+
+def _is_deleting(obj: Object, event: Event, swept: Sequence[Triggers]) -> bool:
+    """Returns whether the object is being deleted, and its event is for a function."""
+    return deleting(obj) and any(one.find_ref(event) is not None for one in swept)
 
 
 def _is_needed(declared: Triggers, event: Event, obj: Object, listed: _Listed) -> bool:

@@ -31,8 +31,13 @@ MODES = {
 }
 """How events get to the functions."""
 
-_OWN = ("CAPI_FUNCTIONS_PROFILES", "CAPI_FUNCTIONS_NAMESPACES", workloads.METRICS_PORT)
-"""Variables that the chart sets, each in some pods only."""
+_OWN = (
+    "CAPI_FUNCTIONS_PROFILES",
+    "CAPI_FUNCTIONS_NAMESPACES",
+    "CAPI_FUNCTIONS_WATCH_FILTER",
+    workloads.METRICS_PORT,
+)
+"""Variables that the chart sets by other values, some of them in some pods only."""
 
 PROFILES = ("all", *("-".join(combination) for combination in profiles.COMBINATIONS))
 
@@ -82,6 +87,13 @@ def values() -> Iterator[Value]:
         "The namespaces of Clusters: functions have rights, and watch, only there. Default: all. With `mode: single` "
         "the functions of providers keep their rights in all; the other modes refuse profiles with providers, and "
         "`mode: sources` refuses namespaces. See [some namespaces](installation.md#some-namespaces).",
+    )
+    yield Value(
+        "watchFilter",
+        "",
+        {**TEXT, "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"},
+        "Only Clusters and KINDClusters with this value of the label `cluster.x-k8s.io/watch-filter` are reconciled. "
+        "Default: all. See [watch filter](installation.md#watch-filter).",
     )
     yield Value(
         "crds.install",

@@ -39,6 +39,7 @@ from ..kube import (
 )
 from ..storage import StorageError, StorageUnavailable
 from ..triggers import Triggers
+from ..watch_filter import Filtered
 from . import last_written, wait_times
 from .answer import Answer, done
 from .assumed import Assumed, assume, primary_in
@@ -139,6 +140,8 @@ class Function(Generic[O]):
                     return answer
                 if rounds >= _MAX_ROUNDS or time.monotonic() >= end:
                     return done("not finished in time: the event must be delivered again", retry_after=0.0)
+            except Filtered as reason:
+                return done(str(reason))
             except (Conflict, NotFound) as error:
                 # Another client changed or deleted an object after this function had read it.
                 if assumed is not None:
@@ -173,6 +176,8 @@ class Function(Generic[O]):
         server rejects in that case, or if it writes nothing; otherwise the object is read, and decided on again.
         """
         primary = assumed.primary if assumed else clients.management.find(resource, key)
+        if primary is not None:
+            self.triggers.require_admitted(primary)
         if primary is not None and self._is_reconciled(primary, event):
             is_certain = assumed is None or not assumed.remembered
             return _RECONCILED if is_certain else self._reconcile(clients, resource, key, event, None)

@@ -130,7 +130,18 @@ def test_each_part_of_single_serves_and_watches_for_its_own_profiles(
     assert len(leases) == len(parts), "with one Lease one part would wait for the other"
 
 
-@pytest.mark.parametrize("variable", ["CAPI_FUNCTIONS_PROFILES", "CAPI_FUNCTIONS_NAMESPACES", "METRICS_PORT"])
+@pytest.mark.parametrize("mode", [*values.MODES])
+def test_every_pod_has_the_watch_filter(mode: str, helm: Path) -> None:
+    objects = rendered(helm, f"mode={mode}", "watchFilter=blue", "hooks=true")
+    for name in names(objects, "Deployment"):
+        for container in pod(objects, name)["containers"]:
+            assert variables(container)["CAPI_FUNCTIONS_WATCH_FILTER"] == "blue", name
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["CAPI_FUNCTIONS_PROFILES", "CAPI_FUNCTIONS_NAMESPACES", "CAPI_FUNCTIONS_WATCH_FILTER", "METRICS_PORT"],
+)
 def test_variable_that_differs_from_pod_to_pod_is_refused_for_all(variable: str, helm: Path) -> None:
     """`env.CAPI_FUNCTIONS_PROFILES=all` would have the account of providers serve every function."""
     done = run(helm, "template", "release", str(CHART), "--set", f"env.{variable}=all")

@@ -100,6 +100,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and $values.namespaces (ne $name .providers) (hasKey $spec.selector.matchLabels "app.kubernetes.io/part-of") }}
   {{- $_ := set $env "CAPI_FUNCTIONS_NAMESPACES" (join "," $values.namespaces) }}
 {{- end }}
+{{- if and $values.watchFilter (hasKey $spec.selector.matchLabels "app.kubernetes.io/part-of") }}
+  {{- $_ := set $env "CAPI_FUNCTIONS_WATCH_FILTER" $values.watchFilter }}
+{{- end }}
 {{- if $values.webIdentity.roleARN }}
   {{- $folder := "/var/run/secrets/capi-functions" }}
   {{- $_ := set $env "AWS_ROLE_ARN" $values.webIdentity.roleARN }}
