@@ -12,7 +12,7 @@ from pathlib import Path
 from site import getsitepackages
 from typing import Any
 
-from infra.local_control_plane.binaries import BinaryNotFound
+from infra.local_control_plane.binaries import BinaryNotFound, build_reproducibly, locate
 from infra.local_control_plane.modules import module_of
 
 from . import contents, debian, oci, sbom
@@ -48,7 +48,7 @@ def build(output: Path, name: str, progress: Callable[[str], None], architecture
         path_file.write_text(contents.PATHS)
         progress("installing the dependencies")
         contents.write_dependencies(dependencies, architecture, debian.PYTHON)
-        program = contents.write_helm(helm, architecture, progress)
+        program = contents.write_helm(helm, build_reproducibly("helm", architecture, progress=progress))
         contents.write_project(project)
         document = sbom.document(
             NAME,
@@ -68,7 +68,9 @@ def build(output: Path, name: str, progress: Callable[[str], None], architecture
         for root, below in ((base, "usr/lib"), (dependencies, contents.PACKAGES), (project, contents.HOME)):
             contents.compile_bytecode(root / below, interpreter, environment, root)
         progress("compressing")
-        layers = [oci.write_layer(root, Path(folder, f"{root.name}.tar.gz")) for root in roots]
+        layers = [
+            oci.write_layer(root, Path(folder, f"{root.name}.tar.gz"), interpreter, environment) for root in roots
+        ]
         annotations = {
             "org.opencontainers.image.title": NAME,
             "org.opencontainers.image.version": version,
@@ -113,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _write_files(root: Path) -> None:
     """Writes what the Dockerfile adds to its base image, compiled by the Python that runs this."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    contents.write_helm(root, HERE, _progress)
+    contents.write_helm(root, locate(["helm"], progress=_progress)["helm"])
     contents.write_dependencies(root, HERE, version)
     contents.write_project(root)
     contents.compile_bytecode(root / contents.HOME, [sys.executable], {}, root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import csv
 import re
 import shutil
 import subprocess
@@ -12,11 +12,6 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
-
-from infra.local_control_plane.binaries import cross_build, locate
-from infra.local_control_plane.cache import Progress
-
-from .debian import ARCHITECTURES
 
 PROJECT = Path(__file__).parents[2]
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
@@ -66,15 +61,22 @@ def write_dependencies(root: Path, architecture: str, python: str) -> None:
         for path in target.glob(f"*.dist-info/{name}"):
             path.unlink()
     (target / ".lock").unlink(missing_ok=True)
+    for record in target.glob("*.dist-info/RECORD"):
+        leave_out_missing(record, target)
     _write_programs(root, target)
 
 
-def write_helm(root: Path, architecture: str, progress: Progress) -> Path:
-    """Writes the pinned helm program below `root`, and returns its path. Raises BinaryNotFound."""
-    here = architecture == ARCHITECTURES.get(platform.machine())
-    found = (
-        locate(["helm"], progress=progress)["helm"] if here else cross_build("helm", architecture, progress=progress)
-    )
+def leave_out_missing(record: Path, target: Path) -> None:
+    """Removes files that do not exist from a list of installed files.
+
+    Among them are programs, whose digests in the list depend on the path of the Python that uv has found.
+    """
+    lines = record.read_text().splitlines(keepends=True)
+    record.write_text("".join(line for line in lines if (target / next(csv.reader([line]))[0]).exists()))
+
+
+def write_helm(root: Path, found: Path) -> Path:
+    """Copies the helm program `found` below `root`, and returns its path there."""
     program = root / PROGRAMS / "helm"
     program.parent.mkdir(parents=True)
     shutil.copyfile(found, program)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
 import os
 import stat
+import subprocess
+import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,11 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 _CREATED = "1970-01-01T00:00:00Z"
-_LEVEL = 6  # of compression: 9 takes twice as long for 1 % less
+_COMPRESS = """
+import gzip, shutil, sys
+with gzip.GzipFile("", "wb", 6, sys.stdout.buffer, mtime=0) as packer:  # level 9 takes twice as long for 1 % less
+    shutil.copyfileobj(sys.stdin.buffer, packer, 1 << 20)
+"""
 _ALIKE = 4096  # bytes; larger files with the same content are stored once
 
 
@@ -51,19 +56,33 @@ class _Hashing(io.RawIOBase):
         return f"sha256:{self._digest.hexdigest()}"
 
 
-def write_layer(root: Path, path: Path) -> Layer:
+def write_layer(
+    root: Path,
+    path: Path,
+    interpreter: Sequence[str] = (sys.executable,),
+    environment: Mapping[str, str] | None = None,
+) -> Layer:
     """Writes all files below `root` as a compressed layer to `path`.
+
+    The Python of the command `interpreter` compresses, because the bytes depend on its version of zlib.
 
     Everything belongs to root and is readable for everybody. A large file that has the content of an earlier one
     becomes a hard link to it: packages contain the same library under several names.
     """
-    with path.open("wb") as file:
-        compressed = _Hashing(file)
-        with gzip.GzipFile("", "wb", _LEVEL, compressed, mtime=0) as packer:
-            content = _Hashing(packer)
-            with tarfile.open(mode="w|", fileobj=content, format=tarfile.PAX_FORMAT) as archive:
-                _add_all(archive, root)
-    return Layer(path, compressed.digest, content.digest)
+    command = [*interpreter, "-c", _COMPRESS]
+    with (
+        path.open("wb") as file,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, env=environment) as packer,
+    ):
+        assert packer.stdin is not None
+        content = _Hashing(packer.stdin)
+        with tarfile.open(mode="w|", fileobj=content, format=tarfile.PAX_FORMAT) as archive:
+            _add_all(archive, root)
+        packer.stdin.close()
+    if packer.returncode:
+        raise OSError(f"{interpreter[0]} ended with status {packer.returncode}, so the layer {path.name} is incomplete")
+    with path.open("rb") as written:
+        return Layer(path, f"sha256:{hashlib.file_digest(written, 'sha256').hexdigest()}", content.digest)
 
 
 def _add_all(archive: tarfile.TarFile, root: Path) -> None:

@@ -150,22 +150,31 @@ def in_assets(names: Sequence[str]) -> bool:
     return all(_executable(_named(name) or folder / name) for name in names)
 
 
-def cross_build(name: str, architecture: str, *, progress: Progress) -> Path:
-    """Returns the path of an executable for another architecture of Linux, by Go's name, after building it once.
+def build_reproducibly(name: str, architecture: str, *, progress: Progress) -> Path:
+    """Returns the path of an executable that is the same wherever it is built, after building it once.
 
-    Raises BinaryNotFound.
+    It is for Linux, and an architecture by Go's name. Raises BinaryNotFound.
     """
     module = module_of(name)
-    target = module.cache / architecture / name
+    target = module.cache / f"{go_build.TOOLCHAIN}-{architecture}" / name
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with locked(target.parent / f".{name}.lock", f"builds {name} for {architecture}", progress):
             if not _executable(target):
                 with partial(target) as part:
-                    _build(name, module, part, progress, GOOS="linux", GOARCH=architecture, CGO_ENABLED="0")
+                    go_build.build_reproducibly(
+                        name,
+                        module.packages[name],
+                        part,
+                        progress,
+                        folder=module.path,
+                        architecture=architecture,
+                        version=module.version,
+                        flags=module.linker_flags,
+                    )
                     install(part, target)
-    except (OSError, _Unavailable) as error:
-        raise BinaryNotFound(f"{name} for {architecture} cannot be built: {error}") from error
+    except (OSError, go_build.BuildFailed) as error:
+        raise BinaryNotFound(f"{name} for {architecture} cannot be built with Go: {error}") from error
     return target
 
 

@@ -14,6 +14,19 @@ from infra.local_control_plane.cache import REPORT_INTERVAL, Progress, cache_dir
 
 PLAIN = "-s -w"
 """The value of `-ldflags` that leaves out debugging symbols."""
+TOOLCHAIN = "go1.26.8"
+"""The version of Go for builds that must not depend on the machine. `go` downloads it, and checks its checksum."""
+_OUTPUT = {
+    "GOTOOLCHAIN": TOOLCHAIN,
+    "GOENV": "off",
+    "GOOS": "linux",
+    "CGO_ENABLED": "0",
+    "GOFLAGS": "-buildvcs=false",
+    **dict.fromkeys(("GOROOT", "GOEXPERIMENT", "GOFIPS140", "GOAMD64", "GOARM64", "GODEBUG"), ""),
+}
+"""Settings of `go` that decide about the bytes of an executable; empty for Go's default."""
+_INPUT = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOAUTH", "GOMODCACHE", "GOCACHE")
+"""Settings of `go` that decide where its input comes from: the checksums in go.sum decide what that is."""
 _MODULE = re.compile(r"([A-Za-z0-9][\w.~-]*(?:/[\w.~-]+)+)@(v[0-9]+\.[0-9]+\.[0-9]+[\w.+-]*)", re.ASCII)
 
 
@@ -85,6 +98,31 @@ def build(
     if status:
         raise BuildFailed(f"`go build` ended with status {status}:\n    " + "\n    ".join(lines[-12:]))
     progress(f"built {name} in {time.monotonic() - started:.0f} s")
+
+
+def build_reproducibly(
+    name: str,
+    package: str,
+    output: Path,
+    progress: Progress,
+    *,
+    folder: Path,
+    architecture: str,
+    version: str = "",
+    flags: str = PLAIN,
+) -> None:
+    """Builds an executable for Linux whose bytes depend on its sources and `TOOLCHAIN`, and on nothing of the machine.
+
+    Arguments and errors are those of `build`, with the architecture by Go's name.
+    """
+    command = ["go", "env", "-json", *_INPUT]
+    # Without GOTOOLCHAIN, since another version may be local.
+    done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BuildFailed(f"`go env` failed: {done.stderr.strip()}")
+    settings = {key: value for key, value in json.loads(done.stdout).items() if value} | _OUTPUT
+    flags = f"{flags} -buildid="
+    build(name, package, output, progress, folder=folder, version=version, flags=flags, GOARCH=architecture, **settings)
 
 
 def version_in(text: str) -> str:

@@ -106,6 +106,23 @@ def test_archive_names_each_blob_by_its_digest(tmp_path: Path) -> None:
     assert blob(manifest["layers"][0]) == layer.path.read_bytes()
 
 
+def test_layer_that_cannot_be_compressed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        OSError, match=r"Broken pipe|/bin/false ended with status 1, so the layer 1.tar.gz is incomplete"
+    ):
+        oci.write_layer(files(tmp_path / "root", ["a"]), tmp_path / "1.tar.gz", ["/bin/false"])
+
+
+def test_list_of_installed_files_names_those_of_the_image_only(tmp_path: Path) -> None:
+    """The digest of a program in it would depend on the path of the Python that installed it."""
+    record = tmp_path / "it-1.dist-info" / "RECORD"
+    record.parent.mkdir()
+    (tmp_path / "it,1.py").touch()
+    record.write_text('"it,1.py",sha256=a,2\nbin/it,sha256=b,300\nit-1.dist-info/RECORD,,\n')
+    contents.leave_out_missing(record, tmp_path)
+    assert record.read_text() == '"it,1.py",sha256=a,2\nit-1.dist-info/RECORD,,\n'
+
+
 # -- Debian packages ---------------------------------------------------------------------------------------------
 
 

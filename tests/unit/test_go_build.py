@@ -1,0 +1,68 @@
+"""Executables that are the same wherever they are built, with the real Go."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.local_control_plane import go_build
+
+GO = shutil.which("go")
+pytestmark = pytest.mark.skipif(GO is None, reason="needs Go in PATH")
+
+MAIN = """package main
+
+import ("fmt"; "runtime")
+
+var version = "none"
+
+func main() { _, file, _, _ := runtime.Caller(0); fmt.Println(version, file) }
+"""
+
+
+def built(folder: Path) -> Path:
+    """Builds the program in `folder`, which is a clone of its own."""
+    sources = folder / "sources"
+    sources.mkdir(parents=True)
+    (sources / "go.mod").write_text("module example.com/it\n\ngo 1.26.0\n")
+    (sources / "main.go").write_text(MAIN)
+    output = folder / "it"
+    go_build.build_reproducibly(
+        "it", ".", output, print, folder=sources, architecture="amd64", flags="-s -w -X main.version=v1"
+    )
+    return output
+
+
+def test_executable_depends_on_nothing_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOCACHE", "GOMODCACHE"):
+        shared = subprocess.run([str(GO), "env", name], capture_output=True, text=True, check=True).stdout.strip()
+        monkeypatch.setenv(name, shared)
+    first = built(tmp_path / "first")
+
+    home, programs = tmp_path / "home", tmp_path / "programs"
+    (home / ".config/go").mkdir(parents=True)
+    (home / ".config/go/env").write_text("GOAMD64=v3\nGOFIPS140=latest\nGOEXPERIMENT=nogreenteagc\n")
+    programs.mkdir()
+    (programs / "go").symlink_to(str(GO))
+    other = {"HOME": str(home), "PATH": f"{programs}:/usr/bin:/bin", "XDG_CONFIG_HOME": str(home / ".config")}
+    for name, value in {
+        **other,
+        "GOFLAGS": "-buildvcs=true -ldflags=-X=main.version=v2",
+        "GOAMD64": "v2",
+        "GOOS": "darwin",
+        "CGO_ENABLED": "1",
+        "GODEBUG": "panicnil=1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("GOTOOLCHAIN", raising=False)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, env={**os.environ, **other})
+    second = built(tmp_path / "a" / "second")
+    assert first.read_bytes() == second.read_bytes()
+    about = subprocess.run([str(GO), "version", "-m", str(first)], capture_output=True, text=True, check=True).stdout
+    assert f": {go_build.TOOLCHAIN}\n" in about
+    printed = subprocess.run([str(first)], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["v1", "example.com/it/main.go"]
