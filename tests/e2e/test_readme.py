@@ -1,4 +1,4 @@
-"""The README's commands, as written and in its order."""
+"""The commands of README and first steps, as written and in their order."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from tests.support.ports import free_port
 from tests.support.until import until
 
 README = ROOT / "README.md"
+FIRST_STEPS = ROOT / "docs" / "first-steps.md"
+
+
+def test_readme_is_short() -> None:
+    assert len(README.read_text().splitlines()) <= 120, "move what only some readers need to a page of docs"
 
 
 def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
-    up, render, build, upgrade, own_cluster, planes, providers, managers = blocks(README, "Run it here")
+    up, upgrade = blocks(README, "Run it here")
+    render, build, own_cluster, planes, providers, managers = blocks(FIRST_STEPS, "Run it here")
     assert own_cluster.startswith("capi-functions run ")  # e2e/test_command_run runs it
-    assert managers.startswith("capi-functions up --providers ")  # api/test_live_core runs the same
+    assert managers.startswith("capi-functions up -d managers --providers ")  # api/test_live_core runs the same
     assert "created" in shell.run(up)
     assert "kind: CustomResourceDefinition" in shell.run(render)
     assert "no findings" in shell.run(build)
@@ -32,7 +38,7 @@ def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
     )
 
     port = str(free_port())
-    serve, send = (block.replace("8080", port) for block in blocks(README, "Run one function"))
+    serve, send = (block.replace("8080", port) for block in blocks(FIRST_STEPS, "Run one function"))
     serving = shell.start(serve.replace("KUBECONFIG=", "env KUBECONFIG="))
     try:
         until(lambda: shell.succeeds(f"curl -s localhost:{port}"), "the function")
@@ -41,6 +47,6 @@ def test_readme_commands_succeed_in_their_order(shell: Shell) -> None:
         os.killpg(serving.pid, signal.SIGTERM)
         serving.wait()
 
-    [replay] = blocks(README, "Replay")
+    [replay] = blocks(FIRST_STEPS, "Replay")
     here = next(line for line in replay.splitlines() if "events/captured/demo" in line)
     assert " calls: " in shell.run(here)
