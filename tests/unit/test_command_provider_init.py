@@ -18,7 +18,7 @@ from infra.cli.provider.requests import (
     parse_request,
     parse_secret,
 )
-from infra.cli.provider.status import format_table, status_of
+from infra.cli.provider.status import ProviderSummary, format_table, status_of
 from shared import bounded_yaml
 from shared.api.conditions import READY
 from shared.api.provider import (
@@ -323,3 +323,19 @@ def test_table_escapes_messages_and_has_no_empty_cells() -> None:
     assert first.split() == ["CoreProvider", "cluster-api", "capi-system", "v1.2.3", "v1.2.3", "-", "True"]
     assert second.split()[3:] == ["-", "newest", "-", "False", "Because:", "of\\x1b[31m", "that"]
     assert second.index("Because") == heading.index("REASON")
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "failed"),
+    [
+        ("ComponentsFetchError", "github.com: name cannot be resolved", True),
+        ("ComponentsFetchError", "github.com answers with HTTP 429", False),
+        ("ComponentsFetchError", "github.com answers with HTTP 503", False),
+        ("ComponentsFetchError", "github.com answers with HTTP 404", True),
+        ("InvalidAnnotation", "no such value", True),
+        ("WaitingForCore", "the core provider is not ready", False),
+    ],
+)
+def test_wait_ends_with_a_failure_that_lasts(reason: str, message: str, failed: bool) -> None:
+    summary = ProviderSummary("CoreProvider", "cluster-api", "capi-system", "", "", "", "False", reason, message)
+    assert summary.has_failed is failed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -41,6 +42,7 @@ FAILURES = frozenset(
     }
 )
 """The reasons of conditions that nothing but a change ends: of the provider, or of what it names."""
+_BUSY = re.compile(r"answers with HTTP (?:408|429|5\d\d)\b")
 WITHOUT_NETWORK = (
     "without internet access: `capi-functions provider export` and `kubectl apply --server-side` bring the components "
     "(docs/providers.md, Sites without internet access); for a local run `capi-functions local package` and "
@@ -74,8 +76,11 @@ class ProviderSummary:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the provider's present spec has failed, so that waiting does not make it ready."""
-        return self.ready == "False" and self.reason in FAILURES
+        """Whether the provider's present spec has failed, so that waiting does not make it ready.
+
+        A source that answers that it is busy may deliver soon.
+        """
+        return self.ready == "False" and self.reason in FAILURES and not _BUSY.search(self.message)
 
     @property
     def lacks_components(self) -> bool:
