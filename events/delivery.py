@@ -33,7 +33,6 @@ class HttpDelivery:
             function in that place, in the form of a host name: `-` for `_`.
         single: Posts all events to `url` itself, a sink: with the token and the CA of a SinkBinding, if there are any.
         timeout: Seconds to connect, and seconds to wait for the answer.
-        pool_size: Connections at a time.
         token: The file with the token that the receiver wants, of a local run.
     """
 
@@ -43,7 +42,6 @@ class HttpDelivery:
         *,
         single: bool = False,
         timeout: tuple[float, float] = (2.0, TIMEOUT),
-        pool_size: int = 32,
         token: Path | None = None,
     ) -> None:
         import urllib3
@@ -52,7 +50,7 @@ class HttpDelivery:
         self._single = single
         self._token = token
         self._pool = urllib3.PoolManager(
-            maxsize=pool_size,
+            maxsize=32,
             timeout=urllib3.Timeout(connect=timeout[0], read=timeout[1]),
             retries=False,
             ssl_context=sink.tls() if single else None,

@@ -177,8 +177,7 @@ class WorkQueue:
     """The items, first in, first out. Safe to share between threads; only `take` blocks.
 
     Args:
-        rate: Deliveries a second in the long run.
-        burst: Deliveries at once; by default as many as `rate` allows in one second.
+        rate: Deliveries a second; as many at once may follow an idle time.
         lighten: See `Lighten`; by default events keep their objects.
         limit: Bytes of all events; see `fits`.
         clock: Returns the time in seconds.
@@ -189,7 +188,6 @@ class WorkQueue:
         self,
         *,
         rate: float = 500.0,
-        burst: float | None = None,
         lighten: Lighten = lambda _function, event: event,
         limit: int = LIMIT,
         clock: Callable[[], float] = time.monotonic,
@@ -199,7 +197,7 @@ class WorkQueue:
         self._ledger = Ledger(limit)
         self._clock = clock
         self._jitter = jitter
-        self._bucket = TokenBucket(rate, max(1.0, burst or rate))
+        self._bucket = TokenBucket(rate, max(1.0, rate))
         self._changed = threading.Condition()
         self._items: dict[tuple[str, Hashable], QueueItem] = {}
         self._ready: deque[QueueItem] = deque()

@@ -70,7 +70,6 @@ def replay_to(
     url: str,
     events: Iterable[Event],
     *,
-    pace: float = 0.0,
     attempts: int = 5,
     longest_wait: float = 30.0,
     token: Path | None = None,
@@ -81,7 +80,6 @@ def replay_to(
     Args:
         url: Where to post to.
         events: In the order of the recording.
-        pace: Seconds between events.
         attempts: How often an event is posted at most: again after an answer that is an error or requests a retry.
         longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
         token: The file with the token that the receiver wants, of a local run.
@@ -102,13 +100,12 @@ def replay_to(
                 time.sleep(min(longest_wait, 0.2 * 2.0**attempt if requested is None else requested))
             statuses[answer.status] += 1
             progress(event, answer)
-            time.sleep(pace)
     finally:
         deliver.close()
     return statuses
 
 
-def apply_inputs(client: Client, inputs: Iterable[Object], *, manager: str = FIELD_MANAGER) -> list[Object]:
+def apply_inputs(client: Client, inputs: Iterable[Object]) -> list[Object]:
     """Applies the recorded inputs in order and returns the objects as the API server stored them.
 
     Raises `ApiError` for the first object that is rejected or whose kind is not served.
@@ -119,5 +116,5 @@ def apply_inputs(client: Client, inputs: Iterable[Object], *, manager: str = FIE
         resource = discovery.resource(obj["apiVersion"], obj["kind"])
         if resource is None:
             raise ApiError(f"{obj['kind']} of {obj['apiVersion']} is not served: is its CRD installed?")
-        applied.append(client.apply(resource, obj, manager=manager))
+        applied.append(client.apply(resource, obj, manager=FIELD_MANAGER))
     return applied

@@ -15,7 +15,6 @@ from shared.kube.resources import Object, dig, key_of
 
 from .metadata import CONTRACTS, ProviderMetadata
 
-CURRENT = CONTRACTS[0]
 COMPATIBLE = {"v1beta2": ("v1beta2", "v1beta1"), "v1beta1": ("v1beta1",)}
 """The contracts that other providers may have, by the contract of the core provider."""
 

@@ -38,11 +38,6 @@ def variables(text: str) -> dict[str, str | None]:
     return _variables(parse(text))
 
 
-def missing_variables(text: str, values: Mapping[str, str]) -> list[str]:
-    """Returns the names without default and value, sorted. An empty value is a value."""
-    return _missing(parse(text), values)
-
-
 def substitute(text: str, values: Mapping[str, str]) -> str:
     """Returns the text with all expressions replaced.
 

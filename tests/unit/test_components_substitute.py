@@ -6,7 +6,7 @@ import pytest
 
 from shared.components.expressions import SubstitutionError
 from shared.components.globs import prefix_lengths
-from shared.components.substitute import missing_variables, substitute, variables
+from shared.components.substitute import substitute, variables
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,8 @@ def test_invalid_expression_is_an_error_with_its_line(text: str, word: str) -> N
 def test_es6_error_names_all_missing_variables() -> None:
     with pytest.raises(SubstitutionError, match=r"\[BAR, BAZ, CAR\] is not set.*spec\.configSecret"):
         substitute("${BAZ} ${BAR} ${CAR} ${FOO:=x}", {})
-    assert missing_variables("${B} ${A} ${C=}", {"B": ""}) == ["A", "C"]
+    with pytest.raises(SubstitutionError, match=r"\[A, C\] is not set"):
+        substitute("${B} ${C} ${A}", {"B": ""})
 
 
 def test_negative_length_is_an_error_that_does_not_quote_the_value() -> None:
