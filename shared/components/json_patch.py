@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any, Final
@@ -13,9 +11,6 @@ MAX_NESTING: Final = 200
 
 MAX_VALUES: Final = 200_000
 
-_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
-_END: Final = "-"
-
 
 class Budget:
     """The number of values that patches may add in all: without a limit, copies of copies fill the memory."""
@@ -23,19 +18,17 @@ class Budget:
     def __init__(self, values: int = MAX_VALUES) -> None:
         self._left = values
 
-    def spend(self, values: int = 1) -> None:
-        """Counts added values. Raises `ValueError` beyond the budget."""
-        self._left -= values
-        if self._left < 0:
-            raise ValueError("the patches add too many values")
+    def spend(self, value: Any, level: int) -> None:
+        """Counts the values in `value`, whose place is `level` levels below the root.
 
-    def copy(self, value: Any, level: int) -> Any:
-        """Returns a copy for a place `level` levels below the root. Raises `ValueError` if too large or too deep."""
+        Raises `ValueError` if there are too many, or if they nest too deep.
+        """
         for nesting in _levels(value):
-            self.spend()
+            self._left -= 1
+            if self._left < 0:
+                raise ValueError("the patches add too many values")
             if level + nesting > MAX_NESTING:
                 raise ValueError(f"more than {MAX_NESTING} levels deep")
-        return deepcopy(value)
 
 
 def _levels(value: Any) -> Iterator[int]:
@@ -61,8 +54,9 @@ def merge(document: Any, patch: Any, budget: Budget, level: int = 0) -> Any:
         ValueError: The patch adds too much, or nests too deep.
     """
     if not isinstance(patch, dict):
-        return budget.copy(patch, level)
-    budget.spend()
+        budget.spend(patch, level)
+        return deepcopy(patch)
+    budget.spend(None, level)
     result = document if isinstance(document, dict) else {}
     for name, value in patch.items():
         if value is None:
@@ -76,15 +70,21 @@ def apply_operations(document: Any, operations: Sequence[Any], budget: Budget) -
     """Returns the document with the operations applied (RFC 6902); changes the document, also if an operation fails.
 
     Raises:
-        ValueError: An operation is invalid or fails; the message names it.
+        ValueError: An operation is invalid or fails; the message names the operation, and no value.
     """
-    edited = _Edited(document, budget)
+    from jsonpatch import JsonPatch, JsonPatchException, JsonPatchTestFailed
+    from jsonpointer import JsonPointerException
+
     for number, operation in enumerate(operations):
         try:
-            edited.apply(operation)
-        except ValueError as error:
-            raise ValueError(f"operation {number}{_describe(operation)}: {error}") from error
-    return edited.root
+            _spend(document, operation, budget)
+            document = JsonPatch([operation]).apply(document, in_place=True)
+        except (ValueError, JsonPatchException, JsonPointerException) as error:
+            # Values may be secret. jsonpatch quotes them after a failed test, and where a member is not found.
+            failed_test = isinstance(error, JsonPatchTestFailed)
+            problem = "the value is missing or differs" if failed_test else str(error).partition(" found in ")[0][:200]
+            raise ValueError(f"operation {number}{_describe(operation)}: {problem}") from None
+    return document
 
 
 def _describe(operation: Any) -> str:
@@ -93,100 +93,17 @@ def _describe(operation: Any) -> str:
     return f" ({' '.join(map(str, words))[:200]})" if all(words) and words else ""
 
 
-class _Edited:
-    """A document in a frame, so that pointers can address the whole document like its parts."""
+def _spend(document: Any, operation: Any, budget: Budget) -> None:
+    """Counts what an operation adds to the document. Raises `ValueError` or `JsonPointerException`."""
+    from jsonpointer import resolve_pointer
 
-    def __init__(self, document: Any, budget: Budget) -> None:
-        self._frame = {"": document}
-        self._budget = budget
-
-    @property
-    def root(self) -> Any:
-        return self._frame[""]
-
-    def apply(self, operation: Any) -> None:
-        match operation:
-            case {"op": "add", "path": path, "value": value}:
-                self._add(_pointer(path), value)
-            case {"op": "remove", "path": path}:
-                self._remove(_pointer(path))
-            case {"op": "replace", "path": path, "value": value}:
-                self._replace(_pointer(path), value)
-            case {"op": "move", "path": path, "from": source}:
-                self._move(_pointer(source), _pointer(path))
-            case {"op": "copy", "path": path, "from": source}:
-                self._add(_pointer(path), self._value(_pointer(source)))
-            case {"op": "test", "path": path, "value": value}:
-                if not _equal_in_json(self._value(_pointer(path)), value):
-                    raise ValueError("the value differs")
-            case _:
-                raise ValueError("needs op (add, remove, replace, move, copy, test), path, and its value or from")
-
-    def _add(self, pointer: Sequence[str], value: Any) -> None:
-        parent, name = self._parent(pointer), pointer[-1]
-        copy = self._budget.copy(value, len(pointer) - 1)
-        if isinstance(parent, list):
-            parent.insert(len(parent) if name == _END else _index(name, len(parent)), copy)
-        else:
-            parent[name] = copy
-
-    def _remove(self, pointer: Sequence[str]) -> None:
-        if len(pointer) == 1:
-            raise ValueError("the whole object cannot be removed")
-        parent = self._parent(pointer)
-        del parent[_existing(parent, pointer[-1])]
-
-    def _replace(self, pointer: Sequence[str], value: Any) -> None:
-        parent = self._parent(pointer)
-        parent[_existing(parent, pointer[-1])] = self._budget.copy(value, len(pointer) - 1)
-
-    def _move(self, source: Sequence[str], pointer: Sequence[str]) -> None:
-        value = self._value(source)
-        if source == pointer:
-            return
-        if source == pointer[: len(source)]:
-            raise ValueError("cannot be moved into itself")
-        self._remove(source)
-        self._add(pointer, value)
-
-    def _value(self, pointer: Sequence[str]) -> Any:
-        parent = self._parent(pointer)
-        return parent[_existing(parent, pointer[-1])]
-
-    def _parent(self, pointer: Sequence[str]) -> Any:
-        current: Any = self._frame
-        for name in pointer[:-1]:
-            current = current[_existing(current, name)]
-        if not isinstance(current, dict | list):
-            raise ValueError(f"{pointer[-1]!r} is not in a mapping or a list")
-        return current
-
-
-def _pointer(text: Any) -> list[str]:
-    """Returns the steps of a JSON pointer (RFC 6901), after a first step into the frame."""
-    if not isinstance(text, str) or (text and not text.startswith("/")) or re.search(r"~(?![01])", text):
-        raise ValueError("path and from are JSON pointers such as /spec/replicas")
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")]
-    if len(steps) > MAX_NESTING:
-        raise ValueError(f"more than {MAX_NESTING} levels deep")
-    return steps
-
-
-def _existing(container: Any, name: str) -> Any:
-    """Returns the key or index of an existing value. Raises `ValueError` if there is none."""
-    if isinstance(container, list):
-        return _index(name, len(container) - 1)
-    if not isinstance(container, dict) or name not in container:
-        raise ValueError(f"{name[:100]!r} does not exist")
-    return name
-
-
-def _index(text: str, last: int) -> int:
-    if not _INDEX.fullmatch(text) or int(text) > last:
-        raise ValueError(f"{text[:100]!r} is not an index of this list; the last is {last}")
-    return int(text)
-
-
-def _equal_in_json(one: Any, other: Any) -> bool:
-    """Returns whether values are equal in JSON: true is not 1."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    match operation:
+        case {"op": "add" | "replace", "path": str(path), "value": value}:
+            budget.spend(value, path.count("/"))
+        case {"op": "move" | "copy", "path": str(path), "from": str(source)}:
+            budget.spend(resolve_pointer(document, source), path.count("/"))
+        case {"op": "remove", "path": str(path)} | {"op": "test", "path": str(path), "value": _}:
+            if path.count("/") > MAX_NESTING:
+                raise ValueError(f"more than {MAX_NESTING} levels deep")
+        case _:
+            raise ValueError("needs op (add, remove, replace, move, copy, test), path, and its value or from")

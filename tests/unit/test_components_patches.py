@@ -211,7 +211,7 @@ def test_patch_selects_objects_by_its_target(target: Any, expected: list[int]) -
         ),
         (  # PA4: an operation that fails
             {"patches": [patch(LABEL), patch([{"op": "remove", "path": "/spec/x"}], kind="Service")]},
-            "spec.patches[1]: Service n/one: operation 0 (remove /spec/x): 'x' does not exist",
+            "spec.patches[1]: Service n/one: operation 0 (remove /spec/x): can't remove a non-existent object 'x'",
         ),
         (
             {"patches": [patch([{"op": "test", "path": "/kind", "value": "Service"}])]},

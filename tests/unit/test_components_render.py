@@ -148,7 +148,7 @@ def test_image_overrides_of_the_mounted_configuration_apply_last(configuration: 
             "ComponentsCustomizationError",
             "no container 'none'",
         ),
-        (COMPONENTS, VALUES, {"patches": [REPLICAS]}, "ComponentsPatchError", "Deployment.*value differs"),
+        (COMPONENTS, VALUES, {"patches": [REPLICAS]}, "ComponentsPatchError", "Deployment.*missing or differs"),
     ],
     ids=lambda value: str(value)[:30],
 )
