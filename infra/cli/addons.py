@@ -7,24 +7,21 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from .clusters import find_cluster, one_name
-from .connection import open_management_cluster
+from .clusters import ClusterOptions
+from .connection import TargetOptions
 from .failures import Failure, report_failures
-from .options import ClusterName, ClusterOption, Context, Kubeconfig, Namespace, RunDir
+from .option_groups import App
 from .output import Timeline, out
 
 
 def remove(
-    name: ClusterName = "",
-    cluster: ClusterOption = "",
-    namespace: Namespace = None,
+    *,
+    cluster: ClusterOptions,
     undo: Annotated[bool, typer.Option("--undo", help="End the removal: apply the addons again.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 120.0,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
 ) -> None:
     """Remove the addons from a workload cluster. Lasts until undone, whatever class the Cluster gets."""
     from shared.api import cluster as cluster_api
@@ -32,9 +29,8 @@ def remove(
 
     from . import removal, rollback
 
-    cluster_name = one_name(name, cluster)
-    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
-        found = find_cluster(target, namespace, cluster_name)
+    with report_failures(), management.open() as target:
+        found = cluster.find(target)
         timeline = Timeline()
         timeline.say(f"management cluster: {target}")
         addon = rollback.addon_of_cluster(target.client, found)
@@ -72,6 +68,6 @@ def _confirmed(question: str) -> bool:
 
 def register(app: typer.Typer) -> None:
     """Adds the group `addons` to `app`."""
-    group = typer.Typer(help="Remove the addons of a cluster.", no_args_is_help=True)
+    group = App(help="Remove the addons of a cluster.", no_args_is_help=True)
     group.command("remove")(remove)
     app.add_typer(group, name="addons")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,25 +14,33 @@ from rich.markup import escape
 
 from shared.api.conditions import counted
 
-from .connection import ManagementCluster, open_management_cluster
+from .connection import ManagementCluster, TargetOptions
 from .failures import Failure, report_failures
-from .options import (
-    ClusterName,
-    ClusterOption,
-    Context,
-    Format,
-    Hook,
-    Json,
-    Kubeconfig,
-    Namespace,
-    Output,
-    RunDir,
-)
+from .option_groups import App, FormatOptions
+from .options import Hook, Namespace
 from .output import Timeline, err, out
 from .programs import helm_when_needed
 
 if TYPE_CHECKING:
     from shared.kube import Object
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """The options that name one Cluster. Raises `BadParameter` if they name none or two."""
+
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)] = ""
+    cluster: Annotated[str, typer.Option("--cluster", help="Same as NAME.", show_default=False)] = ""
+    namespace: Namespace = None
+
+    def __post_init__(self) -> None:
+        if bool(self.name) is bool(self.cluster):
+            raise typer.BadParameter("name one Cluster, as in `demo`, or `--cluster demo`")
+
+    def find(self, target: ManagementCluster) -> Object:
+        """Returns the Cluster. Raises `Failure` if it does not exist."""
+        return find_cluster(target, self.namespace, self.name or self.cluster)
+
 
 Release = Annotated[
     str | None,
@@ -75,26 +84,21 @@ def render(
 
 
 def plan(
-    name: ClusterName = "",
-    cluster: ClusterOption = "",
-    namespace: Namespace = None,
+    *,
+    cluster: ClusterOptions,
     release: Release = None,
-    output: Output = Format.text,
-    as_json: Json = False,
+    output: FormatOptions,
     exit_code: ExitCode = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
 ) -> None:
     """Show what a release would change in a cluster. Uses dry runs, and changes nothing."""
     from . import plan as planning
     from . import plan_text
 
-    cluster_name = one_name(name, cluster)
-    with report_failures(), helm_when_needed(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), helm_when_needed(), management.open() as target:
         os.environ |= target.settings
-        plan = planning.plan(target.client, find_cluster(target, namespace, cluster_name), release)
-        if as_json or output is Format.json:
+        plan = planning.plan(target.client, cluster.find(target), release)
+        if output.json:
             typer.echo(json.dumps(plan.dump(), indent=2))
         else:
             for line in plan_text.lines(plan):
@@ -103,13 +107,11 @@ def plan(
 
 
 def describe_cluster(
+    *,
     name: Annotated[str, typer.Argument(help="Name of the Cluster.")],
     namespace: Namespace = None,
-    output: Output = Format.text,
-    as_json: Json = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    output: FormatOptions,
+    management: TargetOptions,
 ) -> None:
     """Show a Cluster, the objects it refers to, its addons, and what they are waiting for."""
     from datetime import UTC, datetime
@@ -118,33 +120,29 @@ def describe_cluster(
     from .describe.document import document
     from .describe.tree import show
 
-    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), management.open() as target:
         found = document(gather(target.client, find_cluster(target, namespace, name)), datetime.now(UTC))
-        if as_json or output is Format.json:
+        if output.json:
             typer.echo(json.dumps(found, indent=2))
         else:
             show(out, found)
 
 
 def rollback(
-    name: ClusterName = "",
-    cluster: ClusterOption = "",
-    namespace: Namespace = None,
+    *,
+    cluster: ClusterOptions,
     undo: Annotated[bool, typer.Option("--undo", help="End a rollback: roll out the Cluster's class again.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 120.0,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
 ) -> None:
     """Roll back to the former addons, without their release. Lasts until undone, or until the class changes."""
     from shared.kube import key_of
 
     from . import rollback as back
 
-    cluster_name = one_name(name, cluster)
-    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
-        found = find_cluster(target, namespace, cluster_name)
+    with report_failures(), management.open() as target:
+        found = cluster.find(target)
         addon = back.addon_of_cluster(target.client, found)
         timeline = Timeline()
         timeline.say(f"management cluster: {target}")
@@ -164,13 +162,6 @@ def rollback(
         )
 
 
-def one_name(name: str, option: str) -> str:
-    """Returns the Cluster's name, given as argument or as option; raises `BadParameter` for none or both."""
-    if bool(name) is bool(option):
-        raise typer.BadParameter("name one Cluster, as in `demo`, or `--cluster demo`")
-    return name or option
-
-
 def find_cluster(target: ManagementCluster, namespace: str | None, name: str) -> Object:
     """Returns the Cluster; raises `Failure` if it does not exist."""
     from shared.api.resources import CLUSTER
@@ -186,7 +177,7 @@ def find_cluster(target: ManagementCluster, namespace: str | None, name: str) ->
 
 def register(app: typer.Typer) -> None:
     """Adds plan, describe and rollback to `app`."""
-    describe = typer.Typer(help="Show the state of an object.", no_args_is_help=True)
+    describe = App(help="Show the state of an object.", no_args_is_help=True)
     describe.command("cluster")(describe_cluster)
     app.command()(plan)
     app.add_typer(describe, name="describe")

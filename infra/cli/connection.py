@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from shared.api.resources import CLUSTER
 from shared.kube import Client, NotServed, Unavailable, connect, loading_rules
 from shared.kube.loading_rules import Kubeconfig
 
+from . import options
 from .failures import Failure
 from .options import DEFAULT_DIR
 from .runs import crashed, run_of, running, settings_of
@@ -80,6 +81,19 @@ def _note(error: Exception, cluster: ManagementCluster) -> str:
         start = shlex.join(["capi-functions", "local", "up", stopped[0].name])
         return f"{cluster}; `{start}` starts it again; `unset KUBECONFIG` leaves it"
     return f"management cluster: {cluster}"
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The options that name the management cluster of a command."""
+
+    directory: options.RunDir = None
+    kubeconfig: options.Kubeconfig = None
+    context: options.Context = ""
+
+    def open(self) -> AbstractContextManager[ManagementCluster]:
+        """Connects to the cluster, as `open_management_cluster` does."""
+        return open_management_cluster(self.directory, self.kubeconfig, self.context)
 
 
 def files(directory: Path | None, kubeconfig: Path | None, context: str = "") -> list[Path]:

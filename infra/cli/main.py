@@ -18,6 +18,7 @@ from .bench import commands as bench
 from .connection import open_management_cluster
 from .demo import command as demo
 from .failures import report_failures
+from .option_groups import App
 from .options import Context, Kubeconfig
 from .output import out
 from .provider import commands as provider
@@ -32,7 +33,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
+app = App(
     name="capi-functions",
     help="Run Cluster API lifecycle functions locally, plan and roll back addons, manage providers and releases.",
     no_args_is_help=True,

@@ -30,15 +30,12 @@ Kubeconfig = Annotated[
         show_default=False,
     ),
 ]
-Context = Annotated[
-    str, typer.Option("--context", help="Context in the kubeconfig (default: its current context).", show_default=False)
-]
+CONTEXT = "Context in the kubeconfig (default: its current context)."
+Context = Annotated[str, typer.Option("--context", help=CONTEXT, show_default=False)]
 Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", help="Namespace of the Cluster (default: the context's).", show_default=False),
 ]
-ClusterName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)]
-ClusterOption = Annotated[str, typer.Option("--cluster", help="Same as NAME.", show_default=False)]
 
 
 def _profiles(text: str) -> str:

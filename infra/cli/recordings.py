@@ -12,9 +12,8 @@ from rich.markup import escape
 
 from shared.api.conditions import counted
 
-from .connection import open_management_cluster
+from .connection import TargetOptions
 from .failures import Failure, report_failures
-from .options import Context, Kubeconfig, RunDir
 from .output import err, out
 from .programs import helm_when_needed
 from .runs import token_for, until_signal
@@ -33,10 +32,9 @@ LONGEST_WAIT = 31.0
 
 
 def capture(
+    *,
     folder: Annotated[Path, typer.Argument(help="New folder for the recording.")],
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
     seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds (default: at Ctrl-C).")] = None,
 ) -> None:
     """Record the CloudEvents of a management cluster and its users' objects, until Ctrl-C."""
@@ -44,7 +42,7 @@ def capture(
     from functions import catalog
     from infra.local import cluster_checks
 
-    with report_failures(OSError), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(OSError), management.open() as target:
         everything = catalog.triggers()
         declared = cluster_checks.watchable(target.client, everything)
         if not declared:
@@ -61,13 +59,12 @@ def capture(
 
 
 def replay(
+    *,
     source: Annotated[Path, typer.Argument(help="Folder of a recording, or one of its files.", exists=True)],
     to: Annotated[
         str | None, typer.Option(help="Post the events to this URL (default: call the functions in this process).")
     ] = None,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
     inputs: Annotated[bool, typer.Option("--inputs", help="Apply the recorded objects of users first.")] = False,
     double: Annotated[bool, typer.Option("--double", help="Send each event twice.")] = False,
     shuffle: Annotated[int | None, typer.Option(help="Send the events in random order, with this seed.")] = None,
@@ -88,12 +85,12 @@ def replay(
         out.print(f"{_content(recording)} in {escape(str(source))}")
         with ExitStack() as stack:
             if inputs or to is None:
-                target = stack.enter_context(open_management_cluster(directory, kubeconfig, context))
+                target = stack.enter_context(management.open())
                 out.print(f"management cluster: {escape(str(target))}")
                 if inputs:
                     player.apply_inputs(target.client, recording.inputs)
             if to is not None:
-                _send(recording, to, token_for(to, directory))
+                _send(recording, to, token_for(to, management.directory))
                 return
             own = {"KUBECONFIG": os.pathsep.join(map(str, target.kubeconfig.files))}
             os.environ |= target.settings | own

@@ -13,12 +13,12 @@ import typer
 from rich.markup import escape
 
 from .failures import Failure, report_failures
-from .options import Format, Json, Output
+from .option_groups import App, FormatOptions
 from .output import err, out
 from .programs import helm_when_needed
 from .registry import CaFile, PasswordStdin, Username, registry_access
 
-app = typer.Typer(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
+app = App(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
 
 
 class Mode(StrEnum):
@@ -106,6 +106,7 @@ def _mode(mode: Mode | None, given: Mapping[str, str]) -> Mode:
 
 @app.command()
 def lint(
+    *,
     folder: Folder,
     cluster: Annotated[
         list[Path] | None,
@@ -115,8 +116,7 @@ def lint(
             dir_okay=False,
         ),
     ] = None,
-    output: Output = Format.text,
-    as_json: Json = False,
+    output: FormatOptions,
 ) -> None:
     """Check a release without a cluster: one line for each finding, exit code 1 if one is an error.
 
@@ -130,7 +130,7 @@ def lint(
 
     with report_failures(ValueError, OSError), helm_when_needed():
         findings = check(folder, [sample_from_file(path) for path in cluster or ()])
-    if as_json or output is Format.json:
+    if output.json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
     else:
         lines = [str(finding) for finding in findings] or ["no findings"]

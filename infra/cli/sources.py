@@ -16,11 +16,11 @@ from shared.api.event_sources import API_SERVER_SOURCE
 from shared.kube import ApiError, Client, Key, Object, dig
 from shared.triggers import Triggers, Watch
 
-from .connection import open_management_cluster
+from .connection import TargetOptions
 from .doctor import CheckResult
 from .failures import Failure, report_failures
 from .forwarders import forwarders, obstacle
-from .options import Context, Kubeconfig, Profile, RunDir
+from .options import Profile
 from .output import err, out
 
 if TYPE_CHECKING:
@@ -33,14 +33,13 @@ MISSING = 3
 
 
 def sources(
+    *,
     profile: Profile = "",
     check: Annotated[
         bool,
         typer.Option("--check", help="Print how the installed sources differ instead; exit code 3 if they do."),
     ] = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
 ) -> None:
     """Print Knative's event sources with all kinds that start functions and that the cluster serves.
 
@@ -51,7 +50,7 @@ def sources(
 
     from .manifests import dump
 
-    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), management.open() as target:
         watches = _watches(target.client, profile)
         generated = generator.of(watches)
         if not check:

@@ -14,9 +14,9 @@ import typer
 
 from shared.api.conditions import counted
 
-from ..connection import ManagementCluster, open_management_cluster
+from ..connection import ManagementCluster, TargetOptions
 from ..failures import Failure, confirm, report_failures
-from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
+from ..option_groups import App, FormatOptions
 from ..output import Timeline, WaitTimeout, err, out
 from . import PROGRESS_INTERVAL
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RELEASE = "local-fleet-1-36-v1"
 """The release for loads, in infra/demo/releases: small objects in a namespace for each Cluster, no pods."""
 
-app = typer.Typer(name="bench", help="Load a management cluster of yours, and measure.", no_args_is_help=True)
+app = App(name="bench", help="Load a management cluster of yours, and measure.", no_args_is_help=True)
 
 
 @app.callback()
@@ -36,6 +36,7 @@ def group() -> None:
 
 @app.command()
 def fleet(
+    *,
     clusters: Annotated[int, typer.Option(min=1, max=100_000, help="Number of Clusters.")] = 10,
     release: Annotated[
         str,
@@ -60,11 +61,8 @@ def fleet(
     keep: Annotated[bool, typer.Option("--keep", help="Delete nothing at the end; the next run does.")] = False,
     clean_up: Annotated[bool, typer.Option("--clean-up", help="Only delete what a former run left.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for readiness, and again for deletion.")] = 900.0,
-    output: Output = Format.text,
-    as_json: Json = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    output: FormatOptions,
+    management: TargetOptions,
 ) -> None:
     """Create Clusters, wait until the addons of all are Ready, print the time, and delete what was created.
 
@@ -73,10 +71,9 @@ def fleet(
     from .load import Load, WorkloadCluster
     from .removal import remove
 
-    as_json = as_json or output is Format.json
-    timeline = Timeline(err if as_json else out)
+    timeline = Timeline(err if output.json else out)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # deletes as Ctrl-C does
-    with report_failures(), open_management_cluster(directory, kubeconfig, context) as target:
+    with report_failures(), management.open() as target:
         class_namespace, _, class_name = release.rpartition("/")
         load = Load(clusters, namespace, class_name, class_namespace)
         if clean_up:
@@ -97,7 +94,7 @@ def fleet(
         with nullcontext() if keep else _deleted_after(load, target, timeline, timeout):
             found = _measure(load, target, workload, timeline, timeout)
             timeline.say(_summary(clusters, found), mark="✔", style="bold")
-        if as_json:
+        if output.json:
             typer.echo(json.dumps({"clusters": clusters, **found}, indent=2))
 
 

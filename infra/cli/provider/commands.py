@@ -8,57 +8,40 @@ from typing import Annotated
 
 import typer
 
-from ..connection import open_management_cluster
+from ..connection import TargetOptions
 from ..failures import Failure, report_failures
-from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
+from ..option_groups import App, FormatOptions
 from ..output import out
 from . import delete, render, transfer, upgrade
 from .options import (
-    Addon,
     Annotate,
-    Bootstrap,
     ConfigSecret,
-    ControlPlane,
-    Core,
     DryRun,
     ExitCode,
-    Infrastructure,
-    Ipam,
-    RuntimeExtension,
+    ProviderOptions,
     TargetNamespace,
-    Timeout,
-    Wait,
-    parse_requests,
+    WaitOptions,
     parse_settings,
     select_providers,
 )
 
 
 def init(
-    core: Core = "",
-    bootstrap: Bootstrap = None,
-    control_plane: ControlPlane = None,
-    infrastructure: Infrastructure = None,
-    ipam: Ipam = None,
-    runtime_extension: RuntimeExtension = None,
-    addon: Addon = None,
+    *,
+    providers: ProviderOptions,
     config_secret: ConfigSecret = "",
     annotate: Annotate = None,
     target_namespace: TargetNamespace = "",
     dry_run: DryRun = False,
-    wait: Wait = None,
-    timeout: Timeout = 300.0,
+    waiting: WaitOptions,
     managers: Annotated[
         bool,
         typer.Option(
             "--managers", help="In a local run: run the managers as processes, webhooks included, as `up --providers`."
         ),
     ] = False,
-    output: Output = Format.text,
-    as_json: Json = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    output: FormatOptions,
+    management: TargetOptions,
 ) -> None:
     """Install providers, by default their newest versions.
 
@@ -70,25 +53,23 @@ def init(
     """
     from . import local_managers
     from .catalog_names import notes_on_unknown, reject_misspelled
-    from .deployed_functions import annotate_for_no_pods, why_not_reconciled
+    from .deployed_functions import annotate_for_no_pods
     from .init import create_and_wait
     from .report import Report
     from .requests import complete, manifests
 
     with report_failures():
-        requests = complete(
-            parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
-        )
+        requests = complete(providers.requests())
         if not requests:
             raise Failure("no provider is given: name one, such as `--infrastructure docker`, or `--core cluster-api`")
         given = parse_settings(config_secret, annotate, target_namespace)
-        report = Report(as_json=as_json or output is Format.json)
+        report = Report(as_json=output.json)
         reject_misspelled(requests)
         report.add_notes(notes_on_unknown(requests))
         if dry_run:
             report.print_manifests(manifests(requests, given))
             return
-        with open_management_cluster(directory, kubeconfig, context) as connection:
+        with management.open() as connection:
             report.timeline.say(f"management cluster: {connection}")
             create_all = None
             if managers:
@@ -99,22 +80,22 @@ def init(
             else:
                 given, notes = annotate_for_no_pods(given, local=connection.run is not None)
                 report.add_notes(notes)
-            obstacle = "" if wait else why_not_reconciled(connection)
+            obstacle = waiting.obstacle(connection)
             create_and_wait(
                 connection.client,
                 requests,
                 given,
                 report,
-                within=None if wait is False else timeout,
+                within=waiting.within,
                 obstacle=obstacle,
                 create_all=create_all,
             )
 
 
 def catalog(
+    *,
     kind: Annotated[str, typer.Argument(help="Kind of provider (default: all).", show_default=False)] = "",
-    output: Output = Format.text,
-    as_json: Json = False,
+    output: FormatOptions,
 ) -> None:
     """List the providers in the catalog and their sources."""
     from shared.components.errors import ComponentsError
@@ -124,7 +105,7 @@ def catalog(
 
     with report_failures(ComponentsError):
         found = list(list_built_in(parse_kind(kind) if kind else None))
-    if as_json or output is Format.json:
+    if output.json:
         typer.echo(json.dumps(found, indent=2))
         return
     for one in found:
@@ -132,18 +113,16 @@ def catalog(
 
 
 def list_(
-    output: Output = Format.text,
-    as_json: Json = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    *,
+    output: FormatOptions,
+    management: TargetOptions,
 ) -> None:
     """List the providers of a cluster: installed and requested version, and why one is not ready."""
     from .status import format_table, list_providers, status_of
 
-    with report_failures(), open_management_cluster(directory, kubeconfig, context) as connection:
+    with report_failures(), management.open() as connection:
         found = [status_of(provider) for provider in list_providers(connection.client)]
-    if as_json or output is Format.json:
+    if output.json:
         typer.echo(json.dumps([one.dump() for one in found], indent=2))
     elif found:
         for line in format_table(found):
@@ -153,6 +132,7 @@ def list_(
 
 
 def plan(
+    *,
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure, or `all`.")] = "all",
     name: Annotated[str, typer.Argument(help="Name of the provider.", show_default=False)] = "",
     version: Annotated[
@@ -161,12 +141,9 @@ def plan(
             help="The version (default: spec.version if not installed yet, else the newest).", show_default=False
         ),
     ] = "",
-    output: Output = Format.text,
-    as_json: Json = False,
+    output: FormatOptions,
     exit_code: ExitCode = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
 ) -> None:
     """Show what a version of a provider would change: objects, removed parts of CRDs, new rights.
 
@@ -183,16 +160,15 @@ def plan(
                 "--version applies to one provider: name it, as in `plan infrastructure docker --version v1.2.3`"
             )
         _check_version(version)
-    with report_failures(ComponentsError), open_management_cluster(directory, kubeconfig, context) as connection:
-        as_json = as_json or output is Format.json
+    with report_failures(ComponentsError), management.open() as connection:
         os.environ |= connection.settings
         plans = []
         for provider in select_providers(connection.client, kind, name):
             planned = plan_provider(connection.client, provider, version)
             plans.append(planned)
-            for line in () if as_json else lines(planned):
+            for line in () if output.json else lines(planned):
                 out.print(line)
-        if as_json:
+        if output.json:
             typer.echo(json.dumps([planned.dump() for planned in plans], indent=2))
     codes = [planned.exit_code for planned in plans if exit_code or planned.obstructed]
     raise typer.Exit(max(codes, default=0))
@@ -205,7 +181,7 @@ def _check_version(version: str) -> None:
         raise Failure(f"--version {version!r} is not a version such as v1.2.3")
 
 
-app = typer.Typer(name="provider", help="Providers of Cluster API.", no_args_is_help=True)
+app = App(name="provider", help="Providers of Cluster API.", no_args_is_help=True)
 app.command()(render.render)
 app.command()(init)
 app.command("list")(list_)

@@ -9,23 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..connection import open_management_cluster
 from ..failures import Failure, report_failures
-from ..options import Kubeconfig, RunDir
 from ..output import Timeline, wait_for
-from .options import (
-    Addon,
-    Bootstrap,
-    ClusterctlContext,
-    ClusterctlTimeout,
-    ClusterctlWait,
-    ControlPlane,
-    Core,
-    Infrastructure,
-    Ipam,
-    RuntimeExtension,
-    parse_requests,
-)
+from .options import ClusterctlTargetOptions, ClusterctlWaitOptions, ProviderOptions
 
 if TYPE_CHECKING:
     from shared.kube import Client, Object
@@ -37,13 +23,8 @@ _PROTECTED = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 def delete(
-    core: Core = "",
-    bootstrap: Bootstrap = None,
-    control_plane: ControlPlane = None,
-    infrastructure: Infrastructure = None,
-    ipam: Ipam = None,
-    runtime_extension: RuntimeExtension = None,
-    addon: Addon = None,
+    *,
+    providers: ProviderOptions,
     all_providers: Annotated[bool, typer.Option("--all", help="Delete all providers.")] = False,
     include_crd: Annotated[
         bool,
@@ -58,24 +39,20 @@ def delete(
         typer.Option("--include-namespace", help="Also delete the providers' namespaces, with all objects in them."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    wait: ClusterctlWait = None,
-    timeout: ClusterctlTimeout = 300.0,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: ClusterctlContext = "",
+    waiting: ClusterctlWaitOptions,
+    management: ClusterctlTargetOptions,
 ) -> None:
     """Delete providers with all that they have installed, the core provider last.
 
     P is NAME or NAME:NAMESPACE, and may end in :VERSION, which must be the installed one.
     """
-    from .deployed_functions import why_not_reconciled
     from .status import list_providers
 
     with report_failures():
-        named = parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        named = providers.requests()
         if all_providers is bool(named):
             raise Failure("give either --all, or providers, such as `--infrastructure docker`")
-        with open_management_cluster(directory, kubeconfig, context) as connection:
+        with management.open() as connection:
             client, timeline = connection.client, Timeline()
             present = list_providers(client)
             chosen = present if all_providers else [_installed(client, request) for request in named]
@@ -88,12 +65,12 @@ def delete(
                 _refuse_in_use(client, chosen, present)
             _confirm(chosen, namespaces, str(connection), include_crd=include_crd, yes=yes)
             _request(client, chosen, timeline, force=include_crd)
-            obstacle = "" if wait else why_not_reconciled(connection)
-            if obstacle or wait is False:
+            obstacle = waiting.obstacle(connection)
+            if obstacle or waiting.within is None:
                 kept = f"; {' and '.join(namespaces)} must be deleted by hand then" if namespaces else ""
                 timeline.say(f"requested; functions delete the providers{f': {obstacle}' if obstacle else ''}{kept}")
                 return
-            _wait(client, chosen, timeline, timeout)
+            _wait(client, chosen, timeline, waiting.within)
             _delete_namespaces(client, namespaces, timeline)
             timeline.say("deleted", mark="✔", style="green")
 

@@ -12,13 +12,14 @@ import typer
 from shared.kube import Key, Object
 
 from ..failures import Failure, report_failures
-from ..options import Format, Json, Output
+from ..option_groups import FormatOptions
 from .report import Report
 
 _STDIN = "-"
 
 
 def render(
+    *,
     provider: Annotated[Path, typer.Option(help="File with the provider object; - for standard input.")],
     components: Annotated[Path, typer.Option(help="Components file of the release.", exists=True, dir_okay=False)],
     metadata: Annotated[Path, typer.Option(help="metadata.yaml of the release.", exists=True, dir_okay=False)],
@@ -29,8 +30,7 @@ def render(
         Path | None,
         typer.Option(help="File with the ConfigMap of spec.additionalManifests.", exists=True, dir_okay=False),
     ] = None,
-    output: Output = Format.text,
-    as_json: Json = False,
+    output: FormatOptions,
 ) -> None:
     """Print the objects of a provider, as multi-document YAML, or as a List in JSON. Needs no cluster.
 
@@ -46,7 +46,7 @@ def render(
     from .schema import unknown_fields
 
     with report_failures(OSError, ValueError):
-        report = Report(as_json=as_json or output is Format.json)
+        report = Report(as_json=output.json)
         rendered_provider = _provider(provider, report)
         report.add_notes(unknown_fields(rendered_provider))
         _check_version(rendered_provider, metadata, report)

@@ -9,30 +9,16 @@ from typing import Annotated
 
 import typer
 
-from ..connection import open_management_cluster
+from ..connection import TargetOptions
 from ..failures import Failure, report_failures
-from ..options import Context, Format, Json, Kubeconfig, Output, RunDir
+from ..option_groups import FormatOptions
 from ..output import Timeline
 from ..registry import CaFile, PasswordStdin, Username, registry_access
-from .options import (
-    Addon,
-    Annotate,
-    Bootstrap,
-    ConfigSecret,
-    ControlPlane,
-    Core,
-    DryRun,
-    Infrastructure,
-    Ipam,
-    RuntimeExtension,
-    Timeout,
-    Wait,
-    parse_requests,
-    parse_settings,
-)
+from .options import Annotate, ConfigSecret, DryRun, ProviderOptions, WaitOptions, parse_settings
 
 
 def adopt(
+    *,
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure.")] = "",
     name: Annotated[str, typer.Argument(help="Name of the provider.")] = "",
     all_providers: Annotated[bool, typer.Option("--all", help="Adopt all providers found.")] = False,
@@ -43,13 +29,9 @@ def adopt(
         typer.Option("--paused", help="Create the providers paused, to run `provider plan` first."),
     ] = False,
     dry_run: DryRun = False,
-    wait: Wait = None,
-    timeout: Timeout = 300.0,
-    output: Output = Format.text,
-    as_json: Json = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    waiting: WaitOptions,
+    output: FormatOptions,
+    management: TargetOptions,
 ) -> None:
     """Adopt the providers that clusterctl, Cluster API Operator or plain manifests have installed.
 
@@ -58,7 +40,6 @@ def adopt(
     """
     from . import adopt as adopting
     from .catalog_names import notes_on_unknown
-    from .deployed_functions import why_not_reconciled
     from .init import create_and_wait
     from .report import Report
     from .requests import parse_kind
@@ -67,9 +48,9 @@ def adopt(
         if all_providers is bool(kind and name):
             raise Failure("give either KIND and NAME, or --all; `--all --dry-run` lists the providers found")
         settings = parse_settings(config_secret, annotate, "")
-        with open_management_cluster(directory, kubeconfig, context) as connection:
+        with management.open() as connection:
             client = connection.client
-            report = Report(as_json=as_json or output is Format.json)
+            report = Report(as_json=output.json)
             found = adopting.find(client)
             chosen = (
                 list(found.providers) if all_providers else adopting.select(found.providers, parse_kind(kind), name)
@@ -87,11 +68,9 @@ def adopt(
             if operator_hint:
                 raise Failure(operator_hint)
             report.timeline.say(f"management cluster: {connection}")
-            obstacle = "" if wait else why_not_reconciled(connection)
+            obstacle = waiting.obstacle(connection)
             obstacle = "they are paused" if pause else obstacle
-            create_and_wait(
-                client, chosen, settings, report, within=None if wait is False else timeout, obstacle=obstacle
-            )
+            create_and_wait(client, chosen, settings, report, within=waiting.within, obstacle=obstacle)
 
 
 class Form(StrEnum):
@@ -102,14 +81,9 @@ class Form(StrEnum):
 
 
 def export(
+    *,
     to: Annotated[str, typer.Option(metavar="PLACE", help="Folder or repository to write to.")],
-    core: Core = "",
-    bootstrap: Bootstrap = None,
-    control_plane: ControlPlane = None,
-    infrastructure: Infrastructure = None,
-    ipam: Ipam = None,
-    runtime_extension: RuntimeExtension = None,
-    addon: Addon = None,
+    providers: ProviderOptions,
     all_providers: Annotated[bool, typer.Option("--all", help="Export all providers of the cluster.")] = False,
     form: Annotated[
         Form, typer.Option("--for", help="Write ConfigMaps to the folder, or the files of an OCI artifact.")
@@ -118,9 +92,7 @@ def export(
     username: Username = "",
     password_stdin: PasswordStdin = False,
     ca_file: CaFile = None,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = "",
+    management: TargetOptions,
 ) -> None:
     """Export versions of providers for a site without internet access: as ConfigMaps, or to its registry.
 
@@ -138,12 +110,12 @@ def export(
     from .status import list_providers
 
     with report_failures(ComponentsError, SourceError, StorageError, OSError):
-        requests = parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        requests = providers.requests()
         if all_providers is bool(requests):
             raise Failure("give either --all for the cluster's providers, or options such as `--infrastructure docker`")
         target, timeline = exporting.parse_target(to), Timeline()
         if all_providers:
-            with open_management_cluster(directory, kubeconfig, context) as connection:
+            with management.open() as connection:
                 os.environ |= connection.settings
                 exported = [
                     exporting.from_cluster(connection.client, provider)

@@ -10,24 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..connection import ManagementCluster, open_management_cluster
+from ..connection import ManagementCluster
 from ..failures import Failure, report_failures
-from ..options import Format, Json, Kubeconfig, Output, RunDir
+from ..option_groups import App, FormatOptions
 from ..output import Timeline, out
 from ..text import columns, plain
-from .options import (
-    Addon,
-    Bootstrap,
-    ClusterctlContext,
-    ClusterctlTimeout,
-    ClusterctlWait,
-    ControlPlane,
-    Core,
-    Infrastructure,
-    Ipam,
-    RuntimeExtension,
-    parse_requests,
-)
+from .options import ClusterctlTargetOptions, ClusterctlWaitOptions, ProviderOptions
 
 if TYPE_CHECKING:
     from shared.kube import Client, Key, Object
@@ -37,7 +25,7 @@ if TYPE_CHECKING:
 _HEADINGS = ("NAME", "NAMESPACE", "TYPE", "CURRENT VERSION", "NEXT VERSION", "NOTE")
 _UP_TO_DATE = "Already up to date"
 
-app = typer.Typer(name="upgrade", help="Upgrade providers.", no_args_is_help=True)
+app = App(name="upgrade", help="Upgrade providers.", no_args_is_help=True)
 
 
 @dataclass(frozen=True)
@@ -57,16 +45,14 @@ class Upgrade:
 
 @app.command("plan")
 def plan(
-    output: Output = Format.text,
-    as_json: Json = False,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: ClusterctlContext = "",
+    *,
+    output: FormatOptions,
+    management: ClusterctlTargetOptions,
 ) -> None:
     """List the next version of each provider, by contract. `provider plan` shows what it would change."""
-    with report_failures(), open_management_cluster(directory, kubeconfig, context) as connection:
+    with report_failures(), management.open() as connection:
         upgrades = upgrades_of(connection)
-    if as_json or output is Format.json:
+    if output.json:
         typer.echo(json.dumps([asdict(upgrade) for upgrade in upgrades], indent=2))
         return
     if not upgrades:
@@ -82,36 +68,26 @@ def plan(
 
 @app.command("apply")
 def apply(
+    *,
     contract: Annotated[
         str, typer.Option(help="Upgrade all providers to the newest versions of this contract, such as v1beta2.")
     ] = "",
-    core: Core = "",
-    bootstrap: Bootstrap = None,
-    control_plane: ControlPlane = None,
-    infrastructure: Infrastructure = None,
-    ipam: Ipam = None,
-    runtime_extension: RuntimeExtension = None,
-    addon: Addon = None,
-    wait: ClusterctlWait = None,
-    timeout: ClusterctlTimeout = 300.0,
-    directory: RunDir = None,
-    kubeconfig: Kubeconfig = None,
-    context: ClusterctlContext = "",
+    providers: ProviderOptions,
+    waiting: ClusterctlWaitOptions,
+    management: ClusterctlTargetOptions,
 ) -> None:
     """Upgrade all providers to a contract, or the named ones to versions, the core provider first.
 
     P is NAME:VERSION or NAME:NAMESPACE:VERSION.
     """
-    from .deployed_functions import why_not_reconciled
-
     with report_failures():
-        named = parse_requests(core, bootstrap, control_plane, infrastructure, ipam, runtime_extension, addon)
+        named = providers.requests()
         if bool(contract) is bool(named):
             raise Failure("give either --contract, or providers with versions, such as `--core cluster-api:v1.14.1`")
         for request in named:
             if not request.version:
                 raise Failure(f"--{request.kind.prefix} {request.name}: give a version, as in {request.name}:v1.2.3")
-        with open_management_cluster(directory, kubeconfig, context) as connection:
+        with management.open() as connection:
             timeline = Timeline()
             timeline.say(f"management cluster: {connection}")
             chosen = _existing(connection.client, named) if named else _planned(connection, contract)
@@ -119,8 +95,8 @@ def apply(
                 timeline.say(f"all providers are up to date with the contract {contract}", mark="✔", style="green")
                 return
             _refuse_other_versions_than_the_programs(connection, chosen)
-            obstacle = "" if wait else why_not_reconciled(connection)
-            _apply(connection.client, chosen, timeline, None if wait is False or obstacle else timeout)
+            obstacle = waiting.obstacle(connection)
+            _apply(connection.client, chosen, timeline, None if obstacle else waiting.within)
             if obstacle:
                 timeline.say(f"requested, without waiting: {obstacle}")
 
