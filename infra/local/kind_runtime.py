@@ -11,7 +11,8 @@ from functions.kind_cluster.runtime import Instance, InstanceSpec, RuntimeUnavai
 from infra import local_control_plane
 from infra.local_control_plane import files, store
 from infra.local_control_plane.binaries import BinaryNotFound, locate
-from infra.local_control_plane.selectors import Version, parse_selector, parse_version
+from infra.local_control_plane.selectors import parse_selector, parse_version
+from shared.semver import Version
 
 
 class LocalRuntime:

@@ -29,7 +29,8 @@ from infra.local_control_plane.archives import (
 from infra.local_control_plane.binaries import BinaryNotFound, CacheUnusable, this_platform
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 from infra.local_control_plane.processes import command_lines
-from infra.local_control_plane.selectors import Selector, Version, parse_version
+from infra.local_control_plane.selectors import Selector, parse_version
+from shared.semver import Version
 
 FORMAT: Final = 1
 DESCRIPTION: Final = "package.json"

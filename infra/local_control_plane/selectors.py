@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from shared import semver
+from shared.semver import Version
 
 SYNTAX = "1.36, 1.36.x, 1.36.3, ~1.36.2 (that patch or a later one), <1.36.2, <=1.36.2, latest, latest-on-disk"
 
@@ -11,19 +13,7 @@ ANY = ("latest", "latest-on-disk")
 """The selectors that match every version."""
 
 _NUMBER = r"0|[1-9]\d{0,5}"
-_VERSION = re.compile(rf"v?({_NUMBER})\.({_NUMBER})\.({_NUMBER})", re.ASCII)
 _SELECTOR = re.compile(rf"(~|<=|<|)v?({_NUMBER})\.({_NUMBER})(?:\.({_NUMBER}|x|\*))?(!?)", re.ASCII)
-
-
-class Version(NamedTuple):
-    """A released version of Kubernetes."""
-
-    major: int
-    minor: int
-    patch: int
-
-    def __str__(self) -> str:
-        return f"v{self.major}.{self.minor}.{self.patch}"
 
 
 _FIRST = Version(0, 0, 0)
@@ -58,11 +48,11 @@ class Selector:
 
 
 def parse_version(text: str) -> Version:
-    """Parses a version with all three numbers, such as "v1.36.3". Raises ValueError, also for pre-releases."""
-    match = _VERSION.fullmatch(text)
-    if match is None:
+    """Parses a released version, such as "v1.36.3". Raises ValueError, also for pre-releases."""
+    version = semver.try_parse(text)
+    if version is None or version.prerelease or "+" in text:
         raise ValueError(f"{text[:60]!r} is not a version such as v1.36.3")
-    return Version(*map(int, match.groups()))
+    return version
 
 
 def parse_selector(text: str) -> Selector:

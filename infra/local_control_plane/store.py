@@ -24,7 +24,8 @@ from infra.local_control_plane.binaries import (
 )
 from infra.local_control_plane.cache import Progress, cache_directory, locked, partial
 from infra.local_control_plane.modules import module_of
-from infra.local_control_plane.selectors import Selector, Version, parse_version
+from infra.local_control_plane.selectors import Selector, parse_version
+from shared.semver import Version
 
 INDEX: Final = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 """The released archives with their digests."""
@@ -140,8 +141,8 @@ def refuse_unless_controllers_work_with(version: Version) -> None:
     Kubernetes supports controllers that are as old as their API server, or one minor version older.
     """
     controllers = _pinned()
-    newest = (controllers.major, controllers.minor + 1)
-    if not controllers[:2] <= version[:2] <= newest:
+    newest = controllers.major, controllers.minor + 1
+    if not controllers.series <= version.series <= newest:
         raise BinaryNotFound(
             f"there are no controllers for {version}: they are {controllers}, and must have the minor version of their "
             "API server or the one before"

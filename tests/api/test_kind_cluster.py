@@ -22,7 +22,6 @@ from infra.local.kind_runtime import LocalRuntime
 from infra.local_control_plane import store
 from infra.local_control_plane.binaries import EXECUTABLES, locate
 from infra.local_control_plane.cache import cache_directory
-from infra.local_control_plane.selectors import Version
 from shared.api.conditions import get_condition, is_true
 from shared.api.resources import CLUSTER, EVENT, KIND_CLUSTER, KIND_CLUSTER_TEMPLATE, SECRET
 from shared.certificates import CertificateAuthority
@@ -30,6 +29,7 @@ from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import ApiError, Client, Key, Object, Unavailable, connect, dig
 from shared.runtime import Answer
+from shared.semver import Version
 from tests.support import objects
 from tests.support.until import until
 

@@ -10,6 +10,7 @@ import stat
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from infra.cli import binaries
 from infra.local_control_plane import archives, store
 from infra.local_control_plane.binaries import EXECUTABLES, BinaryNotFound, this_platform
 from infra.local_control_plane.modules import module_of
-from infra.local_control_plane.selectors import Version, parse_selector, parse_version
+from infra.local_control_plane.selectors import parse_selector, parse_version
+from shared.semver import Version
 from tests.support.http_server import HttpServer, Request, Response
 
 SCRIPT = b"#!/bin/sh\necho envtest\n"
@@ -362,8 +364,8 @@ def test_cleanup_takes_a_range(selector: str, tmp_path: Path) -> None:
 
 
 def test_controllers_are_not_newer_than_their_api_server() -> None:
-    for version in (PINNED, PINNED._replace(patch=99), PINNED._replace(minor=PINNED.minor + 1)):
+    for version in (PINNED, replace(PINNED, patch=99), replace(PINNED, minor=PINNED.minor + 1)):
         store.refuse_unless_controllers_work_with(version)
-    for version in (PINNED._replace(minor=PINNED.minor - 1), PINNED._replace(minor=PINNED.minor + 2)):
+    for version in (replace(PINNED, minor=PINNED.minor - 1), replace(PINNED, minor=PINNED.minor + 2)):
         with pytest.raises(BinaryNotFound, match=f"there are no controllers for {version}"):
             store.refuse_unless_controllers_work_with(version)
