@@ -6,8 +6,6 @@ One workload API server stands in for all clusters; each has its own kubeconfig 
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import signal
 import sys
@@ -20,10 +18,10 @@ from pathlib import Path
 
 import yaml
 
+from infra.cli.bench.load import Load, WorkloadCluster, create_secrets
 from infra.local import crds
-from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import PING, Event
 from shared.kube import Key, Object, Resource, dig
 from shared.kube.discovery import Discovery
@@ -72,26 +70,15 @@ class Fleet:
         self.management, self.workload, self.processes = management, workload, processes
         self.first, self.second = classes
         self.measure = Meter({"management": management, "workload": workload}, processes, table, clusters).measure
-        self.names = [f"c{number:04}" for number in range(clusters)]
+        self.load = Load(clusters, NAMESPACE, self.first)
+        self.names = self.load.names
         self._pool = ThreadPoolExecutor(8)
 
     # -- what users do -----------------------------------------------------------------------------------------
 
     def secrets(self) -> None:
-        template = yaml.safe_load(self.workload.kubeconfig.read_text())
-
-        def create(name: str) -> None:
-            # Different for each cluster, as in reality, so that no client is shared.
-            value = base64.b64encode(json.dumps(template | {"preferences": {"of": name}}).encode()).decode()
-            metadata = {
-                "name": f"{name}-kubeconfig",
-                "namespace": NAMESPACE,
-                "labels": {CLUSTER_NAME_LABEL: name},
-            }
-            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"value": value}}
-            self.management.client.create(SECRET, secret)
-
-        list(self._pool.map(create, self.names))
+        workload = WorkloadCluster.load(self.workload.kubeconfig)
+        create_secrets(self.load, self.management.client, workload, lambda _number: None)
 
     def create(self) -> None:
         def create(name: str) -> None:

@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 
 from shared.api.names import ADDON_PREFIX
-from shared.api.resources import CLUSTER_ADDON
-from shared.kube import ApiError, Client, Object, dig
+from shared.kube import Client, Object, dig
 
+from ..addon_watcher import AddonWatcher
 from ..output import WaitTimeout, failing_condition
 from ..text import plain
 from . import PROGRESS_INTERVAL
 from .load import Load
 
-_WATCH = 60
-_RETRY = 0.5
 
-
-class Readiness:
-    """Watches ClusterAddons in a thread, within a `with` block: polling would be a load of its own."""
+class Readiness(AddonWatcher):
+    """Notes when the addons of each Cluster become Ready."""
 
     def __init__(self, client: Client, load: Load) -> None:
-        self._client, self._load = client, load
-        self._ended = threading.Event()
-        self._end_watch: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=self._run, name="readiness", daemon=True)
+        super().__init__(client, load.namespace, self._keep)
+        self._load = load
         self._last: dict[str, Object] = {}
         self.ready: dict[str, float] = {}
         """When each Cluster's addons became Ready (monotonic seconds), by the name of the Cluster."""
-
-    def __enter__(self) -> Readiness:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._end_watch()
-        self._thread.join(5)
 
     def wait(self, within: float, progress: Callable[[str], None]) -> None:
         """Waits until all are Ready. Raises `WaitTimeout`, with the first condition that says why not."""
@@ -59,38 +41,13 @@ class Readiness:
                     + ("" if count > reported_count else f": {self._obstacle()}")
                 )
                 reported_at, reported_count = now, count
-            self._ended.wait(0.1)
+            time.sleep(0.1)
 
     def _obstacle(self) -> str:
         waiting = [addon for name, addon in dict(self._last).items() if name not in self.ready]
         return plain(failing_condition(*waiting)) or "do the functions run?"
 
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            try:
-                self._follow()
-            except ApiError:
-                self._ended.wait(_RETRY)
-
-    def _follow(self) -> None:
-        version = ""
-        for page in self._client.pages(CLUSTER_ADDON, self._load.namespace):
-            version = page["metadata"]["resourceVersion"]
-            for addon in page["items"]:
-                self._note(addon)
-        events = self._client.watch(
-            CLUSTER_ADDON, self._load.namespace, version=version, seconds=_WATCH, on_open=self._opened
-        )
-        for event in events:
-            if self._ended.is_set():
-                return
-            if event["type"] in ("ADDED", "MODIFIED"):
-                self._note(event["object"])
-
-    def _opened(self, end: Callable[[], None]) -> None:
-        self._end_watch = end
-
-    def _note(self, addon: Object) -> None:
+    def _keep(self, addon: Object) -> None:
         name = addon["metadata"]["name"].removeprefix(ADDON_PREFIX)
         self._last[name] = addon
         if dig(addon, "spec.clusterStack") == self._load.class_name and dig(addon, "status.ready") is True:

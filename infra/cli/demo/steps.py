@@ -98,14 +98,13 @@ class Demo:
         functions = self._local_run.services.functions
         if functions is None:
             raise DemoError("the functions do not run")
-        watcher = ConditionWatcher(self._objects.client)
         started = threading.Event()
 
         def kill() -> None:
             functions.kill()
             started.set()
 
-        watcher.on_applying(kill)
+        watcher = ConditionWatcher(self._objects.client, on_applying=kill)
         with watcher:
             self._objects.set_class(release)
             if not started.wait(30):
