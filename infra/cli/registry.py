@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,18 +13,22 @@ import typer
 if TYPE_CHECKING:
     from shared.download.access import Access
 
-Username = Annotated[str, typer.Option(help="User of the registry.", envvar="OCI_USERNAME")]
-PasswordStdin = Annotated[
-    bool, typer.Option("--password-stdin", help="Read the password from standard input instead of $OCI_PASSWORD.")
-]
-CaFile = Annotated[
-    Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
-]
 
+@dataclass(frozen=True)
+class RegistryOptions:
+    """The options for a registry that is written to."""
 
-def registry_access(username: str, ca_file: Path | None = None, *, password_stdin: bool = False) -> Access:
-    """Returns the credentials. Raises `OSError` if the file cannot be read."""
-    from shared.download.access import Access
+    username: Annotated[str, typer.Option(help="User of the registry.", envvar="OCI_USERNAME")] = ""
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from standard input instead of $OCI_PASSWORD.")
+    ] = False
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
+    ] = None
 
-    password = sys.stdin.readline().rstrip("\r\n") if password_stdin else os.environ.get("OCI_PASSWORD", "")
-    return Access(username=username, password=password, ca=ca_file.read_text() if ca_file else "")
+    def access(self) -> Access:
+        """Returns the credentials. Raises `OSError` if the file cannot be read."""
+        from shared.download.access import Access
+
+        password = sys.stdin.readline().rstrip("\r\n") if self.password_stdin else os.environ.get("OCI_PASSWORD", "")
+        return Access(username=self.username, password=password, ca=self.ca_file.read_text() if self.ca_file else "")

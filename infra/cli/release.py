@@ -16,7 +16,7 @@ from .failures import Failure, report_failures
 from .option_groups import App, FormatOptions
 from .output import err, out
 from .programs import helm_when_needed
-from .registry import CaFile, PasswordStdin, Username, registry_access
+from .registry import RegistryOptions
 
 app = App(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
 
@@ -80,7 +80,7 @@ def build(
         elif mode is Mode.CUSTOM:
             versions = builder.custom_versions(version, addon_version, node_image_version)
         else:
-            access = registry_access(os.environ.get("OCI_USERNAME", ""))
+            access = RegistryOptions(os.environ.get("OCI_USERNAME", "")).access()
             versions = builder.next_versions(stack, from_url(since, access if since.startswith("oci") else None))
         release, files = builder.build(stack, versions)
         outcome = publish(release, files, str(out_folder), force=force)
@@ -140,14 +140,13 @@ def lint(
 
 @app.command()
 def push(
+    *,
     folder: Folder,
     to: Annotated[
         str, typer.Argument(help="A folder, s3://<bucket>/<prefix>, oci:// or oci+http://<registry>/<name>.")
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace a different release of the same name.")] = False,
-    username: Username = "",
-    password_stdin: PasswordStdin = False,
-    ca_file: CaFile = None,
+    registry: RegistryOptions,
 ) -> None:
     """Publish a release atomically. Refuses to replace a different one. For S3, set the usual AWS variables."""
     from infra.release_tools.push import PushError
@@ -158,8 +157,7 @@ def push(
     from shared.storage import StorageError
 
     with report_failures(PushError, InvalidName, InvalidRelease, SourceError, StorageError, OSError):
-        access = registry_access(username, ca_file, password_stdin=password_stdin)
-        outcome = publish(folder, to, access, force=force)
+        outcome = publish(folder, to, registry.access(), force=force)
         out.print(f"{outcome}: {escape(folder.resolve().name)} in {escape(to)}")
         _warn_if_replaced(outcome)
 

@@ -13,7 +13,7 @@ from ..connection import TargetOptions
 from ..failures import Failure, report_failures
 from ..option_groups import FormatOptions
 from ..output import Timeline
-from ..registry import CaFile, PasswordStdin, Username, registry_access
+from ..registry import RegistryOptions
 from .options import Annotate, ConfigSecret, DryRun, ProviderOptions, WaitOptions, parse_settings
 
 
@@ -89,9 +89,7 @@ def export(
         Form, typer.Option("--for", help="Write ConfigMaps to the folder, or the files of an OCI artifact.")
     ] = Form.CONFIG_MAPS,
     force: Annotated[bool, typer.Option("--force", help="Replace an artifact that has other files.")] = False,
-    username: Username = "",
-    password_stdin: PasswordStdin = False,
-    ca_file: CaFile = None,
+    registry: RegistryOptions,
     management: TargetOptions,
 ) -> None:
     """Export versions of providers for a site without internet access: as ConfigMaps, or to its registry.
@@ -130,5 +128,4 @@ def export(
         if isinstance(target, Path):
             exporting.to_folder(target, exported, layers=form is Form.OCI, progress=timeline.say)
             return
-        access = registry_access(username, ca_file, password_stdin=password_stdin)
-        exporting.to_registry(target, exported, access, force=force, progress=timeline.say)
+        exporting.to_registry(target, exported, registry.access(), force=force, progress=timeline.say)
