@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint types layers collected generated binaries bench mutants fuzz audit generate image requirements clean
+.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint prose types layers collected generated binaries bench mutants fuzz audit generate image requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,12 +42,15 @@ test-node: $(INSTALLED) binaries ## the image and the manifests in pods of a rea
 test-managers: $(INSTALLED) binaries ## managers of other projects, built from their Go modules: a quarter of an hour of CPU time, once
 	$(BIN)/pytest -rP $(PYTEST_ARGS) tests/managers
 
-check: $(INSTALLED) ## lint, types, layers, generated files, tests that can be imported
-	@$(MAKE) --no-print-directory --jobs $$(nproc) --output-sync types collected lint layers generated
+check: $(INSTALLED) ## lint, sentences, types, layers, generated files, tests that can be imported
+	@$(MAKE) --no-print-directory --jobs $$(nproc) --output-sync types collected lint prose layers generated
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+prose: $(INSTALLED)
+	$(BIN)/python -m tests.support.prose
 
 types: $(INSTALLED)
 	$(BIN)/mypy
