@@ -55,15 +55,15 @@ STORAGE = Group(
         ("CAPI_FUNCTIONS_BUCKET", "The bucket of S3, created if it is absent. Default: `capi-functions`."),
         (
             "CAPI_FUNCTIONS_STORE_KEY",
-            "A random text of at least 32 characters, such as that of `openssl rand -hex 32`. Records in a bucket are "
-            "signed with it, so that nobody else who writes to the bucket can exchange a release. With another key, "
+            "A random text of at least 32 characters, such as the output of `openssl rand -hex 32`. It signs records "
+            "in a bucket, so that nobody else who writes to the bucket can exchange a release. With another key, "
             "functions fetch releases and components again.",
         ),
         ("AWS_DEFAULT_REGION", "The region; `AWS_REGION` means the same. Default: `us-east-1`."),
         ("AWS_REGION", "See `AWS_DEFAULT_REGION`."),
         (
             "AWS_ACCESS_KEY_ID",
-            "The access key. Default: what boto3 finds in the pod, such as a role or a file.",
+            "The access key. Default: the credentials that boto3 finds in the pod, such as a role or a file.",
         ),
         ("AWS_SECRET_ACCESS_KEY", "The secret key."),
         ("AWS_SESSION_TOKEN", "The session token of temporary keys."),
@@ -92,7 +92,7 @@ STORAGE = Group(
 )
 RELEASE_SOURCES = Group(
     "capi-functions-releases",
-    "Where cluster-stack releases come from, unless a ClusterStack has its own sources.",
+    "The sources of cluster-stack releases, unless a ClusterStack has its own sources.",
     (
         ("RELEASE_SOURCE", "One or more URLs, separated by whitespace; see [releases](releases.md)."),
         (
@@ -119,7 +119,7 @@ RELEASE_SOURCES = Group(
 )
 CLASSES = Group(
     "capi-functions-classes",
-    "What class charts may contain.",
+    "Further kinds of objects in class charts.",
     (
         (
             "CLASS_CHART_KINDS",
@@ -130,7 +130,7 @@ CLASSES = Group(
 )
 PROVIDER_SOURCES = Group(
     "capi-functions-providers",
-    "Where Cluster API's providers come from, unless a provider has its own source.",
+    "The sources of Cluster API's providers, unless a provider has its own source.",
     (
         (
             "clusterctl.yaml",
@@ -162,7 +162,7 @@ HOOKS = Group(
 )
 KUBECONFIGS = Group(
     "capi-functions-kubeconfigs",
-    "When kubeconfigs are renewed. The sweep and the forwarder, which find those that are due, read it as well.",
+    "When kubeconfigs are renewed. The sweep and the forwarder, which find due kubeconfigs, read it as well.",
     (
         (
             "KUBECONFIG_RENEW_DAYS",
@@ -196,8 +196,8 @@ INSTALLATION = Group(
     (
         (
             "CAPI_FUNCTIONS_PROFILES",
-            "Profiles, separated by commas: the forwarder and the sweep leave out functions of other profiles. "
-            "The forwarder reads it when it starts: chart and overlays restart it. "
+            "Profiles, separated by commas. The forwarder and the sweep leave out functions of other profiles. "
+            "The forwarder reads them when it starts; chart and overlays restart it. "
             "See [installation](installation.md#profiles). Default: `all`.",
         ),
         (

@@ -19,8 +19,8 @@ _TRIGGERS_HEAD = f"""<!-- {NOTICE} -->
 
 Generated from `functions/*/triggers.py`, like the forwarder's watches and the Knative manifests. An update that changes
 none of the fields is not forwarded. *By reference*: the event names the object but does not contain it. *With its
-primary object*: the forwarder delivers a change only if the primary object exists. Once it is created, its own event
-makes the function read everything.
+primary object*: the forwarder delivers a change only if the primary object exists. The event of its
+creation makes the function read everything.
 
 | function | kind or type of event | fields | changes |
 |---|---|---|---|
@@ -45,7 +45,7 @@ example:
       --from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=... \\
       --from-literal=CAPI_FUNCTIONS_STORE_KEY=$(openssl rand -hex 32)
 
-They are mounted as files, which the kubelet updates in running pods: a change reaches the functions within about a
+They are mounted as files, which the kubelet updates in running pods. So a change reaches the functions within about a
 minute, without a restart. Keys that are not listed here are ignored.
 
 Local runs and commands read the same names from the environment variables of `capi-functions`. A variable overrides a
@@ -66,18 +66,18 @@ _POD_VARIABLES = (
     (f"`{FOLDER}`", "The folder that the settings above are mounted to."),
     (
         "`METRICS_PORT`",
-        "The port of [metrics](metrics.md), which then are at no other port. Default: the port of the functions.",
+        "The only port of [metrics](metrics.md). Default: the port of the functions.",
     ),
     (
         f"`{callers.TOKEN_FILE}`",
-        "The path of a file with a token that functions and the forwarder's ingress want in `Authorization: Bearer`, "
-        "and that they send to each other. Local runs set it. Default: no token is needed.",
+        "The path of a file with a token. Functions and the forwarder's ingress require it in `Authorization: Bearer`, "
+        "and send it to each other. Local runs set it. Default: no token is needed.",
     ),
     ("`LOG_LEVEL`, `LOG_FORMAT`", "See [logs](metrics.md#logs)."),
     (
         ", ".join(f"`{name}`" for name in tracing.ENDPOINTS),
-        "Where traces are sent; see [traces](operations.md#traces), also for OpenTelemetry's other variables. Default: "
-        "there are no traces.",
+        "The receiver of traces; see [traces](operations.md#traces), also for OpenTelemetry's other variables. "
+        "Default: no traces.",
     ),
     (
         "`K_SINK`",
@@ -89,15 +89,15 @@ _CHART_HEAD = f"""<!-- {NOTICE} -->
 
 # Values of the Helm chart
 
-The chart is in `infra/chart`. See [installation](installation.md#helm) for what to choose.
+The chart is in `infra/chart`. [Installation](installation.md#helm) helps to choose values.
 
 | value | default | meaning |
 |---|---|---|
 """
 _SIZING = """
 Threads mostly wait for other servers, so their number does not depend on the processors of a node. Each thread can
-hold a chart or a file of a release in memory: raise the memory limit with the number of threads. Each process has its
-own connections, locks and metrics: leave `WORKERS` at 1, and scale by replicas.
+hold a chart or a file of a release in memory, so raise the memory limit with the number of threads. Leave `WORKERS` at
+1, and scale by replicas, because each process has its own connections, locks and metrics.
 """
 
 

@@ -17,19 +17,19 @@ from . import eventing, network, profiles, serving, workloads
 
 TEXT = {"type": "string"}
 SCALAR = {"type": ["string", "number", "boolean"]}
-"""What becomes text in a pod or a ConfigMap."""
+"""A value that becomes text in a pod or a ConfigMap."""
 FLAG = {"type": "boolean"}
 MAP = {"type": "object"}
 LIST = {"type": "array"}
 COUNT = {"type": ["integer", "null"], "minimum": 0}
 
 MODES = {
-    "single": "without Knative: forwarder and functions in one Deployment, those of providers in a second one",
-    "direct": "without Knative: a Deployment for each function, and one for the forwarder",
-    "forwarder": "with Knative: the forwarder posts to the Broker, and Triggers call the functions",
-    "sources": "with Knative: ApiServerSources, which [lose events](guarantees.md), in place of the forwarder",
+    "single": "Without Knative: one Deployment for functions and forwarder, and a second one for providers",
+    "direct": "Without Knative: a Deployment for each function, and one for the forwarder",
+    "forwarder": "With Knative: the forwarder posts to the Broker, and Triggers call the functions",
+    "sources": "With Knative: ApiServerSources, which [lose events](guarantees.md), in place of the forwarder",
 }
-"""How events get to the functions."""
+"""The ways of events to the functions."""
 
 _OWN = (
     "CAPI_FUNCTIONS_PROFILES",
@@ -56,7 +56,7 @@ _EXAMPLES = {
 
 @dataclass(frozen=True)
 class Value:
-    """A value of the chart: its path with dots, its default, the JSON schema of its type, and what it means."""
+    """A value of the chart: its path with dots, its default, the JSON schema of its type, and its meaning."""
 
     path: str
     default: Any
@@ -71,8 +71,8 @@ def group_key(group: Group) -> str:
 
 def values() -> Iterator[Value]:
     """Yields all values in the order of values.yaml."""
-    choices = "; ".join(f"`{mode}`, {meaning}" for mode, meaning in MODES.items())
-    yield Value("mode", "single", {"enum": [*MODES]}, f"How events get to the functions. {choices}.")
+    choices = " ".join(f"`{mode}`: {meaning}." for mode, meaning in MODES.items())
+    yield Value("mode", "single", {"enum": [*MODES]}, f"How events get to the functions. {choices}")
     yield Value(
         "profile",
         "",
@@ -84,9 +84,9 @@ def values() -> Iterator[Value]:
         "namespaces",
         [],
         {"type": "array", "items": {**TEXT, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}, "uniqueItems": True},
-        "The namespaces of Clusters: functions have rights, and watch, only there. Default: all. With `mode: single` "
-        "the functions of providers keep their rights in all; the other modes refuse profiles with providers, and "
-        "`mode: sources` refuses namespaces. See [some namespaces](installation.md#some-namespaces).",
+        "The namespaces of Clusters. Functions have rights, and watch, only there. Default: all. With `mode: single` "
+        "the functions of providers keep their rights in all namespaces. The other modes refuse profiles with "
+        "providers, and `mode: sources` refuses namespaces. See [some namespaces](installation.md#some-namespaces).",
     )
     yield Value(
         "watchFilter",
@@ -99,41 +99,44 @@ def values() -> Iterator[Value]:
         "crds.install",
         True,
         FLAG,
-        "Install and upgrade our CRDs, except those of Cluster API's groups that others have installed. They are "
+        "Install and upgrade our CRDs, except CRDs of Cluster API's groups that others have installed. They are "
         "never deleted.",
     )
     yield Value(
         "crds.cluster",
         None,
         {"type": ["boolean", "null"]},
-        "With these the kinds Cluster and ClusterClass. Default: where the function `cluster` runs and no Cluster API "
-        "core is. `helm install` and `helm upgrade` never replace those of a core.",
+        "Also install the kinds Cluster and ClusterClass. Default: if the function `cluster` runs and there is no "
+        "Cluster API core. `helm install` and `helm upgrade` never replace the CRDs of a core.",
     )
     yield Value(
         "admissionPolicies",
         True,
         FLAG,
-        "Have the API server refuse Clusters and providers that functions would only report as wrong, from Kubernetes "
-        "1.30, see [refusals](installation.md#refusals).",
+        "Make the API server refuse Clusters and providers that functions would only report as wrong. Needs "
+        "Kubernetes 1.30, see [refusals](installation.md#refusals).",
     )
     yield Value(
         "serving.enabled",
         False,
         FLAG,
-        "Make a Knative Service of each function, which scales to zero, in the modes `forwarder` and `sources`; needs "
-        "Knative Serving, and a [feature](installation.md#knative-serving) of it for each of `priorityClassName`, "
+        "Make a Knative Service of each function, which scales to zero, in the modes `forwarder` and `sources`. Needs "
+        "Knative Serving, and one of its [features](installation.md#knative-serving) for each of `priorityClassName`, "
         "`nodeSelector`, `tolerations` and `affinity`.",
     )
     yield Value(
-        "serving.maxReplicas", serving.REPLICAS, COUNT, "The most replicas of a Knative Service; 0 for any number."
+        "serving.maxReplicas",
+        serving.REPLICAS,
+        COUNT,
+        "The maximum number of replicas of a Knative Service; 0 for no limit.",
     )
     yield Value("hooks", False, FLAG, "Run Cluster API's [runtime hooks](hooks.md).")
     yield Value(
         "hooksIssuer",
         "",
         {"enum": ["", "cert-manager", "helm"]},
-        "Who issues the certificate of the hooks: `helm` issues one for ten years, which upgrades keep. Default: "
-        "`cert-manager` where the cluster serves its Certificates, else `helm`.",
+        "The issuer of the hooks' certificate: `helm` issues one for ten years, which upgrades keep. Default: "
+        "`cert-manager` if the cluster serves its Certificates, else `helm`.",
     )
     yield from _of_image()
     yield from _of_settings()
@@ -147,7 +150,7 @@ def _of_image() -> Iterator[Value]:
     yield Value("image.tag", "", TEXT, "Its tag. Default: the version of the chart.")
     yield Value("image.digest", "", {**TEXT, "pattern": "^(sha256:[0-9a-f]{64})?$"}, "Its digest, instead of the tag.")
     policies = {"enum": ["", "Always", "IfNotPresent", "Never"]}
-    yield Value("image.pullPolicy", "", policies, "When it is pulled. Default: that of Kubernetes.")
+    yield Value("image.pullPolicy", "", policies, "When it is pulled. Default: the policy of Kubernetes.")
     yield Value("image.pullSecrets", [], LIST, "Secrets of the registry: `[{name: ...}]`.")
 
 
@@ -173,7 +176,7 @@ def _of_settings() -> Iterator[Value]:
                 f"{', '.join(f'`{key}`' for key, _ in group.keys if key in group.secret)}.",
             )
     yield Value("webIdentity.roleARN", "", TEXT, "A role for object storage, instead of keys (`AWS_ROLE_ARN`).")
-    yield Value("webIdentity.audience", "sts.amazonaws.com", TEXT, "For whom the ServiceAccount's token is.")
+    yield Value("webIdentity.audience", "sts.amazonaws.com", TEXT, "The audience of the ServiceAccount's token.")
     yield Value("serviceAccountAnnotations", {}, MAP, "Annotations of all ServiceAccounts, such as a cloud's role.")
 
 
@@ -191,24 +194,24 @@ def _of_pods() -> Iterator[Value]:
         "replicas",
         None,
         COUNT,
-        "Of the Deployments of functions. Default: 1, but 2 of `capi-functions` with `mode: single`. Of Knative "
-        "Services, the least. Default: 0.",
+        "Replicas of the Deployments of functions. Default: 1, but 2 of `capi-functions` with `mode: single`. Minimum "
+        "for Knative Services. Default: 0.",
     )
     yield from _of_forwarders()
-    yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "What is logged.")
-    yield Value("logFormat", "text", {"enum": ["text", "json"]}, "How it is logged.")
+    yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "The lowest level that is logged.")
+    yield Value("logFormat", "text", {"enum": ["text", "json"]}, "The format of the log.")
     taken = {"enum": sorted({tracing.SECRET, *_OWN}.union(*(group.secret for group in GROUPS)))}
     yield Value(
         "env",
         {},
         {"type": "object", "propertyNames": {"not": taken}, "additionalProperties": SCALAR},
-        "More environment variables of all pods; none that is secret, or that the chart sets by other values.",
+        "More environment variables of all pods, except secrets and variables that the chart sets by other values.",
     )
     yield Value(
         "tracing.endpoint",
         "",
         TEXT,
-        "Where traces go (OTLP over HTTP), such as `http://collector.monitoring:4318`. Default: there are none. See "
+        "The receiver of traces (OTLP over HTTP), such as `http://collector.monitoring:4318`. Default: no traces. See "
         "[traces](operations.md#traces).",
     )
     share = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "pattern": r"^(0?\.[0-9]+|0|1)$"}  # --set: text
@@ -220,24 +223,24 @@ def _of_pods() -> Iterator[Value]:
         f"The name of a Secret whose key `{tracing.SECRET}` has headers for the receiver, such as a token.",
     )
     yield Value("podAnnotations", {}, MAP, "Annotations of all pods.")
-    yield Value("priorityClassName", "", TEXT, "Of all pods.")
-    yield Value("nodeSelector", {}, MAP, "Of all pods.")
-    yield Value("tolerations", [], LIST, "Of all pods.")
-    yield Value("affinity", {}, MAP, "Of all pods.")
+    yield Value("priorityClassName", "", TEXT, "The PriorityClass of all pods.")
+    yield Value("nodeSelector", {}, MAP, "The node selector of all pods.")
+    yield Value("tolerations", [], LIST, "The tolerations of all pods.")
+    yield Value("affinity", {}, MAP, "The affinity of all pods.")
     yield Value(
         "spreadOver",
         ["kubernetes.io/hostname"],
         {"type": "array", "items": TEXT},
-        "Labels of nodes over whose values the replicas of a Deployment are spread, where possible.",
+        "Labels of nodes. The replicas of a Deployment are spread over their values, if possible.",
     )
 
 
 def _of_forwarders() -> Iterator[Value]:
     positive = {"type": ["integer", "null"], "minimum": 1}
     scaling = "see [scaling](scaling.md#what-to-do-when-it-grows)"
-    yield Value("forwarder.workers", None, positive, f"Its deliveries at a time, {scaling}. Default: 8.")
-    yield Value("forwarder.rate", None, positive, "Its deliveries per second. Default: 500.")
-    yield Value("forwarder.resync", None, positive, "Seconds between its looks at all objects. Default: 600.")
+    yield Value("forwarder.workers", None, positive, f"The deliveries of a forwarder at a time, {scaling}. Default: 8.")
+    yield Value("forwarder.rate", None, positive, "The deliveries of a forwarder per second. Default: 500.")
+    yield Value("forwarder.resync", None, positive, "Seconds between checks of all objects. Default: 600.")
     yield Value(
         "forwarder.shards",
         1,
@@ -245,15 +248,20 @@ def _of_forwarders() -> Iterator[Value]:
         "With `mode: forwarder`: this number of Deployments `forwarder-0`, `forwarder-1`, ..., each for a part of the "
         "namespaces. `deployments.forwarder` is for each of them.",
     )
-    yield Value("forwarder.resources", {}, MAP, "Of each container `forwarder`, also in the pods of `mode: single`.")
+    yield Value(
+        "forwarder.resources",
+        {},
+        MAP,
+        "The resources of each container `forwarder`, also in the pods of `mode: single`.",
+    )
 
 
 def _of_operation() -> Iterator[Value]:
     yield Value(
-        "podDisruptionBudgets", True, FLAG, "One for each Deployment with several replicas: one may be missing."
+        "podDisruptionBudgets", True, FLAG, "One for each Deployment with several replicas. It allows one missing pod."
     )
     yield Value(
-        "broker.class", "", TEXT, "The class of Knative's Broker, such as `Kafka`. Default: that of the cluster."
+        "broker.class", "", TEXT, "The class of Knative's Broker, such as `Kafka`. Default: the class of the cluster."
     )
     yield Value("broker.config", {}, MAP, "The object that configures it: `{apiVersion, kind, name, namespace}`.")
     yield Value(
@@ -280,14 +288,14 @@ def _of_operation() -> Iterator[Value]:
         "eventPolicy",
         False,
         FLAG,
-        "An EventPolicy: only senders of the namespace reach the Broker. Needs Knative's `authentication-oidc`.",
+        "An EventPolicy that admits only senders of the namespace. Needs Knative's `authentication-oidc`.",
     )
-    yield Value("networkPolicy.enabled", True, FLAG, "Restrict who may send requests to the pods.")
+    yield Value("networkPolicy.enabled", True, FLAG, "Restrict the senders of requests to the pods.")
     yield Value(
         "networkPolicy.egress",
         False,
         FLAG,
-        "Restrict also what the pods of functions and forwarders connect to: names (port 53), pods of their own "
+        "Restrict also the connections of the pods of functions and forwarders to names (port 53), pods of their own "
         "namespace and of the Broker, and `egressPorts` of any address. See [egress](installation.md#egress).",
     )
     port = {"type": "integer", "minimum": 1, "maximum": 65535}
@@ -295,7 +303,7 @@ def _of_operation() -> Iterator[Value]:
         "networkPolicy.egressPorts",
         [*network.EGRESS],
         {"type": "array", "items": port},
-        "These ports. Add those of workload API servers, proxies, registries and object stores.",
+        "These ports. Add the ports of workload API servers, proxies, registries and object stores.",
     )
     yield Value(
         "networkPolicy.brokers", "knative-eventing", TEXT, "The namespace from which Knative's brokers deliver."
@@ -316,7 +324,7 @@ def _of_operation() -> Iterator[Value]:
         "A ServiceMonitor of the Prometheus Operator, with `serving` a PodMonitor.",
     )
     yield Value("serviceMonitor.labels", {}, MAP, "Its labels.")
-    yield Value("serviceMonitor.interval", "30s", TEXT, "How often Prometheus asks.")
+    yield Value("serviceMonitor.interval", "30s", TEXT, "The interval of the requests.")
     yield Value("prometheusRule.enabled", False, FLAG, "Alerts, as a PrometheusRule of the Prometheus Operator.")
     yield Value("prometheusRule.labels", {}, MAP, "Its labels.")
     yield Value("dashboard.enabled", False, FLAG, "A dashboard, as a ConfigMap for Grafana's sidecar.")
