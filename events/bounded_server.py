@@ -18,7 +18,7 @@ log = logging.getLogger("capi-functions.events")
 
 
 class BoundedServer(ThreadingHTTPServer):
-    """Serves each connection in a thread, up to a limit: the one that waits longest makes room for a new one.
+    """Serves each connection in a thread, up to a limit. The longest waiting connection makes room for a new one.
 
     Args:
         address: Host and port to listen at; the port is 0 for a free one.
@@ -58,7 +58,7 @@ class BoundedServer(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def _make_room(self) -> bool:
-        """Ends the connection that waits longest, and returns whether there is room for another one now."""
+        """Ends the connection that waits longest, and returns whether there is room for a new connection now."""
         with suppress(StopIteration, RuntimeError, OSError):  # its own thread may end it meanwhile
             next(iter(self.waiting)).shutdown(socket.SHUT_RDWR)
         return self._free.acquire(timeout=1.0)
@@ -128,7 +128,7 @@ class TimedHandler(BaseHTTPRequestHandler):
             self.has_arrived()
 
     def has_arrived(self) -> None:
-        """Keeps the connection, whose request is complete, from making room for another one."""
+        """Keeps the connection, whose request is complete, from making room for a new connection."""
         self.server.waiting.pop(self.connection, None)
 
     def parse_request(self) -> bool:

@@ -34,7 +34,7 @@ _OWN_NAMESPACES = ("", "default", "kube-system", "kube-public", "kube-node-lease
 
 @dataclass(frozen=True)
 class Recording:
-    """What a capture contains: events, inputs and final objects, each in order."""
+    """The content of a capture: events, inputs and final objects, each in order."""
 
     events: tuple[Event, ...] = ()
     inputs: tuple[Object, ...] = ()

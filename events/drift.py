@@ -1,6 +1,6 @@
 """Spreads the looks for drift over the time between two rounds, so that settled objects do not all cost reads at once.
 
-A look is an event with `resync` set: it makes a function reconcile an object although nothing seems to be left to do.
+A look is an event with `resync` set. It makes a function reconcile an object although nothing seems to be left to do.
 So it also resumes, after a restart, what a function does at intervals, such as to poll a source.
 """
 

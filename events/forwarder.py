@@ -1,6 +1,6 @@
 """The forwarder: watches kinds, dispatches each change to the functions that it is for, and receives events.
 
-It is given the declarations of the functions; `python -m infra.forwarder` runs one with those of the catalog.
+It takes the declarations of the functions; `python -m infra.forwarder` runs a forwarder for the catalog.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ class Forwarder:
     def stop(self, drain: float = 0.0) -> None:
         """Stops to watch and to receive, and delivers what is queued for at most `drain` seconds.
 
-        What fails meanwhile, or waits, is left to the next forwarder if its lists show it: that may wait for the Lease.
+        Deliveries that fail or wait meanwhile are left to the next forwarder if its lists show their objects, because
+        that forwarder may wait for the Lease.
         """
         self.watcher.stop()
         self._drift.stop()

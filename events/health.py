@@ -42,7 +42,7 @@ class CallHealth:
 
 @dataclass(frozen=True)
 class Activity:
-    """What a forwarder does at a moment. All times are of one clock, in seconds.
+    """The activity of a forwarder at a moment. All times are of one clock, in seconds.
 
     Attributes:
         kinds: The kinds that are watched.
@@ -61,7 +61,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class Problem:
-    """What keeps a forwarder from its work."""
+    """The obstacles to a forwarder's work."""
 
     check: Check
     message: str

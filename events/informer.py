@@ -170,7 +170,7 @@ class Informer:
         self.expected_by = time.monotonic() + pause + self._silence * _PATIENCE
 
     def _wait_settled(self) -> None:
-        """Waits until definitions do not change any more, for a kind whose definition was created or changed."""
+        """Waits until definitions have settled, for a kind whose definition was created or changed."""
         for seconds in self._settling.waits():
             if self._interrupted or self._stop.wait(seconds):
                 return
@@ -220,7 +220,7 @@ class Informer:
     def _is_undefined(self) -> bool:
         """Returns whether the kind's definition is gone, and all objects with it.
 
-        A kind that is not served in this version may be served in another one, and still have its objects.
+        A kind that is not served in this version may be served in another version, and still have its objects.
         """
         with suppress(ApiError):
             return find_definition(self._client, self.resource) is None
@@ -354,7 +354,7 @@ class Informer:
     def _report(self, obj: Object, listing: NumberedRound, without: Collection[str]) -> None:
         """Reports an object to a round, for all functions but those in `without`.
 
-        An object that is new since an earlier round is not reported: it has changed.
+        An object that is new since an earlier round is not reported, because it has changed.
         """
         listing.round.see(self.spec, obj)
         updates = [name for name, watch in self.spec.watches if "update" in watch.changes and name not in without]
@@ -380,7 +380,7 @@ class Informer:
             self._observe_deletion({"metadata": self._known[key].metadata})
 
     def _interested(self, change: Change, key: Key, creator: str = "") -> list[str]:
-        """Returns the names of the functions whose watches match the change, without the one that made it."""
+        """Returns the names of the functions whose watches match the change, except the function that made it."""
         return [
             name
             for name, watch in self.spec.watches
@@ -417,7 +417,7 @@ class Informer:
         return _Known(str(metadata["resourceVersion"]), str(dig(obj, "metadata.uid", "")), hashes, kept)
 
     def _hash(self, function: str, watch: Watch, obj: Object) -> int:
-        """Returns a hash of what the watch compares; where that fails each version of the object counts as a change."""
+        """Returns a hash of the fields that the watch compares; if that fails, each version counts as a change."""
         try:
             relevant = watch.relevant(obj)
         except Exception:

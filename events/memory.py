@@ -1,4 +1,4 @@
-"""The memory of queued events: an estimate of what each takes, and what to queue in place of one that takes too much.
+"""The memory of queued events: an estimate for each, and the replacement for an event that takes too much.
 
 An event without its object leads to the same result, because a function then reads the object: one request more.
 """

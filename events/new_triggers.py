@@ -74,7 +74,7 @@ class NewTriggers:
 
 
 def is_new(trigger: Object, now: datetime) -> bool:
-    """Returns whether a Trigger may not deliver yet: it is not Ready, or not for long."""
+    """Returns whether a Trigger may not deliver yet, because it is not Ready, or not for long."""
     conditions = dig(trigger, "status.conditions", [])
     if dig(trigger, "status.observedGeneration") != trigger["metadata"]["generation"]:
         return True

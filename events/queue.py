@@ -1,9 +1,9 @@
 """The work queue of the dispatcher: one item, and at most one delivery in flight, per function and key.
 
 Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, if they
-are about different objects, or if only the newer one contains its object: from that alone the function might conclude
-that there is nothing to do, although the replaced one requires work. A reference may be about what its object refers
-to, such as a provider's Secret.
+are about different objects, or if only the newer one contains its object. Otherwise the function might conclude from
+the newer event that there is nothing to do, although the replaced one requires work. A reference may be about an object
+that its object refers to, such as a provider's Secret.
 
 An event that is delivered again after a failure becomes a resync, too. One that only waited is marked as repeated, and
 a newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for. If

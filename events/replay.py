@@ -1,7 +1,7 @@
 """Replays a recording: through a dispatcher, or to any URL.
 
-An event is only a hint that names an object: functions act on what they read from the cluster. So a recording can be
-replayed twice or in any order, even to a cluster in which the objects have changed or do not exist any more.
+An event is only a hint that names an object, because functions read the cluster before they act. So a recording can be
+replayed twice or in any order, even to a cluster in which the objects have changed or no longer exist.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .delivery import HttpDelivery
 from .dispatcher import Dispatcher, is_rejection
 
 FIELD_MANAGER = "replay"
-"""The field manager of replayed inputs. It differs from that of the functions: the inputs are the user's fields."""
+"""The field manager of replayed inputs, which are the user's fields, not the functions'."""
 
 
 def replay(

@@ -1,6 +1,6 @@
 """Rounds: all kinds are listed at about the same time, first after a start and then at each resync.
 
-What the lists of a round find is reported to the round, which may need objects of several kinds to decide about one.
+Listed objects are reported to the round, which may need objects of several kinds to decide about one.
 """
 
 from __future__ import annotations

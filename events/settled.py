@@ -2,8 +2,8 @@
 
 The lists bring every object, so nothing needs to be read: an event is delivered only if the function's
 `Triggers.is_settled` does not hold for the primary object and the object of the event. An event about another object
-than the primary is held until the kind of the primary is listed, and one that depends on references to its object until
-all kinds are. In doubt an event is delivered. Whole objects are kept only until the kinds are listed.
+than the primary is held until the kind of the primary is listed. An event that depends on references to its object is
+held until all kinds are listed. In doubt an event is delivered. Whole objects are kept only until the kinds are listed.
 
 An event by reference shows nothing of its object, which may have changed while nothing watched it. If the primary
 object by itself is reconciled, such an event is delivered after a start as a look for drift, at its own time.
@@ -29,7 +29,7 @@ from .specs import InformerSpec
 log = logging.getLogger("capi-functions.events")
 
 PATIENCE = 5.0
-"""Seconds without a listed object or kind after which kinds that are not listed are not waited for any more."""
+"""Seconds without a listed object or kind after which the round stops waiting for kinds that are not listed."""
 
 OnSettled = Callable[[Event, str, PrimaryRef], object]
 """Called with an event, the function that has nothing to do, and the primary object."""
@@ -37,7 +37,7 @@ OnSettled = Callable[[Event, str, PrimaryRef], object]
 
 @dataclass(frozen=True)
 class View:
-    """What a round needs to know beyond its own lists.
+    """The facts that a round needs beyond its own lists.
 
     Attributes:
         triggers: The functions by name.
@@ -62,7 +62,7 @@ class View:
         return ref is not None and not self.lacks_primary(function, event, ref)
 
     def lacks_primary(self, function: str, event: Event, ref: PrimaryRef) -> bool:
-        """Returns whether the event is of no use: it needs a primary object, and that does not exist.
+        """Returns whether the event is useless, because its primary object does not exist.
 
         The object may exist by now, as its kind is watched on its own. Then its `add` event is yet to be delivered, and
         makes the function read everything.

@@ -1,7 +1,7 @@
-"""Tells when definitions of kinds do not change any more.
+"""Finds the time when definitions of kinds have settled.
 
 Those of one provider are created in a burst. The API server changes the status of each several times, in turns with
-those of the others, and serves the kind a moment after the last change.
+other definitions, and serves the kind a moment after the last change.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from shared.triggers import Triggers, Watch
 
 @dataclass(frozen=True)
 class InformerSpec:
-    """What one informer lists and watches, and the declared watches that it serves, each with its function's name.
+    """The objects that one informer lists and watches, and the watches that it serves, with their functions' names.
 
     With `reference` the events contain a reference to the object instead of the object.
     """

@@ -41,8 +41,8 @@ _OF_DEFINITIONS = (
     (_SERVED, Watch(CRD, reference=True)),
     (_KINDS, Watch(CRD, reference=True, fields=("metadata.generation", "metadata.labels"))),
 )
-"""What definitions are watched for. The status of one may tell that its kind is served now; which kinds functions watch
-without naming them depends on specs and labels only."""
+"""The reasons to watch definitions. The status of a definition may show that its kind is served now. Spec and label
+changes select kinds by contract."""
 
 
 class Watcher:
@@ -139,7 +139,7 @@ class Watcher:
             informer.interrupt()
 
     def knows(self, resource: Resource, key: Key) -> bool | None:
-        """Returns whether the object exists, as far as was listed and watched; None if that does not show it."""
+        """Returns whether the object exists, from the informer's cache; None if the cache is incomplete."""
         for informer in self._informers:
             if informer.resource == resource and informer.spec.namespace in ("", key.namespace) and informer.sees_all:
                 return informer.knows(key)
@@ -177,7 +177,7 @@ class Watcher:
             self._watch_defined(event.name)
 
     def _watch_defined(self, name: str) -> None:
-        """Watches the kind of a CRD, in the version that the CRD's labels name now; ends the watch of another one."""
+        """Watches the kind of a CRD, in the version that its labels name now; ends the watch of another version."""
         crd = self._find_definition(name)
         spec = spec_for_crd(self._triggers.values(), crd) if crd is not None else None
         specs = self._in_namespaces(spec) if spec is not None else []

@@ -2,7 +2,7 @@
 
 Declarations load quickly; a function itself loads with its handler or target.
 
-What is loaded stays for good, so targets freeze it: the garbage collector does not examine it again and again.
+Loaded modules stay for good, so targets freeze them, and the garbage collector does not examine them again and again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def handler(name: str) -> Handler:
 
 
 def handlers() -> dict[str, Handler]:
-    """Returns the handlers of the functions of this process's profiles by name: it serves no others.
+    """Returns the handlers of the functions that this process serves, by name.
 
     A process must not lend its rights to functions that are not its own. The handler of a function that does not load
     raises at each event. Raises ValueError for a profile that does not exist.

@@ -1,6 +1,6 @@
 """How functions are served: by gunicorn, which reads this module as its configuration.
 
-The application is that of functions-framework. Its own command serves it in the same way, but loads it in gunicorn's
+The application comes from functions-framework. Its own command serves it in the same way, but loads it in gunicorn's
 parent process, too, which only watches the process that answers: that takes 13 MiB more.
 """
 

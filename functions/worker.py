@@ -2,7 +2,7 @@
 
 gunicorn's own threads receive requests, so that a few connections that send a byte now and then hold all threads. Here
 the main loop, which waits for all connections at once, receives them without blocking, handshakes of TLS included, and
-closes what is late. So a slow client costs a socket and the bytes that it has sent, both within limits: the oldest
+closes what is late. So a slow client costs a socket and the bytes that it has sent, both within limits. The oldest
 waiting connection makes room for a new one, and the largest incomplete request for the bytes of others.
 
 After SIGTERM the worker closes its sockets, finishes the deliveries in progress, and gives requests that are arriving
@@ -80,7 +80,7 @@ class _Connection(TConn):  # type: ignore[misc] # gunicorn has no types
         """Prepares for the next request, whose first byte may take `idle` seconds."""
         self.request = ArrivingRequest()
         self.rest = b""
-        """What was received behind a request that a thread has."""
+        """The bytes that were received behind a request that a thread has."""
         self.size = 0
         """Bytes of the request that count for `_MAX_HELD`."""
         self.is_closing = False
@@ -100,7 +100,7 @@ class _Connection(TConn):  # type: ignore[misc] # gunicorn has no types
     def receive(self) -> bool:
         """Receives what there is, without blocking. Returns whether the request is complete.
 
-        Raises OSError once the connection is of no use any more, `RequestRefused` for a request that is too long.
+        Raises OSError once the connection is useless, `RequestRefused` for a request that is too long.
         """
         try:
             if isinstance(self.sock, ssl.SSLSocket) and not self.is_closing and self.sock.version() is None:

@@ -1,6 +1,6 @@
 """Parses YAML as Kubernetes' tools do (sigs.k8s.io/yaml), within limits. All YAML from outside is parsed here.
 
-PyYAML's own rules differ: it parses dates, takes `10:30` for a base-60 number, leaves `1e3` and `0o644` strings, keeps
+PyYAML's own rules differ. It parses dates, takes `10:30` for a base-60 number, leaves `1e3` and `0o644` strings, keeps
 keys that are not strings, and has no limits.
 """
 
@@ -154,7 +154,7 @@ def load_all(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOS
 def load(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED) -> Any:
     """Returns the only document of a text; None if it is empty. Raises `YAMLError`, also for a second document.
 
-    The arguments and other errors are those of `load_all`.
+    Takes the arguments of `load_all`, and raises its other errors.
     """
     documents = [document for document in load_all(text, untyped=untyped, most=most) if document is not None]
     if len(documents) > 1:
@@ -163,7 +163,7 @@ def load(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED) 
 
 
 def _weight(text: str | bytes, most: int) -> int:
-    """Returns the bytes of memory that are set aside for a text, by what its values have before them."""
+    """Returns the bytes of memory that are set aside for a text, by the characters before its values."""
     marks = "\n:,[{" if isinstance(text, str) else (b"\n", b":", b",", b"[", b"{")
     values = sum(map(text.count, marks))  # type: ignore[arg-type] # both are of the type of the text
     return min(4 * len(text) + min(values, most) * _COMPOSED, MAX_INPUT)

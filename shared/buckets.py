@@ -137,7 +137,7 @@ class Bucket:
 
     @property
     def remedy(self) -> str:
-        """What to do if the place does not answer, for messages."""
+        """The remedy if the place does not answer, for messages."""
         return CHECK_ENDPOINT if self.scheme == "s3" else CHECK_STORE
 
     def open(self) -> Any:

@@ -18,7 +18,7 @@ LIMITS = Limits(cpu=1, wall=10.0, memory=128)
 
 
 class ExpressionError(ValueError):
-    """The expression cannot be evaluated, now or later: it is invalid, or a variable is not bound to an object."""
+    """The expression can never be evaluated, because it is invalid, or a variable is not bound to an object."""
 
 
 class NotYet(Exception):

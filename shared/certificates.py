@@ -65,7 +65,7 @@ class CertificateAuthority:
         """Loads a CA from PEM.
 
         The key may be PKCS#1, PKCS#8 or SEC1. Raises `ValueError` if either part does not parse, the two do not belong
-        together, the certificate is not that of a CA, or the key is neither EC nor RSA. No text quotes the content.
+        together, the certificate does not belong to a CA, or the key is neither EC nor RSA. No text quotes the content.
         """
         ca = cls(cert_pem, key_pem)
         try:

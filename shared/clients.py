@@ -41,7 +41,7 @@ V = TypeVar("V")
 _MAX_WORKLOADS = 512
 """Workload clusters whose discovery is remembered."""
 _MAX_BYTES = 64 << 20
-"""Bytes of memory that they take at most, by what their servers and kubeconfigs name."""
+"""Maximum bytes of memory of these, by the kinds of their servers and the content of their kubeconfigs."""
 _TLS_FACTOR = 12
 """Bytes of memory that the TLS library takes for a byte of a kubeconfig."""
 _MAX_INVALID = 1024
@@ -75,7 +75,7 @@ class LookupResult:
         object: The object, if present.
         resource: The resource of the kind, if the kind is served and was requested.
         error: Why the lookup failed.
-        contract: The contract of Cluster API that the object follows, if it was asked for and the CRD tells one.
+        contract: The contract of Cluster API that the object follows, if it was requested and the CRD has one.
         reason: The reason for a condition if the lookup failed and a retry alone cannot help.
     """
 
@@ -96,7 +96,7 @@ class _Memory(Generic[K, V]):
         self._values: dict[K, tuple[float, V]] = {}
 
     def get(self, key: K, read: Callable[[], V]) -> V:
-        """Returns the remembered value, else that of `read`."""
+        """Returns the remembered value, else the result of `read`."""
         now = time.monotonic()
         until, value = self._values.get(key) or (now, None)
         if now < until and value is not None:
@@ -277,8 +277,8 @@ class Clients:
             namespace: Where the object is.
             undefined_is_absent: Returns `absent` instead of `failed` if no CRD defines the kind, for callers that wait
                 for the deletion of the object.
-            by_contract: Reads the object in the version that follows the newest contract of its provider, which the
-                labels of its CRD tell. By default it is read in the API server's preferred version.
+            by_contract: Reads the object in the version that follows the newest contract of its provider, by the labels
+                of its CRD. By default it is read in the API server's preferred version.
         """
         if not reference or not reference.get("kind") or not reference.get("name"):
             return LookupResult("unreferenced")
@@ -329,9 +329,9 @@ class Clients:
         return self._gates.get(key, lambda: _gates_of(self.management, key))
 
     def _by_contract(self, resource: Resource) -> tuple[Resource, str]:
-        """Returns the kind in the version of its contract, and the contract; the kind as it is if its CRD tells none.
+        """Returns the kind in the version of its contract, and the contract; without a contract the kind as it is.
 
-        The two belong together: they are remembered for a while, so that most lookups read no CRD.
+        Both are remembered together for a while, so that most lookups read no CRD.
         """
 
         def read() -> tuple[Resource, str]:

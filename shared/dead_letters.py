@@ -100,8 +100,8 @@ class DeadLetter:
     def hint(self) -> Event | None:
         """Returns an event that makes functions look at the object again; None if the letter is about no object.
 
-        It contains a reference, as an event of the sweep does: functions act on what they read. The next step that an
-        event of a function asked for is asked for again by the function that finds it missing.
+        It contains a reference, as an event of the sweep does, because functions read the object before they act. The
+        next step that an event of a function asked for is asked for again by the function that finds it missing.
         """
         if not self.event.data:
             return None
@@ -134,7 +134,7 @@ def without_content(event: Event) -> Event:
 
 
 def function_at(destination: str) -> str:
-    """Returns the name of the function at a URL, that of its Service. The address itself if it is no function's."""
+    """Returns the name of the function at a URL, the name of its Service. The address itself if it is no function's."""
     if "//" not in destination:
         return destination
     address = urlsplit(destination)
@@ -214,7 +214,7 @@ def _decode(data: bytes) -> DeadLetter | None:
 
 
 def _identity(event: Event, data: Object) -> Object:
-    """Returns the object of an event with what identifies it; empty if the event is about none."""
+    """Returns the identity of an event's object; empty if the event is about no object."""
     if not (event.kind and event.name):
         return {}
     metadata = {"name": event.name} | ({"namespace": event.namespace} if event.namespace else {})

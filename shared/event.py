@@ -36,7 +36,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NAME = re.compile(r"[!-~]*")
 """The characters of kinds, versions and names."""
 _TRACE = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-"""What names a span; anything else is ignored."""
+"""The form of a span's name; anything else is ignored."""
 _MAX_LENGTH = 2048
 """Characters of an attribute."""
 
@@ -53,7 +53,7 @@ _MAX_ERROR = 768
 
 @dataclass(frozen=True)
 class DeliveryFailure:
-    """How the last delivery of an event failed, as Knative tells a dead-letter sink (extensions `knativeerror*`).
+    """The failure of an event's last delivery, from the extensions `knativeerror*` for dead-letter sinks.
 
     Attributes:
         destination: Who did not handle the event: a URL, or the name of a function.
@@ -87,7 +87,7 @@ class Event:
     name: str = ""
     data: Object = field(default_factory=dict)
     resync: bool = False
-    """Whether to look for what nothing shows, such as drift (extension `resync`)."""
+    """Whether to look for changes that no status shows, such as drift (extension `resync`)."""
     repeated: bool = False
     """Whether a function has asked for this delivery, because it waits for something (extension `repeated`)."""
     failure: DeliveryFailure | None = None
@@ -214,7 +214,7 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
 
 
 def is_event(headers: Mapping[str, str]) -> bool:
-    """Returns whether the headers, by name in lower case, are those of a CloudEvent in binary or structured mode.
+    """Returns whether the headers, by name in lower case, belong to a CloudEvent in binary or structured mode.
 
     A web page can send neither without asking the server first (CORS): not the media type, which has to be exact, nor
     headers of their own names.

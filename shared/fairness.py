@@ -1,8 +1,9 @@
 """Shares of threads and slots by tenant, so that one tenant's slow servers and charts leave room for the others.
 
-A tenant is a namespace. A thread cannot be taken from a delivery, so two decisions bound what a tenant holds: whether a
-delivery begins, and whether it goes on at its next request to a workload cluster, or while it waits for a slot. A
-refused delivery is sent again later. All of this lives in one process, and only shares its time.
+A tenant is a namespace. A thread cannot be taken from a delivery, so two decisions limit the threads of a tenant. One
+decides whether a delivery begins. The other decides whether it continues at its next request to a workload cluster, or
+while it waits for a slot. A refused delivery is sent again later. All of this lives in one process, and only shares its
+time.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ _LOOK = 0.25
 
 
 class Overdrawn(Exception):
-    """The tenant uses more than its share; the message says of what. `retry_after` is in seconds."""
+    """The tenant uses more than its share; the message names the resource. `retry_after` is in seconds."""
 
     retry_after = AGAIN
 
 
 @dataclass(frozen=True)
 class Use:
-    """What one tenant uses of a process.
+    """The part of a process that one tenant uses.
 
     Attributes:
         threads: The threads that tenants share.
         ages: Seconds since the start of each of the tenant's other deliveries in progress.
-        used: Thread-seconds in the last `_WINDOW`, those of deliveries in progress included.
+        used: Thread-seconds in the last `_WINDOW`, deliveries in progress included.
         others: Whether another tenant had an event lately.
     """
 
@@ -181,7 +182,7 @@ class Turns:
 
     @contextmanager
     def slot(self, seconds: float, refusal: Exception, delivery: Delivery | None = None) -> Iterator[None]:
-        """Holds a slot for a delivery, by default that of this thread.
+        """Holds a slot for a delivery, by default for this thread's.
 
         Raises `refusal` if no slot becomes free within `seconds`, or if the delivery has to end.
         """

@@ -1,8 +1,8 @@
 """Finds out, from the bytes received so far, whether an HTTP request has arrived as a whole.
 
 So that no thread waits for the rest of a request: a server's loop feeds an `ArrivingRequest` for each connection, and
-gives complete requests to threads. Framing is that of RFC 9112, sections 6 and 7. What else is wrong with a request is
-for the server's parser to say, which gets all bytes of the request.
+gives complete requests to threads. Framing follows RFC 9112, sections 6 and 7. The server's parser, which gets all
+bytes of the request, reports all other errors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOO_LARGE = f"the body is larger than {MAX_BODY >> 20} MiB"
 
 
 class RequestRefused(Exception):
-    """The request is not received further; `status` is that of the response."""
+    """The request is not received further; the response has `status`."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)

@@ -26,7 +26,7 @@ _LEAST: Final = 2 * MAX_INPUT
 _SECONDS: Final = 10.0
 """Seconds for which an input waits for others."""
 _STRUCTURE: Final = b"{[,:"
-"""What each value in JSON has before it, but for the first one."""
+"""The characters before each value in JSON, except the first value."""
 _OTHERS: Final = bytes(set(range(256)) - set(_STRUCTURE))
 
 

@@ -190,7 +190,7 @@ def _is_localhost(host: str) -> bool:
 
 
 def check_host(host: str) -> None:
-    """Raises `Forbidden` for a refused IP address in any notation; host names pass, except those of loopback.
+    """Raises `Forbidden` for a refused IP address in any notation; host names pass, except loopback names.
 
     This is for hosts that a proxy connects to. For direct connections the addresses of a name are checked as well.
     """
@@ -266,7 +266,7 @@ def _networks(text: str) -> tuple[_Network, ...]:
 def manager(proxy: str = "", *, anywhere: bool = False, **options: Any) -> urllib3.PoolManager:
     """Returns a pool manager whose connections obey deadlines and, unless `anywhere` is true, raise `Forbidden`.
 
-    `proxy` is a URL or empty. `options` are those of urllib3; TLS contexts among them need `TlsSocket` as their
+    `proxy` is a URL or empty. `options` are urllib3's; TLS contexts among them need `TlsSocket` as their
     `sslsocket_class`. Raises `ValueError` for a proxy that is not an http(s) URL.
     """
     if proxy:

@@ -3,10 +3,10 @@
 Callers see bytes by object key and two errors: `StorageUnavailable`, where a retry may help, and `StorageError`, where
 a user has to change something first.
 
-The library obstore sends the requests. A store that lies is limited: an object larger than the caller expects is not
-read, a listing has at most `MAX_LISTED` objects and ends in time, and a redirect to another host is refused. obstore
-reads bodies of errors and pages of listings as a whole, so only the time-outs bound these. The operator chooses the
-store, and trusts it for availability, not for integrity.
+The library obstore sends the requests. The damage of a store that lies is limited. An object larger than the caller
+expects is not read, a listing has at most `MAX_LISTED` objects and ends in time, and a redirect to another host is
+refused. obstore reads bodies of errors and pages of listings as a whole, so only the time-outs bound these. The
+operator chooses the store, and trusts it for availability, not for integrity.
 
 Settings: the group `shared.settings.STORAGE`. The environment of the process may set more variables: proxies, and those
 by which boto3 finds keys of a role or in a file, or obstore finds the identity of a workload (Google Cloud, Azure).

@@ -70,24 +70,25 @@ class Watch:
     Attributes:
         resource: The kind.
         key: Maps a changed object to the primary object of the function, or to None if the change is not for the
-            function. Returns a `PrimaryRef` if the function has several primary kinds and this is none of them. With
+            function. Returns a `PrimaryRef` if the function has several primary kinds, but not this kind. With
             `reference` it gets an object with kind and name only.
-        fields: Dotted paths, or those of `annotation` and `label`; an update that changes none of them is not
+        fields: Dotted paths, or paths from `annotation` and `label`; an update that changes none of them is not
             forwarded. Empty: every update is.
         changes: The changes that are forwarded.
         reference: Events contain a reference only, so that the values of Secrets stay in the API server.
         selector: A label selector for the objects to watch.
         digest: Returns what an update must change to be forwarded, in place of `fields`.
-        referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by
-            this as far as it watches these kinds; a broker cannot. A change that is filtered before its referrer is
-            seen is not lost: the event of the referrer makes the function read the object.
+        referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by this
+            if it watches these kinds; a broker cannot. A change that is filtered before its referrer is seen is not
+            lost: the event of the referrer makes the function read the object.
         needs_primary: Whether a change means nothing to the function while the primary object does not exist, since the
             `add` event of that object makes the function read everything. The forwarder then delivers no such change.
-            False for a function that creates its primary object, and if the key is not that of a primary object.
+            False for a function that creates its primary object, and if the key does not belong to a primary object.
         creates_primary: Whether the function creates the primary object for each object of this kind that `key` maps.
             Then that object is not settled while its primary object does not exist, and a new one has none yet.
-        creator: The field manager with which the function itself, and nobody else, creates objects of this kind: the
-            forwarder does not tell it of these, since it goes on once it has created one. A broker cannot filter them.
+        creator: The field manager with which the function itself, and nobody else, creates objects of this kind. The
+            forwarder does not send it these objects, because it continues after it has created one. A broker cannot
+            filter them.
         filtered: Whether the installation's watch filter selects objects of this kind (`shared.watch_filter`).
     """
 
@@ -209,14 +210,15 @@ RECORD_EVENTS = Rule("", ("events",), ("create", "get", "patch"))
 MEMORY_TO_RENDER = "1536Mi"
 """The memory limit of functions that render: the processes that they render in have limits too (`shared.sandbox`).
 
-About 150 MiB are for the function itself. Beside it two processes run at a time: workers, with 150 MiB of libraries and
-at most 320 of work each, or runs of the helm program, with 384 MiB each, while a worker of at most 214 MiB is idle.
+About 150 MiB are for the function itself. Beside it two processes run at a time. They are workers, with 150 MiB of
+libraries and at most 320 of work each, or runs of the helm program, with 384 MiB each, while a worker of at most 214
+MiB is idle.
 """
 
 
 @dataclass(frozen=True)
 class Triggers:
-    """The declaration of one function. Its primary kind is that of the first watch, unless `primary_kinds` is set."""
+    """The declaration of one function. The first watch has its primary kind, unless `primary_kinds` is set."""
 
     name: str
     watches: tuple[Watch, ...] = ()
@@ -235,9 +237,9 @@ class Triggers:
     """The groups of settings that it reads."""
     is_reconciled: Callable[[Object, Event, datetime], bool] | None = None
     """`is_reconciled(primary, event, now)` returns whether the primary object and the object in the event alone show
-    that there is nothing to do at that time. It reads no cluster. The runtime calls it before it reads anything,
-    except for a resync and a repetition; sweep and forwarder call `is_settled`, with `add` events of what they list.
-    It must be false if the spec is newer than the status, and for an update while the function waits for something: a
+    that there is nothing to do at that time. It reads no cluster. The runtime calls it before it reads anything, except
+    for a resync and a repetition; sweep and forwarder call `is_settled`, with `add` events of the listed objects. It
+    must be false if the spec is newer than the status, and for an update while the function waits for something: a
     newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the sweep to the
     other functions of the kind."""
     finalizer: str = ""

@@ -1,7 +1,7 @@
 """Decides the next step of one ClusterAddon: a wait for a missing prerequisite, or a step of the rollout.
 
 Each wait sets a condition that says what is missing, and requeues after an interval. Conditions, reasons and severities
-are those of cluster-stack-operator.
+are as in cluster-stack-operator.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decisions about ClusterAddons whose addons cannot be rolled out now, or are never to be rolled out again.
 
-Each decision sets the condition that says why, except the one that removes the finalizer.
+Each decision sets a condition with the reason, except the decision that removes the finalizer.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def delete_orphan(addon: Object) -> Decision:
 def finalize(addon: Object, cluster: Object | None) -> Decision:
     """Decides to delete the Secrets of an addon that is being deleted, and to remove its finalizer.
 
-    The objects in the workload cluster stay: they end with that cluster. If the Cluster stays, so does what the addon
-    has recorded, for the addon that `addon_create` creates in its place.
+    The objects in the workload cluster stay, because they end with that cluster. If the Cluster stays, so does what the
+    addon has recorded, for the addon that `addon_create` creates in its place.
     """
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster or the ClusterAddon is being deleted")
@@ -64,7 +64,7 @@ def finalize(addon: Object, cluster: Object | None) -> Decision:
 
 
 def take_over(addon: Object, cluster: Object, record: Object) -> Decision:
-    """Decides to go on with what an earlier addon of this Cluster recorded; the status is last, since it ends this."""
+    """Decides to continue with the record of an earlier addon of this Cluster; the status comes last and ends this."""
     parts = {name: record[name] for name in ("metadata", "spec") if isinstance(record.get(name), dict)}
     adopt = Patch(CLUSTER_ADDON, addon, parts)
     status = write_ahead(CLUSTER_ADDON, addon, record.get("status") or {})

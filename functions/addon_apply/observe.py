@@ -68,9 +68,9 @@ class Observed:
     finding: Finding | None = None
     """The missing prerequisite, or the next step; None if no other input is needed."""
     moved: manifest_history.StoredManifest | None = None
-    """What was applied last, of an addon that was moved with its Cluster."""
+    """The last applied objects of an addon that was moved with its Cluster."""
     record: Object | None = None
-    """What a deleted ClusterAddon of this Cluster recorded, for the one that follows it."""
+    """The record of a deleted ClusterAddon of this Cluster, for its successor."""
 
     @property
     def context(self) -> ReconcileContext | None:

@@ -42,7 +42,7 @@ def _is_workload(entry: InventoryEntry) -> bool:
 
 @dataclass(frozen=True)
 class RecheckReadiness:
-    """Effect: reads the objects that were not ready. Returns the inventory with what each object waits for now.
+    """Effect: reads the objects that were not ready. Returns the inventory with the present wait of each object.
 
     The first workload that waits is quoted with a pod that does not start, which is one request more.
     """

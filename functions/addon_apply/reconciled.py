@@ -47,7 +47,7 @@ def is_reconciled(addon: Object, event: Event, _now: datetime) -> bool:
 
 
 def _looks_up_to_date(addon: Object) -> bool:
-    """Returns whether the addon is up to date, as far as its own status shows, without the Cluster."""
+    """Returns whether the addon is up to date by its own status, without the Cluster."""
     if not has_finalizer(addon, ADDON_FINALIZER):
         return False
     conditions, rollback_from = dig(addon, "status.conditions", []), dig(addon, _ROLLBACK)

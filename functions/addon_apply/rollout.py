@@ -74,7 +74,7 @@ def report_applied(
 
 
 def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
-    """Records the release as applied without a rollout: its addons equal those of the former release."""
+    """Records the release as applied without a rollout, because the former release has the same addons."""
     builder.set_true("HelmChartApplied")
     if context.policy.wait:
         builder.set_true("ObjectsReady")

@@ -1,4 +1,4 @@
-"""Builds the status of one ClusterAddon. It describes one release: that of the Cluster's class.
+"""Builds the status of one ClusterAddon. It describes one release, the release of the Cluster's class.
 
 When the Cluster gets another class, the conditions that describe the former release are removed. A condition that
 reports an obstacle is removed once a decision no longer finds the obstacle.
@@ -39,7 +39,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder):
     """Builds the status for one release."""
 
     release: str = ""
-    """The name of the Cluster's class, which is also that of the release; empty without a class."""
+    """The name of the Cluster's class and of the release; empty without a class."""
     rollback_from: str = ""
     """The class to roll back from if a rollback is requested, otherwise empty."""
 

@@ -22,7 +22,7 @@ from shared.sandbox import Busy
 
 @dataclass(frozen=True)
 class Unchanged:
-    """The addons equal those of the former release."""
+    """The former release has the same addons."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def requester(event: Event) -> Key | None:
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
-    """Returns what an update must change: of the annotations only those of the policy, and whether they pause."""
+    """Returns the fields that an update must change: of the annotations only the policy, and whether they pause."""
     annotations = dig(cluster, "metadata.annotations", {})
     return [
         cluster_api.class_name(cluster),
@@ -46,7 +46,7 @@ def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
 
 
 def relevant_in_addon(addon: Mapping[str, Any]) -> object:
-    """Returns what an update by others must change: not the record of what was applied, which this function writes.
+    """Returns the fields that an update by others must change, without the record that this function writes.
 
     Someone else's change of that record is repaired at the next look at the addon.
     """

@@ -44,7 +44,7 @@ class Leftovers:
 def leftovers(
     services: Iterable[Object], claims: Iterable[Object], volumes: Iterable[Object], pods: Iterable[Object]
 ) -> Leftovers:
-    """Returns the leftovers among the objects of a workload cluster; of very many a part, the next look another one.
+    """Returns the leftovers among the objects of a workload cluster; of very many a part, and the next part later.
 
     The lists may have more objects than fit into memory. `pods` are only read if there are claims.
     """

@@ -23,7 +23,7 @@ WAITING_FOR_TOPOLOGY = "Waiting for cluster topology to be reconciled"
 WAITING_FOR_NODE = "Waiting for the first control plane machine to have status.nodeRef set"
 
 _AVAILABLE = ("Deleting", PROBED, INFRASTRUCTURE.condition, CONTROL_PLANE.condition, "WorkersAvailable")
-"""What `Available` summarizes, the most relevant first; the topology and the availability gates follow."""
+"""The conditions that `Available` summarizes, the most relevant first; topology and availability gates follow."""
 _TOPOLOGY_FAILED = ("ReconcileFailed", "ClusterClassNotReconciled")
 """The reasons for which an unreconciled topology makes the Cluster unavailable. The others are about a rollout."""
 
@@ -96,7 +96,7 @@ def set_control_plane_initialized(scope: Scope, observed: Observed) -> None:
 def set_available(scope: Scope, observed: Observed) -> None:
     """Sets `Available`: the Cluster is available if all conditions are good that it summarizes.
 
-    Asks for a repetition if the gates of the class were not read, and any condition may be that of a gate.
+    Requests a repetition if the gates of the class were not read, so that any condition may belong to a gate.
     """
     own = dig(scope.cluster, "spec.availabilityGates")
     listed = (observed.class_gates or ()) if own is None else own

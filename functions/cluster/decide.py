@@ -1,6 +1,6 @@
 """Decides about one Cluster in an ordered list of phases, each of which adds to the scope.
 
-The rules are those of the Cluster API book, "InfraCluster contract".
+The rules come from the Cluster API book, "InfraCluster contract".
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _set_conditions(scope: Scope, observed: Observed) -> None:
 
 
 def _replicas(observed: Observed) -> Object:
-    """Returns the counters of the status; those of objects that were not read stay as they are."""
+    """Returns the counters of the status; counters of objects that were not read stay unchanged."""
     if observed.recorded or has_older_conditions_only(observed.cluster or {}):  # then there is no place for them
         return {}
     fields: Object = {}

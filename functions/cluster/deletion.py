@@ -38,7 +38,7 @@ class DeleteSecrets:
 def waits_for_reference(observed: Observed) -> bool:
     """Returns whether a referenced object is all that the deletion waits for.
 
-    The condition tells that nothing was left to delete before it. That is verified once the object is gone.
+    The condition shows that nothing was left to delete before it. That is verified once the object is gone.
     """
     cluster = observed.cluster or {}
     condition = get_condition(dig(cluster, "status.conditions"), "Deleting") or {}

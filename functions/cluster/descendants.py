@@ -1,4 +1,4 @@
-"""The objects that belong to a Cluster: how they are read, and what those of Machines report.
+"""The objects that belong to a Cluster: how they are read, and the reports of Machines and their owners.
 
 Those of Cluster API are read in the shape of v1beta2, whichever version the API server serves.
 """
@@ -26,7 +26,7 @@ POOL_LABEL = "cluster.x-k8s.io/pool-name"
 """The label of Machines of a MachinePool, which report no conditions of their own."""
 
 Descendants = Mapping[Resource, tuple[Object, ...]]
-"""The objects of a Cluster by kind: a kind is that of `DESCENDANTS`, whatever the version of its objects."""
+"""The objects of a Cluster by kind, as in `DESCENDANTS`, whatever the version of its objects."""
 
 
 def is_about_machines(event: Event) -> bool:
@@ -83,7 +83,7 @@ def served_as(resource: Resource, obj: Object) -> Resource:
 
 
 def machines(descendants: Descendants, *, control_plane: bool) -> list[Object]:
-    """Returns the Machines of the control plane, or those of workers."""
+    """Returns the Machines of the control plane, or of the workers."""
     return [
         machine
         for machine in descendants.get(MACHINE, ())

@@ -68,7 +68,7 @@ def _scaling(observed: Observed, descendants: Descendants, one: Aggregate, now: 
 
 
 def _reporting(objects: Iterable[Object], one: Aggregate) -> Iterator[Object]:
-    """Yields the objects that report the condition: those of a provider need not, and MachinePools do not yet."""
+    """Yields the objects that report the condition; a provider's objects need not, and MachinePools do not yet."""
     yield from (obj for obj in objects if get_condition(conditions(obj), one.of) is not None)
 
 

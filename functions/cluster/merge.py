@@ -60,7 +60,7 @@ def summarize(
     *,
     optional: Collection[str] = (),
 ) -> Merged:
-    """Returns the summary of the conditions of these types, in this order; those of `optional` types may be missing."""
+    """Returns the summary of the conditions of these types, in this order; `optional` types may be missing."""
     found = [
         get_condition(conditions, type_)
         or {"type": type_, "status": "Unknown", "message": "Condition not yet reported"}
@@ -129,7 +129,7 @@ class _Group:
 
 
 def _lines(groups: Sequence[_Group]) -> Iterator[str]:
-    """Yields a line for each of the first groups, and after those of a kind the number of its other objects."""
+    """Yields a line for each of the first groups, and after the groups of a kind the number of its other objects."""
     left = _MAX_MESSAGES
     for kind, of_kind in groupby(groups, key=lambda group: group.kind):
         members = list(of_kind)
@@ -147,7 +147,7 @@ def _objects(kind: str, members: Sequence[Object]) -> str:
 
 
 def _names(members: Iterable[Object]) -> list[str]:
-    """Returns the names of objects, those of control-plane Machines first."""
+    """Returns the names of objects, control-plane Machines first."""
     return [obj["metadata"]["name"] for obj in sorted(members, key=_by_role)]
 
 

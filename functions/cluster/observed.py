@@ -1,4 +1,4 @@
-"""The record of what was observed of one Cluster: all that a decision about it depends on, beside the time."""
+"""The observed state of one Cluster: all inputs of a decision about it, except the time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Observed:
     failure: str = ""
     """Why the descendants could not be listed."""
     class_gates: tuple[Object, ...] | None = ()
-    """The availability gates of the ClusterClass, if those of the Cluster do not replace them; None: not read."""
+    """The availability gates of the ClusterClass, unless the Cluster's replace them; None: not read."""
     probe: Probe | None = None
     """The outcome of an attempt to connect to the workload cluster; None: there was none."""
     recorded: bool = False

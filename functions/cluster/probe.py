@@ -113,7 +113,7 @@ def probe(clients: Clients, cluster: Object) -> Probe:
 
 
 def _ask(client: Client) -> None:
-    """Sends a request that any user may send; to a server without this path the one that Cluster API core sends."""
+    """Sends a request that any user may send; to a server without this path, the request of Cluster API core."""
     try:
         client.text("/version", timeout=TIMEOUT)
     except NotServed:

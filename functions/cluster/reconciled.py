@@ -1,6 +1,6 @@
 """Decides from the Cluster and the object in an event alone whether `cluster` has nothing to do.
 
-There is no second list of conditions for this: `decide` is asked, about what the status records.
+There is no second list of conditions for this, because `decide` judges the recorded status.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .recorded import recorded
 
 
 def is_reconciled(cluster: Object, event: Event, now: datetime) -> bool:
-    """Returns whether the event needs no reconciliation, as far as that shows without further reads."""
+    """Returns whether the event clearly needs no reconciliation, without further reads."""
     if event.object is None or event.change == "delete" or is_about_machines(event):
         return False
     core = core_state(cluster, now)

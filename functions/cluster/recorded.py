@@ -1,4 +1,4 @@
-"""What the status of a Cluster and the object in an event show of the Cluster's objects, without a read.
+"""The state of a Cluster's objects, from the Cluster's status and the object in an event, without a read.
 
 Objects that are ready and have nothing more to give are as the status records them.
 """
@@ -21,11 +21,11 @@ from .observed import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
 
 _UNKNOWN = LookupResult("failed", error="not read")
-"""What has to be read. A decision that depends on it asks for a repetition."""
+"""The objects to read. A decision that depends on it asks for a repetition."""
 
 
 def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
-    """Returns what is known of the Cluster's objects; None if the event tells more than the status can show.
+    """Returns the known state of the Cluster's objects; None if the event shows more than the status can.
 
     A status without Machines because these could not be read shows nothing of them.
     """
@@ -58,7 +58,7 @@ def shows_machines(cluster: Object, event: Event) -> bool:
 
 
 def shows_no_machines(cluster: Object, event: Event) -> bool:
-    """Returns whether the status tells, of the present spec, that there are no Machines, and the event is about none.
+    """Returns whether the status shows that the present spec has no Machines, and the event is about none.
 
     A Machine that is created has an event of its own.
     """

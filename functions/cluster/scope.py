@@ -33,7 +33,7 @@ _ORDER = (
     "WorkerMachinesUpToDate",
 )
 _LAST = ("Paused", "Deleting")
-"""The order of the conditions: those of other types are between the first and the last ones, by name."""
+"""The order of the conditions; other types are between the first and the last ones, by name."""
 
 _OF_V1BETA1 = ("Ready", "ControlPlaneReady")
 _OWN = {*_ORDER, *_LAST, *_OF_V1BETA1, KUBECONFIG_AVAILABLE, CERTIFICATES_AVAILABLE} - {TOPOLOGY_RECONCILED}

@@ -76,8 +76,8 @@ CLUSTER_FIELDS = (
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
     """Returns the values that start the function when an update of a Cluster changes one of them.
 
-    They are `CLUSTER_FIELDS`, whether the Cluster shows that there is an API server to connect to, and the conditions
-    of other programs that `Available` may summarize: those of its gates, or any if its class may have gates.
+    They are `CLUSTER_FIELDS`, and whether the Cluster shows that there is an API server to connect to. Conditions of
+    other programs count if `Available` may summarize them: the gates, or any condition if the class may have gates.
     """
     gates, has_class = dig(cluster, "spec.availabilityGates"), class_name(cluster) is not None
     types = {TOPOLOGY_RECONCILED, *(gate.get("conditionType") for gate in gates or ())}

@@ -1,4 +1,4 @@
-"""The RBAC rules and settings of `cluster_hooks`, which Cluster API calls: it has no triggers."""
+"""The RBAC rules and settings of `cluster_hooks`, which has no triggers because Cluster API calls it."""
 
 from __future__ import annotations
 

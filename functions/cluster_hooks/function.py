@@ -35,7 +35,7 @@ _MAX_BODY = 4 * 1024 * 1024
 class HookCall:
     """One call of a hook with its response; `hook` is empty if the path belongs to no hook.
 
-    `outcome` is for logs and metrics: that of the `HookDecision`, `refused` (the request is invalid), or `failed`.
+    `outcome` is for logs and metrics: from the `HookDecision`, or `refused` (invalid request), or `failed`.
     """
 
     hook: str

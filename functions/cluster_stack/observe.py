@@ -145,7 +145,7 @@ def _load_held(stack: Object) -> SourceListing | None:
 
 
 def _users(clients: Clients) -> tuple[Users, str]:
-    """Returns the users of releases, and an error text. Lists all namespaces: a class may be used from another one."""
+    """Returns the users of releases in all namespaces, which may use a class of this one, and an error text."""
     try:
         return users_by_release(list_defined(clients.management, CLUSTER)), ""
     except NotServed as error:

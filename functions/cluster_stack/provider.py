@@ -42,7 +42,7 @@ class ProviderTemplate:
 def read_template(template: LookupResult, stack: Object) -> ProviderTemplate | str:
     """Returns the template's content, or why it cannot be used.
 
-    Only kinds named `<Provider>ClusterStackReleaseTemplate` are accepted: otherwise whoever may write a ClusterStack
+    Only kinds named `<Provider>ClusterStackReleaseTemplate` are accepted, because otherwise authors of a ClusterStack
     could have objects of any kind created.
     """
     if template.state == "absent":

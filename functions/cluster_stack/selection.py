@@ -29,8 +29,8 @@ class Selection:
 def select(spec: Mapping[str, Any], owned: Mapping[str, bool], offered: Sequence[str] | None) -> Selection:
     """Selects releases by spec, existing releases (tag -> ready), and the names that the source offers.
 
-    If `offered` is None or a `Listing` with a problem, the names are not all known. Nothing is obsolete then: otherwise
-    the failure of a source would delete a release that is just being prepared.
+    If `offered` is None or a `Listing` with a problem, the names are not all known. Nothing is obsolete then, because
+    otherwise the failure of a source would delete a release in preparation.
 
     At most `MAX_RELEASES` are selected, by priority.
     """
@@ -47,7 +47,7 @@ def select(spec: Mapping[str, Any], owned: Mapping[str, bool], offered: Sequence
 
 
 def by_priority(spec: Mapping[str, Any], tags: Iterable[str]) -> list[str]:
-    """Sorts tags: those of `spec.versions` first, then by the number of the version, the highest first."""
+    """Sorts tags: `spec.versions` first, then by the number of the version, the highest first."""
     listed = {name.tag for name in listed_versions(spec)[0]}
     return sorted(tags, key=lambda tag: (tag not in listed, -ReleaseName.parse(tag).version.number, tag))
 

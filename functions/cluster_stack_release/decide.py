@@ -1,6 +1,6 @@
 """Decides about one ClusterStackRelease: first its prerequisites in order, then the rollout.
 
-Once a release is ready, `status.ready` stays true: later failures, such as that of a repair, are in the conditions.
+Once a release is ready, `status.ready` stays true; conditions show later failures, such as a failed repair.
 """
 
 from __future__ import annotations

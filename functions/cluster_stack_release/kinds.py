@@ -69,7 +69,7 @@ def refuse(objects: Sequence[Object], stack: str, follows_contract: FollowsContr
 
 
 def may_be_of_class(group: str, kind: str) -> bool:
-    """Returns whether class charts may contain objects of a kind, as far as its name shows.
+    """Returns whether class charts may contain objects of a kind, judged by its name.
 
     Objects of other kinds are not pruned, because only a user can have added them to an inventory.
     """

@@ -48,7 +48,7 @@ class Observed:
     rendered: RenderedClass | None = None
     """The objects of the class chart; only with all prerequisites."""
     claimed: frozenset[Identity] = frozenset()
-    """Objects that other releases contain as well: they are not pruned with this one."""
+    """Objects that other releases contain as well, so they are not pruned with this release."""
     recorded: Recorded = frozenset()
     """Objects that releases of this cluster stack have applied, by the inventories."""
     users: tuple[Key, ...] = ()

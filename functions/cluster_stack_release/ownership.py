@@ -29,7 +29,7 @@ STACK_LABEL = "clusterstack.x-k8s.io/cluster-stack"
 _MAX_LABEL = 63
 
 Recorded = frozenset[tuple[Identity, str]]
-"""Identity and uid of the objects in inventories; the uid is empty in those of cluster-stack-operator."""
+"""Identity and uid of the objects in inventories; the uid is empty in cluster-stack-operator's inventories."""
 
 
 def mark_of(name: ReleaseName) -> str:
@@ -55,7 +55,7 @@ def release_inventory(release: Mapping[str, Any]) -> list[InventoryEntry]:
 
 
 def recorded(release: Mapping[str, Any], others: Iterable[Mapping[str, Any]], name: ReleaseName) -> Recorded:
-    """Returns the objects that releases of the cluster stack have applied, without those of other cluster stacks.
+    """Returns the objects that releases of the cluster stack have applied, except objects of other cluster stacks.
 
     Args:
         release: The release.
@@ -73,7 +73,7 @@ def recorded(release: Mapping[str, Any], others: Iterable[Mapping[str, Any]], na
 
 
 def _entries(release: Mapping[str, Any]) -> list[InventoryEntry]:
-    """Returns the entries of applied objects. An intent is not among them: its object may be that of another."""
+    """Returns the entries of applied objects. An intent is not among them, because its object may belong to another."""
     return [entry for entry in release_inventory(release) if entry.uid or entry.status == SYNCED]
 
 

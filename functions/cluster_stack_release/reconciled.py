@@ -15,7 +15,7 @@ from .conditions import set_applied
 
 
 def is_reconciled(release: Object, _event: Event, now: datetime) -> bool:
-    """Returns whether the status is that of a release whose objects are applied, or reports its pause.
+    """Returns whether the status shows that the release's objects are applied, or reports its pause.
 
     The content of a release never changes afterwards. The words of conditions do not matter: another program may have
     applied the release.

@@ -1,1 +1,1 @@
-"""Deletes components from object storage that no provider installs any more."""
+"""Deletes components from object storage that no provider installs."""

@@ -188,7 +188,7 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
 
 
 def _has_other_ca(secret: Object, certificate: bytes) -> bool:
-    """Returns whether the Secret has a CA, or several, but not that of the API server; False for invalid PEM."""
+    """Returns whether the Secret has a CA, or several, but not the API server's; False for invalid PEM."""
     found = base64.b64decode(dig(secret, "data", {}).get("tls.crt", ""))
     if not found or certificate in found:
         return False
@@ -236,8 +236,8 @@ def _pending(
 def _unowned(kind_cluster: Object, instance: Instance, now: datetime) -> Decision:
     """Decides to wait until the Cluster owns the KINDCluster, as infrastructure providers of Cluster API do.
 
-    In the first `OWNER_RETRY` seconds of the KINDCluster nothing is written, since a write could conflict with that of
-    the owner reference. While the instance is ready, the status is kept.
+    In the first `OWNER_RETRY` seconds of the KINDCluster nothing is written, because a write could conflict with the
+    write of the owner reference. While the instance is ready, the status is kept.
     """
     since = created_at(kind_cluster) or now
     if instance.phase == "ready" or (now - since).total_seconds() < OWNER_RETRY:

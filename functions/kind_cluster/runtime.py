@@ -1,7 +1,7 @@
 """The interface of runtimes, which run the control planes of KINDClusters, and the choice of the runtime.
 
 An instance is one control plane. The uid of its KINDCluster identifies it: a restarted function finds the instance that
-it created, and never adopts or deletes that of another KINDCluster of the same name.
+it created, and never adopts or deletes the instance of another KINDCluster with the same name.
 
 Runtimes are plugins: an entry point of the group `capi_functions.kind_runtimes` maps the runtime's name to a callable
 that takes the environment variables and returns a `Runtime`. `local` is in infra/local/kind_runtime.py, `kind` in
@@ -35,7 +35,7 @@ NOT_ALLOWED = "RuntimeNotAllowed"
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """What a runtime needs to know of a KINDCluster.
+    """The data of a KINDCluster for a runtime.
 
     Attributes:
         uid: The uid of the KINDCluster; identifies the instance.
@@ -79,7 +79,7 @@ class Instance:
     reason: str = ""
     """The class of the error, in the form of a condition's reason."""
     step: str = ""
-    """What a starting instance does now."""
+    """The present step of a starting instance."""
     version: str = ""
     """The version of Kubernetes that a ready instance runs, if the runtime knows it."""
     retry_after: float = 0.0
@@ -114,7 +114,7 @@ class Runtime(Protocol):
     def create(self, spec: InstanceSpec, ca: tuple[bytes, bytes] | None) -> None:
         """Starts the instance, or continues what was interrupted; `ca` is the user's own CA: certificate and key.
 
-        The effect is that of a single call if an instance is starting or ready already.
+        If an instance is already starting or ready, a further call has no effect.
         """
 
     def delete(self, spec: InstanceSpec) -> None:
@@ -124,7 +124,7 @@ class Runtime(Protocol):
         """
 
     def ended(self) -> Collection[str]:
-        """Returns the uids of the instances of this runtime that do not run any more, but should."""
+        """Returns the uids of the instances of this runtime that should run, but do not."""
 
 
 FromEnv = Callable[[Mapping[str, str]], Runtime]
@@ -132,7 +132,7 @@ FromEnv = Callable[[Mapping[str, str]], Runtime]
 
 
 def runtime_for(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> Runtime:
-    """Returns the runtime that `spec.runtime` names, else that of `from_env`. Raises `RuntimeUnavailable`."""
+    """Returns the runtime that `spec.runtime` names, else the runtime of `from_env`. Raises `RuntimeUnavailable`."""
     return from_env(env, kind_cluster["spec"].get("runtime") or "")
 
 
@@ -145,7 +145,7 @@ def check_allowed(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> 
     """Raises `RuntimeUnavailable` unless `KIND_RUNTIME` has the runtime of a KINDCluster, which is to be created.
 
     Whoever runs the functions decides, not the authors of KINDClusters: the runtime `kind` amounts to root on the
-    machine. What exists can be inspected and deleted in any case.
+    machine. Existing instances can be inspected and deleted in any case.
     """
     if not creates_instances(env):
         raise RuntimeUnavailable(

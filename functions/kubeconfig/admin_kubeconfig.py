@@ -1,6 +1,6 @@
 """Creates an admin kubeconfig with a new client certificate, signed by a cluster's CA.
 
-Names, groups, key usage and validity are those of Cluster API's kubeconfigs, so that its tools can read this one.
+Names, groups, key usage and validity are as in Cluster API's kubeconfigs, so that its tools can read this kubeconfig.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Looks up the certificates that a Cluster requests, and generates those that are missing.
 
 An annotation lists them (`shared.api.names`); names and contents of the Secrets are Cluster API's convention. An
-existing Secret is never changed, and one that was there is never generated again: a new CA in the place of a lost one
-would make all invalid that the old one issued.
+existing Secret is never changed, and a lost Secret is never generated again, because a new CA would invalidate every
+certificate that the old CA issued.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _INVALID, _MISSING = "InvalidCertificates", "MissingCertificates"
 KNOWN = (*CONTROL_PLANE_CERTIFICATES, _ETCD_CLIENT)
 """The certificates that can be requested, in the order of the record."""
 _FAULT = "; "
-"""What the message has between the record and a fault."""
+"""The separator in the message between the record and a fault."""
 _NAMES = {"ca": "kubernetes", _ETCD: "etcd-ca", "proxy": "front-proxy-ca"}
 """The common names of CAs, as kubeadm chooses them."""
 
 
 @dataclass(frozen=True)
 class Certificates:
-    """What was found of the certificates that are pending."""
+    """The observed Secrets of the pending certificates."""
 
     faults: Mapping[str, str] = field(default_factory=dict)
     """For each certificate that exists why it cannot be used, empty if it can."""
     etcd_ca: CertificateAuthority | str | None = None
     """The CA that issues the client certificate for etcd, only loaded for that; else as `ca_in` returns it."""
     lost: tuple[str, ...] = ()
-    """Those of the record that do not exist any more."""
+    """The recorded certificates that no longer exist."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class GenerateCertificate:
     ca: CertificateAuthority | None = None
 
     def execute(self, clients: Clients) -> Object:
-        """Returns the new Secret, or the one that a repeated or concurrent execution has created."""
+        """Returns the new Secret, or the Secret of a repeated or concurrent execution."""
         pair = self._pair()
         data = {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
         encoded = {name: base64.b64encode(value).decode() for name, value in data.items()}
@@ -104,7 +104,7 @@ def annotation_fault(cluster: Mapping[str, Any]) -> str:
 
 
 def needs_secrets(cluster: Mapping[str, Any], event: Event) -> bool:
-    """Returns whether Secrets are to be read: some are pending, or the record may not be true any more."""
+    """Returns whether to read Secrets, because some are pending, or the record may be outdated."""
     if not _is_task(cluster) or annotation_fault(cluster):
         return False
     record, key = _recorded(cluster), key_of(cluster)
@@ -144,7 +144,7 @@ def decide_certificates(
 ) -> tuple[GenerateCertificate, ...]:
     """Decides to generate what is missing; sets the condition once all is there, or if something stands in the way.
 
-    What needs a CA that is generated is not among it: that follows when the CA is there.
+    Certificates of a CA that is still to be generated are not among them; they follow when the CA exists.
     """
     purposes, record = pending(cluster), _recorded(cluster)
     if not purposes:
@@ -173,13 +173,13 @@ def decide_certificates(
 
 
 def awaits_secrets(cluster: Object, conditions: list[Object]) -> bool:
-    """Returns whether a user has to create or correct a Secret; no event may tell this function that it is done."""
+    """Returns whether a user has to create or correct a Secret, for which this function may get no event."""
     found = get_condition(conditions, CERTIFICATES_AVAILABLE) or {}
     return _is_task(cluster) and found.get("status") == "False" and found.get("reason") in (_INVALID, _MISSING)
 
 
 def _report_record(status: StatusBuilder, cluster: Object, record: Collection[str], lost: Collection[str]) -> None:
-    """Sets the condition to what there is, and to what of that is lost; without a record there is no condition."""
+    """Sets the condition with the existing and the lost certificates; without a record there is no condition."""
     if lost:
         name = certificate_secret_of(key_of(cluster), next(iter(lost))).name
         _report_fault(status, _MISSING, record, f"Secret {name} does not exist any more: restore it, none is generated")

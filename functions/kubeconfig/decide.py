@@ -1,6 +1,6 @@
 """Decides about one Cluster's kubeconfig: Secret `<cluster>-kubeconfig` is created from `<cluster>-ca`, and renewed.
 
-A kubeconfig that a user provides is never changed, and one that Cluster API core takes care of only on request.
+A user's kubeconfig is never changed, and a kubeconfig of Cluster API core only on request.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WriteKubeconfig:
     until: datetime
 
     def execute(self, clients: Clients) -> Object:
-        """Returns the Secret; where it was to be created, also one that a concurrent execution has created.
+        """Returns the Secret, even if a concurrent execution has created it.
 
         Raises `Conflict` if the Secret to renew was changed, `NotFound` if it was deleted.
         """
@@ -199,7 +199,7 @@ def _report_generated(status: StatusBuilder, cluster: Object, existing: Existing
 
 
 def _report_user_provided(status: StatusBuilder, existing: Existing) -> None:
-    """Sets the condition to what a user should know of their own kubeconfig."""
+    """Sets the condition with the facts about a user's own kubeconfig."""
     if existing.fault:
         _report_fault(status, existing)
         return

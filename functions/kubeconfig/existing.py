@@ -29,7 +29,7 @@ _HINT = "correct it, or delete it to have it generated"
 
 @dataclass(frozen=True)
 class Existing:
-    """What decisions need to know of a kubeconfig Secret; nothing of it is secret."""
+    """The facts about a kubeconfig Secret for decisions; none of them is secret."""
 
     generated: bool
     """Whether Cluster API or this function generated it; all others are a user's, and stay as they are."""
@@ -115,7 +115,7 @@ def _fingerprints(ca: bytes) -> frozenset[bytes]:
 
 
 def _token_expiry(token: str) -> datetime | None:
-    """Returns when a token expires; None if it is no JWT, or one that does not expire."""
+    """Returns when a token expires; None if it is no JWT, or does not expire."""
     _, _, rest = token.partition(".")
     payload = rest.partition(".")[0]
     try:

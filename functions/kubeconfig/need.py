@@ -14,7 +14,7 @@ from shared.kube import deleting, dig
 def why_not_now(cluster: Mapping[str, Any]) -> str:
     """Returns why the Cluster's kubeconfig is not this function's task, or not yet; empty if it is.
 
-    No condition reports any of these: each is shown by the spec or by what `cluster` reports.
+    No condition reports any of these, because the spec or the report of `cluster` shows each.
     """
     if deleting(cluster):
         return "being deleted"

@@ -1,4 +1,4 @@
-"""Reads the inputs of a decision about one Cluster's kubeconfig; Secrets only as far as they are needed."""
+"""Reads the inputs of a decision about one Cluster's kubeconfig, and only the required Secrets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the condition says about a kubeconfig, as a text that tells users and that the next decision can read.
+"""The message of the condition about a kubeconfig, for users and for the next decision.
 
-A Cluster's status has no other place for it: its CRD may be that of Cluster API. With this record the Cluster alone
-shows when the next renewal is due, and which server the kubeconfig is for.
+A Cluster's status has no other place for it, because its CRD may come from Cluster API. With this record the Cluster
+alone shows when the next renewal is due, and which server the kubeconfig is for.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def endpoint_fault(cluster: Mapping[str, Any]) -> str:
 
 
 def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateAuthority | str | None) -> str:
-    """Returns why the kubeconfig is not the wanted one any more, empty if it is. `ca` is what was read of the CA."""
+    """Returns why the kubeconfig has to be renewed, empty if it has not. `ca` is what was read of the CA."""
     if is_requested(cluster):
         return f"requested by the annotation {REGENERATE_ANNOTATION}"
     if existing.fault:

@@ -1,4 +1,4 @@
-"""Downloads the components of a version to storage, unless storage has what the provider's status names."""
+"""Downloads the components of a version to storage, unless storage has the content in the provider's status."""
 
 from __future__ import annotations
 

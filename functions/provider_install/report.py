@@ -29,7 +29,7 @@ from .serving import next_renewal
 BACKEND_RETRY = 15.0
 """Seconds until webhook backends are checked again, in case the event of a workload (`provider_report`) is lost."""
 WORKLOAD_RETRY = 15.0
-"""Seconds until workloads are checked in any case: they may not become ready, or the event of it may be lost."""
+"""Seconds until workloads are checked in any case, because they may never become ready, or the event may be lost."""
 PARTIAL_RETRY = 20.0
 """Seconds until a failed rollout is repeated."""
 

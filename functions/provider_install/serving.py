@@ -13,7 +13,7 @@ from shared.effects import Effect, Patch
 from shared.kube import Key, Object, dig
 
 Secrets = Mapping[Key, Object | None]
-"""The Secrets of certificates, by key; None for one that does not exist."""
+"""The Secrets of certificates, by key; None for a missing Secret."""
 
 
 def foreign_secret(provider: Object, requests: Sequence[CertificateRequest], secrets: Secrets) -> str:

@@ -24,7 +24,7 @@ CORE_RETRY = 60.0
 """Seconds until a provider checks the core provider again, in case the event of `provider_wake` is lost."""
 INPUT_RETRY = 30.0
 PEER_RETRY = 60.0
-"""Seconds until a provider checks again for another one of the same name, whose deletion triggers no event for it."""
+"""Seconds until a provider checks again for a namesake, whose deletion triggers no event for it."""
 
 _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 
@@ -33,7 +33,7 @@ _ONLY_ONE = "Only one of Selector, OCI URL and provider URL must be provided"
 class FailedCheck:
     """A failed check. `requeue_after` is in seconds; None if the check is repeated only after an event.
 
-    `event_type` is that of the Kubernetes event; empty for a check that only waits.
+    `event_type` is the type of the Kubernetes event; empty for a check that only waits.
     """
 
     reason: str

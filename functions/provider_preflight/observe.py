@@ -38,7 +38,7 @@ class Observed:
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the inputs; at a resync also those of a provider that is already installed."""
+    """Reads the inputs; at a resync also for a provider that is already installed."""
     provider, resync = request.primary, request.event.resync
     if why_not_due(provider, checked=False) or provider is None:
         return Observed(provider, outdated=_is_outdated(clients, request))
@@ -55,7 +55,7 @@ def observe(clients: Clients, request: Request) -> Observed:
 
 
 def _is_outdated(clients: Clients, request: Request) -> bool:
-    """Returns whether an event without an object is about a change of what a paused provider references."""
+    """Returns whether an event without an object is about a change of an object that a paused provider references."""
     provider, now = request.primary, datetime.now(UTC)
     if provider is None or deleting(provider) or request.event.object is not None or not is_installed(provider, now):
         return False

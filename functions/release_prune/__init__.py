@@ -1,1 +1,1 @@
-"""Deletes releases from object storage that no object refers to any more."""
+"""Deletes releases from object storage that no object refers to."""

@@ -1,1 +1,1 @@
-"""`sweep` makes up for lost events: it lists the objects and emits an event for each that is not reconciled."""
+"""`sweep` makes up for lost events. It lists the objects and emits an event for each that is not reconciled."""

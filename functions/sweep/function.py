@@ -72,7 +72,7 @@ def _sweep(clients: Clients, swept: Sequence[Triggers], kind: str | None, *, eve
 
 
 def not_reconciled(objects: Iterable[Object], now: datetime, swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
-    """Yields the objects that a function of `swept` has to reconcile, as far as the listed objects show it."""
+    """Yields the objects that a function of `swept` has to reconcile, judged by the listed objects."""
     objects = list(objects)
     listed = _listed(objects)
     for obj in objects:

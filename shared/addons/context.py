@@ -96,7 +96,7 @@ class ReleaseContext(ReconcileContext):
     assets: AddonAssets
     capabilities: Capabilities
     template_context: Mapping[str, Any]
-    """What values templates see: `.Cluster`, and `.ControlPlane` and `.InfraCluster` if the Cluster refers to them."""
+    """The data of values templates: `.Cluster`, and the referenced `.ControlPlane` and `.InfraCluster`."""
     unreadable: str = ""
     """Why one of these objects cannot be read. Rendering without it would prune the objects that depend on it."""
     stored_values: StoredValues = field(default_factory=StoredValues)

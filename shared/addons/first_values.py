@@ -63,7 +63,7 @@ class FirstValues:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     def for_chart(self, chart: str) -> FirstValues:
-        """Returns this record if it is that of the chart, otherwise an empty one."""
+        """Returns this record if it belongs to the chart, otherwise an empty record."""
         return self if self.chart == chart else FirstValues(chart)
 
     def dump(self) -> Object:
@@ -119,7 +119,7 @@ def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects],
         assets: The files of the release.
         renderer: Renders the objects from the files; called again if values may be generated, with another date if the
             chart can be rendered with that.
-        record: The values that were generated first; those of another chart are ignored.
+        record: The values that were generated first; values of another chart are ignored.
 
     Raises:
         ChartError: The charts exceed a limit.
@@ -192,7 +192,7 @@ def _with_first_values(
 
 
 def _outermost_fields(fields: Iterable[GeneratedField]) -> list[GeneratedField]:
-    """Returns the fields without those that are inside another one."""
+    """Returns the fields that are not inside another of the fields."""
     every = set(fields)
     return [
         each

@@ -48,7 +48,7 @@ def read_previous(clients: Clients, addon: Object) -> StoredManifest:
 
 
 def read_applied(clients: Clients, addon: Object) -> StoredManifest:
-    """Reads the manifest of the class that was applied last, whatever the status tells. Raises `ApiError`."""
+    """Reads the manifest of the class that was applied last, whatever the status records. Raises `ApiError`."""
     return _read(clients, addon, dig(addon, "spec.clusterStack", ""), dig(addon, "spec.version", ""))
 
 

@@ -46,7 +46,7 @@ def due_hook(addon: Object, class_name: str) -> str:
 
 @dataclass(frozen=True)
 class RolloutTarget:
-    """What a rollout applies, and to which cluster.
+    """The content of a rollout, and its cluster.
 
     Attributes:
         class_name: The class of the release.

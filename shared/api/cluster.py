@@ -173,8 +173,8 @@ def failure(obj: _Object) -> tuple[str, str]:
 def failure_domains(infra: _Object, contract: str = "") -> list[Object]:
     """Returns the failure domains of an infrastructure object sorted by name: {name, controlPlane[, attributes]}.
 
-    v1beta1 has a map of name to {controlPlane, attributes}, v1beta2 a list of {name, controlPlane, attributes}.
-    Raises `ValueError` for any other shape, and for that of another contract if one is given.
+    v1beta1 has a map of name to {controlPlane, attributes}, v1beta2 a list of {name, controlPlane, attributes}. Raises
+    `ValueError` for any other shape, and for the shape of another contract if a contract is given.
     """
     given = dig(infra, "status.failureDomains")
     if given is None:

@@ -42,7 +42,7 @@ def version_order(version: str) -> tuple[int, int, int]:
 def provider_kind(crd: Object) -> Resource | None:
     """Returns the namespaced kind that a provider's CRD defines, in the version to read; None for other CRDs.
 
-    The version is that of the contract. If it is not served, another one is read, from which the API server converts.
+    The version belongs to the contract. If it is not served, another version is read, which the API server converts.
     """
     found = contract_version(dig(crd, "metadata.labels", {}))
     served = [version["name"] for version in dig(crd, "spec.versions", []) if version.get("served")]

@@ -1,9 +1,9 @@
-"""Determines from a Cluster's status whether Cluster API core manages the Cluster: it observes each generation.
+"""Determines whether Cluster API core manages a Cluster, by its status, because core observes each generation.
 
-Core and the function `cluster` write the same conditions, so the field manager tells who wrote them last. Only core
-writes `TopologyReconciled`. If core has not observed the current generation, it is late or no longer running. A
-timeout distinguishes these: it starts at the newest write to the spec or the status by another field manager, by the
-API server's clock. A new Cluster shows nothing of core: then it counts whether a core runs.
+Core and the function `cluster` write the same conditions, so the field manager identifies their last writer. Only core
+writes `TopologyReconciled`. If core has not observed the current generation, it is late or no longer running. A timeout
+distinguishes these. It starts at the newest write to the spec or the status by another field manager, by the API
+server's clock. A new Cluster shows nothing of core: then it counts whether a core runs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def core_state(cluster: Object, now: datetime, *, is_running: bool = False) -> C
 
 
 def is_new(cluster: Object) -> bool:
-    """Returns whether no controller has reconciled the Cluster, so that only a running core tells who will."""
+    """Returns whether no controller has reconciled the Cluster, so that only a running core shows who will."""
     return dig(cluster, "status.observedGeneration") is None and not deleting(cluster)
 
 
@@ -83,7 +83,7 @@ def _observed_by_core(cluster: Object) -> int:
 
 
 def _of_others(cluster: Object) -> Iterator[str]:
-    """Yields those of `_CONDITIONS` whose generation another field manager wrote, or that it changed after `cluster`.
+    """Yields the `_CONDITIONS` whose generation another field manager wrote, or that it changed after `cluster`.
 
     A manager owns the fields that it changes. So a core that returns at the generation of the takeover owns messages
     and reasons, and not the generation.

@@ -25,7 +25,7 @@ RENEW_ANNOTATION = "capi-functions.dev/kubeconfig-renew-days"
 REGENERATE_ANNOTATION = "capi-functions.dev/kubeconfig-regenerate"
 """The annotation of a Cluster that requests a new kubeconfig; it is removed once the kubeconfig is written."""
 CERTIFICATES_ANNOTATION = "capi-functions.dev/certificates"
-"""The annotation of a Cluster that lists the certificates to generate; empty: those of `CONTROL_PLANE_CERTIFICATES`."""
+"""The annotation of a Cluster that lists the certificates to generate; empty for `CONTROL_PLANE_CERTIFICATES`."""
 CONTROL_PLANE_CERTIFICATES = ("ca", "etcd", "proxy", "sa")
 """The certificates of a control plane with etcd of its own, as Cluster API names their Secrets: `<cluster>-<name>`."""
 CA_SUFFIX = "-ca"

@@ -18,7 +18,7 @@ LABEL_PREFIX = "provider.cluster.x-k8s.io"
 COMPONENT_LABEL = "clusterctl.cluster.x-k8s.io"
 """The label, with an empty value, by which clusterctl finds installed objects."""
 PROVIDER_LABEL = "cluster.x-k8s.io/provider"
-"""The label of every installed object; its value is that of `ProviderKind.label`."""
+"""The label of every installed object; `ProviderKind.label` returns its value."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Converts the status of Clusters and Machines between v1beta1, which Cluster API 1.7 to 1.10 serve, and v1beta2.
 
-Functions know one shape, that of v1beta2. An object that was read in v1beta1 gets it, but keeps its apiVersion, since
-owner references and events have to name a version that is served, and its spec, which accessors read in either shape.
+Functions know one shape, v1beta2. An object that was read in v1beta1 gets it, but keeps its apiVersion, since owner
+references and events have to name a version that is served, and its spec, which accessors read in either shape.
 
 Cluster API 1.9 and 1.10 have the fields of v1beta2 in `status.v1beta2`, beside conditions of their own kind. Before
-there are only the latter: without `observedGeneration`, and with a `severity`. What the server keeps, not its release,
-decides where a condition is.
+there are only the latter: without `observedGeneration`, and with a `severity`. The fields that the server keeps, not
+its release, determine the place of a condition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BLOCK = "v1beta2"
 _OLDER = "v1beta1"
 """The field of an upgraded status that has the conditions as they were read."""
 _OWN_TYPES = ("Ready", "InfrastructureReady", "ControlPlaneReady", "ControlPlaneInitialized", "TopologyReconciled")
-"""The types of a Cluster's conditions of v1beta1. All other types in one list with them are those of v1beta2."""
+"""The types of a Cluster's conditions of v1beta1. All other types in one list with them belong to v1beta2."""
 _ONLY_IN_BLOCK = ("controlPlane", "workers")
 """The fields of a Cluster that v1beta1 has in that field only."""
 _CONVERTED = ("conditions", "initialization", "deprecated", "failureDomains")
@@ -35,7 +35,7 @@ _INITIALIZED = "ControlPlaneInitialized"
 def upgrade(obj: Object) -> Object:
     """Returns an object that was read in v1beta1 with a status of v1beta2; an upgraded one is returned as it is.
 
-    The fields of v1beta1 stay beside those of v1beta2.
+    The fields of v1beta1 stay beside the fields of v1beta2.
     """
     status = obj.get("status")
     if not isinstance(status, Mapping) or not status or "deprecated" in status:
@@ -94,7 +94,7 @@ def downgrade(obj: Mapping[str, Any], patch: Object) -> Object:
 
 
 def dropped(stored: Mapping[str, Any], patch: Object) -> Object:
-    """Returns a patch of what the server has dropped from the downgraded `patch`, in a form that it keeps.
+    """Returns the fields of the downgraded `patch` that the server has dropped, in a form that it keeps.
 
     `stored` is the upgraded object after that patch. Before Cluster API 1.9 it has conditions of v1beta1 only.
     """
@@ -129,7 +129,7 @@ def _facts(status: Mapping[str, Any], conditions: Iterable[Mapping[str, Any]]) -
 
 
 def _metav1(entry: Object, status: Mapping[str, Any]) -> Object:
-    """Returns a condition of v1beta1 as one of metav1; its generation is the one that the status is about."""
+    """Returns a condition of v1beta1 as a condition of metav1, with the generation of the status."""
     observed = status.get("observedGeneration")
     default: Object = {"message": ""} | ({"observedGeneration": observed} if isinstance(observed, int) else {})
     return default | {name: value for name, value in entry.items() if name != "severity"}

@@ -1,9 +1,9 @@
 """Adopts objects from the program that installed them before.
 
-Server-side apply removes a field only when no manager owns it any more. The former installer owns all fields that it
-wrote. So its entries in `metadata.managedFields` are merged into ours; the next apply then removes the fields that are
-not desired. An entry is a former installer's if it owns the label that marks all objects of the installation: the name
-of the manager differs between installers.
+Server-side apply removes a field only when no manager owns it. The former installer owns all fields that it wrote. So
+its entries in `metadata.managedFields` are merged into ours; the next apply then removes the fields that are not
+desired. An entry is a former installer's if it owns the label that marks all objects of the installation: the name of
+the manager differs between installers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def adopt(client: Client, resource: Resource, live: Object, label: str) -> bool:
 
 
 def is_applied_by_us(entry: Mapping[str, Any]) -> bool:
-    """Returns whether an entry of `managedFields` is that of our server-side apply."""
+    """Returns whether an entry of `managedFields` belongs to our server-side apply."""
     return entry.get("manager") == MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
 
 

@@ -46,7 +46,8 @@ class ApplyRejected(ApiError):
 class FieldConflict:
     """A field that another manager held when it was applied.
 
-    An empty `field` stands for the whole object: it existed without an owner's mark, and `manager` had written it.
+    An empty `field` stands for the whole object, which existed without an owner's mark, and which `manager` had
+    written.
     """
 
     manager: str

@@ -19,7 +19,7 @@ are below the timeout of the forwarder."""
 
 @dataclass(frozen=True)
 class ConnectionFailed:
-    """The cluster cannot be used yet; `message` says why, `severity` is that of the condition."""
+    """The cluster cannot be used yet; `message` says why, `severity` is the severity of the condition."""
 
     message: str
     severity: str = "Info"

@@ -20,7 +20,7 @@ _REASONS = (_FORBIDDEN, "FieldValueInvalid")
 
 
 def may_be_excluded(obj: Object, refusal: Mapping[str, Any] | None) -> bool:
-    """Returns whether a rejection may be about a field that the server has set: one that `obj` lacks, or excludes."""
+    """Returns whether a rejection may be about a field that the server has set, and that `obj` lacks or excludes."""
     return any(reason == _FORBIDDEN or resolve(obj, path) is None for reason, path in _causes(refusal))
 
 

@@ -43,9 +43,9 @@ OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
 class InventoryEntry:
     """One object of the inventory.
 
-    `uid` and `hash` (of the content) are those of the last apply, empty before the first. `stored` is the hash of that
-    content as the server stores it, empty if the server stores it as it was applied. `status` is `synced` (applied or
-    verified by the latest rollout), `not-synced` (still to do, or failed with `error`) or `kept` (not desired any more,
+    `uid` and `hash` (of the content) come from the last apply; they are empty before the first. `stored` is the hash of
+    that content as the server stores it, empty if the server stores it as it was applied. `status` is `synced` (applied
+    or verified by the latest rollout), `not-synced` (still to do, or failed with `error`) or `kept` (no longer desired,
     but left in the cluster until a person decides).
     """
 
@@ -177,7 +177,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a rollout: it executes `steps`, then deletes `prune`. `rest` are our other objects; they are left."""
+    """The work of a rollout: execute `steps`, then delete `prune`. `rest` are our other objects; they stay."""
 
     steps: tuple[Step, ...]
     prune: tuple[InventoryEntry, ...] = ()
@@ -259,7 +259,7 @@ def _left_as_it_is(entry: InventoryEntry) -> InventoryEntry:
 
 
 def deletion(unwanted: Iterable[Object], inventory: Sequence[InventoryEntry], *, resumed: bool) -> Plan:
-    """Plans the deletion of these objects, as far as they are ours; all others are left to a later plan."""
+    """Plans the deletion of the objects that are ours; all others are left to a later plan."""
     known = {entry.identity: entry for entry in _reset_unless_resumed(inventory, resumed)}
     gone = tuple(known.pop(identity(obj), entry_of(obj)) for obj in unwanted)
     return Plan((), gone, tuple(known.values()))

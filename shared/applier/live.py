@@ -94,7 +94,7 @@ def recheck_readiness(
     *,
     with_pods: bool = False,
 ) -> InventoryEntry:
-    """Returns the entry with what its live object is waiting for now; with the reason of a pod that does not start.
+    """Returns the entry with the present wait of its live object, and with the reason of a pod that does not start.
 
     A Job that does not exist is complete: its TTL has deleted it. Any other missing object is not ready.
 

@@ -17,7 +17,7 @@ NOT_TRIED = "not tried: the API server stopped answering"
 
 @dataclass(frozen=True)
 class Drift:
-    """A live object that differs from what was applied: at these paths, or missing if there are none."""
+    """A live object that differs from the applied one: at these paths, or missing if there are none."""
 
     entry: InventoryEntry
     fields: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class RolloutOutcome:
     written: Sequence[InventoryEntry] = ()
     pruned: tuple[InventoryEntry, ...] = ()
     kept: tuple[InventoryEntry, ...] = ()
-    """Objects that were not pruned: not ours any more, or annotated to be kept."""
+    """Objects that were not pruned: no longer ours, or annotated to be kept."""
     conflicts: Sequence[tuple[InventoryEntry, FieldConflict]] = ()
     drift: Sequence[Drift] = ()
     untried: int = 0
@@ -64,7 +64,7 @@ class RolloutOutcome:
 
     @property
     def failures(self) -> list[InventoryEntry]:
-        """The entries of objects that could not be applied or pruned, those first that tell the cause."""
+        """The entries of objects that could not be applied or pruned, the causes first."""
         failed = [entry for entry in self.entries if entry.error and entry.status != KEPT]
         return sorted(failed, key=lambda entry: entry.error == NOT_TRIED)
 

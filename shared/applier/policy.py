@@ -47,7 +47,7 @@ class PolicyError(ValueError):
 
 @dataclass(frozen=True)
 class IgnoredPath:
-    """A field that may differ, in all objects or in those of this kind, namespace and name (empty: any)."""
+    """A field that may differ, in all objects or in objects of this kind, namespace and name (empty: any)."""
 
     path: str
     kind: str = ""
@@ -80,7 +80,7 @@ class Policy:
 
     @classmethod
     def of(cls, *objects: Mapping[str, Any]) -> Policy:
-        """Reads the policy from annotations; those of later objects take precedence.
+        """Reads the policy from annotations; later objects take precedence.
 
         Raises:
             PolicyError: An annotation under our prefix is misspelled or has a value that is not allowed.

@@ -36,13 +36,13 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Change:
-    """What the rollout would do to one object.
+    """The effect of the rollout on one object.
 
     Attributes:
         entry: The inventory entry of the object.
         action: `create`, `update`, `delete` and `unchanged` as the names say. `recreate`: delete and create, since an
-            immutable field changes. `keep`: an object that is not desired any more is not deleted. `refuse`: the
-            server or the policy rejects the change. `unknown`: the server does not serve the kind.
+            immutable field changes. `keep`: an object that is no longer desired is not deleted. `refuse`: the server or
+            the policy rejects the change. `unknown`: the server does not serve the kind.
         fields: The fields that would change.
         reason: Why the object is kept or rejected, or a hint.
     """
@@ -195,7 +195,7 @@ def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change
 def _prune(
     dry: ClusterClients, entry: InventoryEntry, policy: Policy, inventoried: Collection[Identity]
 ) -> Change | None:
-    """Returns None if the object does not exist any more."""
+    """Returns None if the object no longer exists."""
     try:
         found = find_live(dry, entry)
         if found is None:

@@ -1,4 +1,4 @@
-"""Prunes objects: deletes those that are not desired any more and still belong to the owner."""
+"""Prunes objects: deletes objects that are no longer desired and still belong to the owner."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def prune(
 
     Returns:
         None once the object is deleted. Otherwise its entry: with an error if the deletion has to be tried again, with
-        status `kept` if it stays until a person decides, and without error if it is not ours any more.
+        status `kept` if it stays until a person decides, and without error if it is no longer ours.
 
     Raises:
         Unavailable: The API server failed.
@@ -118,7 +118,7 @@ def await_deletion(
 
     Args:
         cluster: The cluster that they were deleted from.
-        entries: The entries of deleted objects; those of built-in kinds other than CRD are not waited for.
+        entries: The entries of deleted objects; objects of built-in kinds other than CRD are not waited for.
         owner: The owner of the objects.
 
     Returns:
@@ -161,7 +161,7 @@ def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner
 def _list_members(
     cluster: ClusterClients, api_version: str, kind: str, namespace: str, members: Sequence[InventoryEntry]
 ) -> dict[str, Object]:
-    """Returns the objects of these entries by name; none if the kind is not served any more: they went with it."""
+    """Returns the objects of these entries by name; none if the kind, and so its objects, are no longer served."""
     for last in (False, True):
         resource = cluster.discovery.in_any_version(api_version, kind)
         if resource is None:

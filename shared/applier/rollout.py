@@ -1,4 +1,4 @@
-"""Brings a cluster to the desired objects: applies them wave by wave, those of a wave in parallel, and prunes last.
+"""Brings a cluster to the desired objects: applies them wave by wave, in parallel within a wave, and prunes last.
 
 One failing object does not stop the others of its wave; a failing wave stops the later ones; and nothing is pruned
 unless everything was applied.
@@ -147,7 +147,7 @@ class _Run:
     # -- prune -------------------------------------------------------------------------------------------------
 
     def prune(self, outcome: RolloutOutcome) -> RolloutOutcome:
-        """Prunes what is not desired any more, and adds the results to `outcome`."""
+        """Prunes objects that are no longer desired, and adds the results to `outcome`."""
         pruned: list[InventoryEntry] = []
         kept: list[InventoryEntry] = []
         left: list[InventoryEntry] = []

@@ -58,7 +58,7 @@ class StepExecutor:
         return StepResult(replace(entry, waiting=self.readiness_check(live))) if live else self._apply(step, step.obj)
 
     def _verify(self, step: Step, live: Object | None) -> StepResult:
-        """Applies the object only if the live one differs from what was applied, and records the drift."""
+        """Applies the object only if the live one differs from the applied one, and records the drift."""
         obj, drift = step.obj, Drift(step.entry)
         if live is not None:
             obj = with_ignored_paths(obj, live, self.policy)
@@ -94,7 +94,7 @@ class StepExecutor:
         return self.cluster.client.apply(self._resource(obj), obj, manager=MANAGER, dry_run=True)
 
     def _synced(self, step: Step, live: Object) -> InventoryEntry:
-        """Returns the entry of an object that was applied or verified, with what the object waits for."""
+        """Returns the entry of an object that was applied or verified, with the object's wait."""
         waiting = self.readiness_check(live) if self.policy.wait or self.readiness_check is incomplete_reason else ""
         uid = live["metadata"]["uid"]
         form = self._stored(step.obj, live)

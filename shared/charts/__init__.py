@@ -66,7 +66,7 @@ def render_addon(
         context: The objects that the template reads: `Cluster`, `ControlPlane`, `InfraCluster`.
         chart_name: The name of the archive, for messages.
         values_name: The name of the template, for messages.
-        kube_version: The version of the cluster (`v1.36.3`); None for that of the engine.
+        kube_version: The version of the cluster (`v1.36.3`); None for the engine's version.
         api_versions: The API list of the cluster (`apps/v1`, `apps/v1/Deployment`).
         helm: Returns the helm program, for charts that need it.
         live: The cluster that answers `lookup`; without it lookups find nothing.

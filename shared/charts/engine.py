@@ -43,7 +43,7 @@ def render(
     helm: Callable[[], Path] | None = None,
     live: LiveCluster | None = None,
 ) -> list[Manifest]:
-    """Returns the manifests of a chart, those of `crds/` folders first, without notes and empty files.
+    """Returns the manifests of a chart, `crds/` folders first, without notes and empty files.
 
     Args:
         chart: The chart archive.
@@ -51,7 +51,7 @@ def render(
         name: The name of the archive, for messages.
         release_name: The name of the Helm release.
         namespace: The namespace of the Helm release.
-        kube_version: The Kubernetes version (`v1.36.3`); None for that of the engine.
+        kube_version: The Kubernetes version (`v1.36.3`); None for the engine's version.
         api_versions: The API list (`apps/v1`, `apps/v1/Deployment`).
         helm: Returns the helm program; `find_helm` by default.
         live: The cluster that answers `lookup`; without it lookups find nothing.

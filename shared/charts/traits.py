@@ -11,7 +11,7 @@ from .varying import may_run, may_vary
 
 
 class Traits(NamedTuple):
-    """The traits of a chart with its subcharts. `depth` is that of the most deeply nested file; -1 without files."""
+    """The traits of a chart with its subcharts. `depth` is the greatest depth of a file; -1 without files."""
 
     depth: int
     needs_cluster_facts: bool
@@ -81,5 +81,5 @@ def _refers(schema: bytes) -> bool:
 
 
 def _has_file_name(path: str, file_name: str) -> bool:
-    """Returns whether the path is that of a file with this name, in any folder."""
+    """Returns whether the path leads to a file with this name, in any folder."""
     return path.rpartition("/")[2] == file_name

@@ -31,7 +31,7 @@ def may_vary(members: Mapping[str, bytes]) -> bool:
 def may_run(path: str) -> bool:
     """Returns whether Helm may run the file as a template: all files below `templates/`, and by `tpl` most others.
 
-    NOTES.txt counts, too: it may fail, or define templates that others include.
+    NOTES.txt counts, too, because it may fail, or define templates that others include.
     """
     chart = _CHART.match(path)
     inside = path[chart.end() :] if chart else path

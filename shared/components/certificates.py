@@ -97,7 +97,7 @@ def renewal_time(secret: Mapping[str, Any], request: CertificateRequest) -> date
 
 
 def inject_ca_bundles(objects: Sequence[Object], secrets: Mapping[Key, Mapping[str, Any]]) -> list[Object]:
-    """Returns the objects without those of cert-manager, with CAs injected.
+    """Returns the objects except cert-manager's, with CAs injected.
 
     Args:
         objects: The objects; annotation `cert-manager.io/inject-ca-from` names a Certificate.

@@ -1,7 +1,7 @@
 """Checks that the installed providers keep compatible contracts of Cluster API.
 
 Providers that are not installed, or whose contract is unknown, block no other. Nor do providers whose upgrade is
-requested: they are checked in their own upgrade, so that several can leave a contract together.
+requested, because their own upgrade checks them, so that several can leave a contract together.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from .bundles import CONTENT
 
 _CONTENT_KEY = re.compile(rf"{CONTENT}([0-9a-f]{{64}})\.json")
 _FORMER_RECORDS = "component-sources/"
-"""Earlier versions found bundles by records in this folder. Nothing reads them any more."""
+"""Earlier versions found bundles by records in this folder. Nothing reads them."""
 
 
 def digests_in_use(providers: Iterable[Object]) -> set[str]:

@@ -4,7 +4,8 @@
     infrastructure-docker:     {tag: v1.2.3}
     infrastructure-docker/foo: {name: my-foo}
 
-Later lines override earlier ones field by field. They select all images, those of a provider, and one by its name.
+Later lines override earlier ones field by field. They select all images, the images of a provider, and one image by its
+name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parses components, and moves their objects into the namespace of a provider.
 
-The rules are those of clusterctl, whose `generate provider` gives the same objects.
+The rules follow clusterctl, whose `generate provider` gives the same objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Versions of providers: which is the latest of several, and which may follow another one."""
+"""Versions of providers: the latest of several, and the versions that may follow a version."""
 
 from __future__ import annotations
 

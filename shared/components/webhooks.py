@@ -59,7 +59,7 @@ def _called_at(obj: Object, url: str) -> Object:
 
 
 def _with_client_at(webhook: Mapping[str, Any], url: str) -> Object:
-    """Returns the webhook with the URL instead of a Service; one that has a URL already is kept."""
+    """Returns the webhook with the URL instead of a Service; a webhook that already has a URL stays unchanged."""
     client = webhook.get("clientConfig") or {}
     if service := client.get("service"):
         others = {name: value for name, value in client.items() if name != "service"}

@@ -46,7 +46,7 @@ class IngestLimits:
 
 @dataclass(frozen=True, slots=True)
 class IngestedFile:
-    """A complete and checked file; `digest` is the sha256 of `data` in hexadecimal, `signed` that of the `File`."""
+    """A complete and checked file; `digest` is the sha256 of `data` in hexadecimal, `signed` comes from the `File`."""
 
     name: str
     data: bytes

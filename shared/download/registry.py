@@ -67,7 +67,7 @@ class Descriptor:
 
 @dataclass(frozen=True, slots=True)
 class ImageManifest:
-    """The image manifest of an artifact; `digest` is that of its bytes, as "sha256:<hexadecimal>"."""
+    """The image manifest of an artifact; `digest` is the digest of its bytes, as "sha256:<hexadecimal>"."""
 
     digest: str
     artifact_type: str

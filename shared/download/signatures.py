@@ -1,8 +1,8 @@
 """Verifies signatures of releases and components with public keys of the settings, offline, in the format of cosign.
 
 - `cosign sign --key` stores the signature of an OCI artifact in the same repository, under the tag
-  `sha256-<digest>.sig`: a layer whose content names the digest of the artifact's manifest, and in its annotations the
-  signature of this content.
+  `sha256-<digest>.sig`. The content of its layer names the digest of the artifact's manifest; the layer's annotations
+  have the signature of this content.
 - `cosign sign-blob --key` writes the signature of a file as base64 of an ECDSA signature of the file's SHA-256:
   `<file>.sig` beside the file.
 
@@ -115,7 +115,7 @@ def verifier_in(setting: str, settings: Mapping[str, str] = SETTINGS) -> Verifie
     """Returns what verifies with the public keys in a setting, None if the setting is empty.
 
     Raises:
-        SourceError: The setting has no key, or one that is not ECDSA P-256.
+        SourceError: The setting has no key, or a key that is not ECDSA P-256.
     """
     text = settings.get(setting, "").strip()
     if not text:

@@ -66,7 +66,7 @@ class Client:
         self._transport = Transport(credentials, cluster, timeout, user_agent)
         self._attempts = attempts
         self.namespaces: tuple[str, ...] = ()
-        """The namespaces to which lists of all namespaces are limited; empty: they are not."""
+        """The namespaces to which lists of all namespaces are limited; empty for no limit."""
         self._older_until: dict[tuple[str, str], float] = {}
         """By group and kind, until when the older version is requested first, since the newer one was not served."""
 
@@ -229,7 +229,7 @@ class Client:
         """Sends a JSON merge patch and returns the object as stored.
 
         Raises `Conflict` if the patch has a `metadata.resourceVersion` and the object has another one by now, or
-        another `metadata.uid`, which is ignored where a subresource is patched.
+        another `metadata.uid`, which is ignored in a patch of a subresource.
         """
 
         def send(served: Resource) -> Object:

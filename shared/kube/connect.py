@@ -1,9 +1,8 @@
 """Builds clients: for the management cluster from the environment, for workload clusters from their kubeconfig Secret.
 
-A workload kubeconfig is untrusted input: it may only hold inline credentials, since a command or a file that it names
-would be run or read with the rights of this process. The user's own kubeconfig may name both. Whatever goes beyond
-inline credentials is left to the `kubernetes` package, which is imported only then: it adds 0.4 s and 30 MB to a cold
-start.
+A workload kubeconfig is untrusted input. It may only hold inline credentials, because a command or a file that it names
+would be run or read with the rights of this process. The user's own kubeconfig may name both. The `kubernetes` package
+handles everything beyond inline credentials. It is imported only then, because it adds 0.4 s and 30 MB to a cold start.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ def _client(credentials: Credentials, *, attempts: int = 3, cluster: Cluster = "
 
 
 def _text(section: Mapping[str, Any], field: str) -> str:
-    """Returns a field as a string, empty if it is absent. Messages do not quote the value: it may be secret."""
+    """Returns a field as a string, empty if it is absent. Messages do not quote the value because it may be secret."""
     value = section.get(field)
     if isinstance(value, dict | list):
         raise KubeconfigError(f"kubeconfig {field} is not a string")

@@ -15,8 +15,8 @@ CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "custom
 _SERVED_PAUSE = 0.03
 """Seconds after which an established version is served."""
 _WATCH_SECONDS, _LONGEST_WATCH = 5, 20
-"""Seconds of the first watch and of the longest; each is twice as long as the one before. After it the CRDs are read:
-they may have failed before, and not change any more."""
+"""Seconds of the first watch and of the longest; each is twice as long as the one before. After it the CRDs are read,
+because they may have failed before, and then never change."""
 _FIRST_PAUSE = 0.1
 """Seconds until the first read; the pause doubles from read to read. Each reads whole CRDs."""
 _LONGEST_PAUSE = 2.0
@@ -28,7 +28,7 @@ _LIST_FROM = 2
 def stored_resource(crd: Object) -> Resource | None:
     """Returns the resource of a CRD in the version that objects are stored in, or else in another served version.
 
-    Reading any other version needs a conversion by a webhook, which may not run any more. Returns None if no version is
+    Reading any other version needs a conversion by a webhook, which may no longer run. Returns None if no version is
     served.
     """
     served = [version for version in dig(crd, "spec.versions", []) if version.get("served")]
@@ -96,9 +96,8 @@ def await_established(client: Client, name: str) -> Object:
 def await_all_established(client: Client, crds: Iterable[Object], *, within: float = 30.0) -> dict[str, str]:
     """Waits until CRDs that were just applied are established, with one watch of them.
 
-    `crds` are the server's responses to the applies, `within` is in seconds. Returns a reason for each CRD, by name,
-    that did not become established: it timed out, its names belong to another CRD, or it was deleted.
-    Raises `ApiError`.
+    `crds` are the server's responses to the applies, `within` is in seconds. Returns the reasons, by name, of CRDs that
+    did not become established: a time-out, names that belong to another CRD, or a deletion. Raises `ApiError`.
     """
     waiting = {crd["metadata"]["name"]: crd for crd in crds if not _is_established(crd)}
     deadline, seconds, pause = time.monotonic() + within, _WATCH_SECONDS, _FIRST_PAUSE

@@ -64,10 +64,10 @@ class Credentials:
     def pool(self, size: int, *, trusted: bool = True) -> PoolManager:
         """Returns a pool of `size` connections to the server, through the proxy of the kubeconfig or the environment.
 
-        The proxy variables are those of the process, as for kubectl; the settings for downloads do not apply. For a
-        server that is not trusted, `size` also bounds the number of open connections, and the addresses that
-        `shared.network` refuses and `http:` are refused. Raises `ValueError` or `ssl.SSLError` for unusable PEM,
-        `OSError` for an invalid or refused URL.
+        The process's proxy variables apply, as for kubectl; the settings for downloads do not. For a server that is not
+        trusted, `size` also bounds the number of open connections, and the addresses that `shared.network` refuses and
+        `http:` are refused. Raises `ValueError` or `ssl.SSLError` for unusable PEM, `OSError` for an invalid or refused
+        URL.
         """
         from .. import network
 

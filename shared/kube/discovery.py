@@ -47,7 +47,7 @@ class _Kinds:
 
 
 _SHARED: WeakValueDictionary[tuple[Resource, ...], _Kinds] = WeakValueDictionary()
-"""The maps in use, by resources. Those that no server needs any more are dropped: hostile ones take 15 MiB each."""
+"""The maps in use, by resources. Entries that no server needs are dropped, because hostile ones take 15 MiB each."""
 
 
 def _kinds(resources: tuple[Resource, ...]) -> _Kinds:

@@ -38,7 +38,7 @@ class NotServed(ApiError):
     """404 for the path: the server does not serve this kind in this version now.
 
     Objects may exist all the same: the kind may be served in another version only, its CRD may just have been created,
-    an aggregated API server may be down. `shared.kube.crds.list_defined` and `Discovery` tell these cases apart.
+    an aggregated API server may be down. `shared.kube.crds.list_defined` and `Discovery` distinguish these cases.
     """
 
 

@@ -1,7 +1,7 @@
 """A short-lived cache of lists, for objects that many decisions read and that rarely change.
 
-A cached list is never older than what its caller already knows: resource versions of one API server increase, so a list
-older than the caller's own object is read again. Whoever creates A and then B, which needs A, can rely on that.
+A cached list is never older than its caller's own object. Resource versions of one API server increase, so a list with
+an older version is read again. Whoever creates A and then B, which needs A, can rely on that.
 """
 
 from __future__ import annotations

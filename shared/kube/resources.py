@@ -51,7 +51,8 @@ class OlderVersion:
         version: The name of the version.
         upgrade: Returns an object in the shape of the newer version; an upgraded one is returned as it is.
         downgrade: `downgrade(obj, patch)` converts a merge patch for the status of an upgraded object.
-        dropped: `dropped(stored, patch)` returns a second patch with what the server has not stored of the first.
+        dropped: `dropped(stored, patch)` returns a second patch with the part of the first that the server has not
+            stored.
     """
 
     version: str
@@ -70,7 +71,7 @@ class Resource:
     plural: str
     namespaced: bool = True
     needs: str = field(default="", compare=False)
-    """What has to be installed to serve this kind, for messages."""
+    """The software to install for this kind, for messages."""
     older: OlderVersion | None = field(default=None, compare=False, repr=False)
     """The version that takes the place of this one where an API server does not serve this one."""
 
@@ -119,7 +120,7 @@ class Resource:
 def resource_of(path: str) -> str:
     """Returns the resource in the path of a request as `clusters.cluster.x-k8s.io/status`; for other paths the path.
 
-    The rule is that of the API server (`k8s.io/apiserver/pkg/endpoints/request.RequestInfo`).
+    The rule comes from the API server (`k8s.io/apiserver/pkg/endpoints/request.RequestInfo`).
     """
     api, *parts = path.strip("/").split("/")
     if api not in ("api", "apis") or len(parts) < (3 if api == "apis" else 2):
@@ -206,7 +207,7 @@ def owner_reference(owner: Mapping[str, Any], *, controller: bool | None = None)
 def with_owner(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Object] | None:
     """Returns the owner references of `obj` with `wanted` merged in; None if nothing has to change.
 
-    References are compared by uid. A reference with the same uid keeps what others have set in it: version,
+    References are compared by uid. A reference with the same uid keeps the fields that others have set in it: version,
     `controller`, `blockOwnerDeletion`. A reference to an earlier object of the same name is replaced: that object is
     gone. An object has at most one controller, so `controller` becomes false if another reference is the controller.
     """

@@ -42,7 +42,8 @@ def parse_watch_event(line: bytes, subject: str) -> Object:
 def understood(subject: str) -> Iterator[None]:
     """Raises `Unavailable` if a value in an answer is not of the type that an API server sends, wherever it is used.
 
-    Whoever owns a workload cluster may replace its API server. The value is not quoted: it may be of a Secret.
+    Whoever owns a workload cluster may replace its API server. The value is not quoted because it may come from a
+    Secret.
     """
     try:
         yield

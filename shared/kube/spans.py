@@ -1,4 +1,4 @@
-"""What spans say of requests to an API server: verb and kind, never names or content."""
+"""The content of spans of requests to an API server: verb and kind, never names or content."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def needed_by(client: Client, label: str, who: Identity) -> str:
 
 
 def _needs(provider: Mapping[str, Any], who: Identity) -> bool:
-    """Returns whether the provider needs the object: it is in its inventory.
+    """Returns whether the provider needs the object, because its inventory contains it.
 
     A provider without an inventory was installed by another program, and needs every object with its label.
     """

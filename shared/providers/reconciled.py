@@ -22,9 +22,10 @@ _FORMAT = "1"
 
 
 def is_reconciled(provider: Object, event: Event, now: datetime) -> bool:
-    """Returns whether no phase has anything to do for the provider, as far as it and the event's object show.
+    """Returns whether the provider and the event's object show no work for any phase.
 
-    An event without an object may be about a change of what the provider references, which only a read can show.
+    An event without an object may be about a change of an object that the provider references, which only a read can
+    show.
     """
     if event.object is None:
         return False

@@ -32,7 +32,7 @@ class ResolvedSource:
 
 
 def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> Repository:
-    """Returns the repository that the provider names, else that of the catalog.
+    """Returns the repository that the provider names, else the catalog's.
 
     Args:
         provider: The provider object.

@@ -22,7 +22,7 @@ DOWNLOADED = "ClusterStackReleaseDownloaded"
 
 @dataclass(frozen=True)
 class MissingAssets:
-    """Release `tag` is not in storage. `failure` and `failed_at` are those of the last fetch, if it failed."""
+    """Release `tag` is not in storage. `failure` and `failed_at` come from the last fetch, if it failed."""
 
     tag: str
     failure: str = ""

@@ -28,7 +28,7 @@ _RELEASE_KIND = "ClusterStackRelease"
 
 
 def is_provider_release(kind: str) -> bool:
-    """Returns whether a kind is named as that of a provider's objects for releases: `<Provider>ClusterStackRelease`."""
+    """Returns whether a kind has the name of a provider's kind for releases: `<Provider>ClusterStackRelease`."""
     return kind.endswith(_RELEASE_KIND) and kind != _RELEASE_KIND
 
 
@@ -161,7 +161,7 @@ class ReleaseName:
         return f"{self.stack}-cluster-addon-"
 
     def addon_chart(self, version: StackVersion) -> str:
-        """Returns the file name of the addon chart; `version` is that of the addons, not of the stack."""
+        """Returns the file name of the addon chart; `version` is the version of the addons, not of the stack."""
         return f"{self.addon_chart_prefix}{version.dotted}.tgz"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Resolves the source of a release: that of the ClusterStack in the namespace, else that of the settings.
+"""Resolves the source of a release: from the ClusterStack in the namespace, else from the settings.
 
 The author of a ClusterStack decides what its sources contain. So releases of such sources are stored in a scope of
 their own, and cannot replace the releases of others. The scope belongs to a namespace, as do the credentials of the
@@ -52,8 +52,8 @@ class ScopedSource:
     """A source, and the scope of storage for its releases (see `ReleaseStore.in_scope`).
 
     `source` reads its Secret with its first request, and only then fails if the Secret or the URL is unusable.
-    `namespace` is that of the ClusterStack, if it has sources of its own; `allowed` are the other namespaces whose
-    Clusters may have its releases.
+    `namespace` is the namespace of the ClusterStack, if it has sources of its own; `allowed` are the other namespaces
+    whose Clusters may have its releases.
     """
 
     scope: str
@@ -78,7 +78,7 @@ class ReleaseNotShared:
 
     @property
     def message(self) -> str:
-        """The message for conditions, with what to do."""
+        """The message for conditions, with the remedy."""
         return (
             f"release {self.tag} is private to namespace {self.namespace}: list {self.requester} in "
             "spec.allowedNamespaces of the ClusterStack there, or use a class of another namespace"
@@ -90,7 +90,7 @@ def resolve_source(clients: HasManagement, namespace: str, name: ReleaseName, *,
 
     Args:
         clients: The client of the management cluster.
-        namespace: The namespace of the ClusterClass; without one ("") the source is that of the settings.
+        namespace: The namespace of the ClusterClass; if empty, the source comes from the settings.
         name: The release.
         since: The resourceVersion of the requesting object. A list of ClusterStacks from memory is used if it is at
             least as new.
@@ -171,7 +171,7 @@ def _require_allowed(url: str) -> None:
 
 
 def _access(clients: HasManagement, key: Key, url: str) -> Access:
-    """Returns the access in a Secret, which is for the hosts that it names, else for those of the settings' sources.
+    """Returns the access in a Secret, for the hosts that it names, else for the hosts of the settings' sources.
 
     The author of a ClusterStack may not be allowed to read the Secret: he must not choose who gets it.
     """

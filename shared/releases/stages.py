@@ -74,7 +74,7 @@ class Stages:
     def at(self, hook: str) -> tuple[Stage, ...]:
         """Returns the stages to go through at a hook.
 
-        A hook without a list uses the list of another: an upgrade uses that of the installation, and vice versa.
+        A hook without a list uses the list of another hook: an upgrade uses the installation's list, and vice versa.
         """
         order = {
             AFTER_CONTROL_PLANE_INITIALIZED: (AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE),
@@ -86,7 +86,8 @@ class Stages:
     def desired(self, hook: str) -> tuple[Stage, ...]:
         """Returns the stages whose charts the cluster has after a hook.
 
-        The list of BeforeClusterUpgrade is complete; that of AfterClusterUpgrade adds charts to it, or deletes some.
+        The list of BeforeClusterUpgrade is complete; the list of AfterClusterUpgrade adds charts to it, or deletes
+        some.
         """
         stages = {
             stage.name: stage for stage in self.at(BEFORE_CLUSTER_UPGRADE if hook == AFTER_CLUSTER_UPGRADE else hook)

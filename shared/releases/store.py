@@ -80,7 +80,7 @@ class ReleaseStore:
             ReleaseNotFound: The source does not have the release.
             SourceError: The source fails, or a file is not signed by the key that the settings require.
             InvalidRelease: Required files are missing or unusable.
-            Retagged: The files differ from those of the first fetch.
+            Retagged: The files differ from the files of the first fetch.
         """
         name = ReleaseName.parse(tag)
         files: dict[str, Blob] = {}
@@ -199,7 +199,7 @@ class ReleaseStore:
         return manifest.decode(data, name.tag) if data is not None else None
 
     def _pin(self, release: Release) -> None:
-        """Records the files of a release as those of the first fetch."""
+        """Records the files of a release as the files of the first fetch."""
         data = manifest.encode(release.name.tag, release.applied_files)
         self._records.put(self._pin_key(release.name), data, if_absent=False)
 

@@ -1,4 +1,4 @@
-"""When a function decides on a primary object without reading it: on that of the event, or that it wrote itself.
+"""When a function decides on a primary object without reading it: on the event's object, or on its own last write.
 
 An object in an event is assumed to be current if it is new, or if another program wrote it last. The primary object
 that a function creates for a new object is assumed not to exist. Both assumptions may be wrong, since events may be

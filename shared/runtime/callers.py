@@ -1,9 +1,9 @@
-"""Which HTTP requests functions and the ingress accept: those of programs, and in a local run those with its token.
+"""The HTTP requests that functions and the ingress accept: requests of programs, in a local run only with its token.
 
-A web page in a user's browser may send requests to servers on the user's machine. Browsers add `Origin` to each POST,
-and to what a page reads from elsewhere, so no request with `Origin` is accepted. A page whose name resolves to this
-machine (DNS rebinding) has the same origin as the server, but `Host` has the name of the page: servers at a loopback
-address accept loopback names only. In a pod, servers listen at all addresses, and `Host` is the name of a Service.
+A web page in a user's browser may send requests to servers on the user's machine. Browsers add `Origin` to each POST
+and to each read from another site, so no request with `Origin` is accepted. A page whose name resolves to this machine
+(DNS rebinding) has the same origin as the server, but `Host` has the name of the page: servers at a loopback address
+accept loopback names only. In a pod, servers listen at all addresses, and `Host` is the name of a Service.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def authorization(token: Path | None) -> dict[str, str]:
 
 
 def refusal(method: str, headers: Mapping[str, str], server: str, token: Path | None) -> Answer | None:
-    """Returns the answer to a request that is refused, None for one that is accepted.
+    """Returns the answer to a refused request, None for an accepted request.
 
     Args:
         method: The method; GET needs no token.

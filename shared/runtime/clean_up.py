@@ -26,7 +26,7 @@ MIN_INTERVAL = 30.0
 class CleanUp:
     """A function that deletes `what`, for messages.
 
-    `collect` deletes what was last written before a time, and returns a text about what it deleted. It may raise
+    `collect` deletes objects that were last written before a time, and returns a text about the deletions. It may raise
     `ApiError` and `StorageError`.
     """
 

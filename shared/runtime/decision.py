@@ -1,4 +1,4 @@
-"""What a function decides about an object, and what of that the object does not show yet."""
+"""The decision of a function about an object, and the part of it that the object does not show yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .recorder import KubernetesEvent
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do about an object, and what to report about it.
+    """The actions for an object, and the report about it.
 
     Attributes:
         effects: Writes, executed in order until one fails.
@@ -49,11 +49,11 @@ class Decision:
         )
 
     def changes_status(self, primary: Mapping[str, Any]) -> bool:
-        """Returns whether the status of `primary` is another one than that of the decision."""
+        """Returns whether the status of `primary` differs from the decision's."""
         return bool(self.status) and would_change(primary.get("status") or {}, self.status)
 
     def new_events(self, primary: Mapping[str, Any]) -> tuple[KubernetesEvent, ...]:
-        """Returns the Kubernetes events, except those of conditions that `primary` has already.
+        """Returns the Kubernetes events, except events of conditions that `primary` already has.
 
         Status, reason and message are compared after redaction, as they are written to the API server.
         """

@@ -57,7 +57,7 @@ the forwarder waits 120 s for the answer."""
 
 @dataclass(frozen=True)
 class Request:
-    """What an event asks a function to reconcile.
+    """The object that an event asks a function to reconcile.
 
     Attributes:
         event: The event. It is a hint: the object in it may be outdated.
@@ -75,7 +75,7 @@ class Function(Generic[O]):
     """The parts of one function; `handle` runs them for one event.
 
     Attributes:
-        triggers: The declaration of what starts the function, and of when an object is reconciled.
+        triggers: The declaration of the function's events, and of when an object is reconciled.
         observe: `observe(clients, request)` reads the inputs.
         decide: `decide(observed, now)` is pure.
         report: `report(observed, decision, results, now)` returns the decision to report once all effects were
@@ -88,7 +88,7 @@ class Function(Generic[O]):
         on_rejected: `on_rejected(primary, error, now)` returns the decision to report if the API server rejects a
             request, so that a retry cannot help. By default the error is recorded as a Kubernetes Event.
         sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.
-        manager: The field manager of the status: its own for a function that shares the status with another one.
+        manager: The field manager of the status; a function that shares the status with another function has its own.
         trusts_events: Whether an object in an event may be decided on before it is read. Not where its content leads to
             more than its own namespace: whoever reaches the function, and knows the object's version, can make it up.
         is_sole_writer: Whether hardly anyone else writes the object. Then it is assumed to be as this process wrote it
@@ -173,7 +173,7 @@ class Function(Generic[O]):
         """Runs one round of the four steps; returns None if another round follows at once.
 
         An assumed object may be outdated. So a decision on it is executed only if it begins with a write that the API
-        server rejects in that case, or if it writes nothing; otherwise the object is read, and decided on again.
+        server rejects in that case, or if it writes nothing. Otherwise the object is read, and decided on again.
         """
         primary = assumed.primary if assumed else clients.management.find(resource, key)
         if primary is not None:
@@ -281,6 +281,6 @@ def _is_rejection(error: Exception | None) -> TypeGuard[ApiError]:
 
 
 def _is_gone(primary: Object, results: Results) -> bool:
-    """Returns whether the effects removed the last finalizer of a deleted object, so that it has no status any more."""
+    """Returns whether the effects removed the last finalizer of a deleted object, so that its status is gone."""
     newest = latest(primary, results)
     return dig(newest, "metadata.deletionTimestamp") is not None and not dig(newest, "metadata.finalizers")

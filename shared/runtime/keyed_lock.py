@@ -39,11 +39,11 @@ class KeyedLock:
         self._locks: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
         """The lock of each key, with the number of threads that hold it or wait for it."""
         self._shares: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
-        """The same for the room of each tenant, and for that of all tenants."""
+        """The same for the room of each tenant, and for the room of all tenants."""
 
     @contextmanager
     def hold(self, key: Hashable, tenant: str = "") -> Iterator[None]:
-        """Holds the lock of `key` for a tenant; "" is none, and has all the room.
+        """Holds the lock of `key` for a tenant; "" stands for no tenant, and has all the room.
 
         Raises `Unavailable` if the lock is not free within the timeout.
         """

@@ -1,8 +1,8 @@
-"""Objects as this process wrote them last, for a later event that does not contain them: it need not read them.
+"""Objects as this process wrote them last, so that a later event without the object needs no read.
 
 They are the API server's answers, since whoever may send events must not be trusted with their content. Another process
-may have changed such an object meanwhile: it serves for a decision whose first write the API server rejects in that
-case.
+may have changed such an object meanwhile. So it serves only for a decision whose first write the API server rejects in
+that case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST = 4 * 1024 * 1024
 
 _lock = Lock()
 _kept: WeakKeyDictionary[Clients, dict[tuple[Resource, Key], bytes]] = WeakKeyDictionary()
-"""The objects, compressed: that of a ClusterAddon with 15 objects takes 2 KiB instead of 50."""
+"""The objects, compressed: a ClusterAddon with 15 objects takes 2 KiB instead of 50."""
 
 
 def keep(clients: Clients, resource: Resource, obj: Object) -> None:

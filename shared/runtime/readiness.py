@@ -1,7 +1,7 @@
-"""What functions need and do not have: kinds that are served, rights, the object store. `GET /readyz` tells it.
+"""The missing requirements of functions: served kinds, rights, the object store. `GET /readyz` lists them.
 
-It is no readiness probe: an object store that is down would take all functions out of their Services, and none of them
-could tell why in a status.
+It is no readiness probe, because an object store that is down would take all functions out of their Services, and none
+of them could report the reason in a status.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _kinds(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
 
 
 def _rights(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
-    """Compares the rules of the functions with those of the process.
+    """Compares the rules of the functions with the rules of the process.
 
     Rights in single namespaces count only in an installation for these namespaces.
     """
@@ -98,7 +98,7 @@ def _rights(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
 
 
 def _granted(clients: Clients, namespace: str) -> list[Mapping[str, Any]]:
-    """Returns the rules of the process in a namespace; those of the cluster are among them."""
+    """Returns the rules of the process in a namespace, cluster-wide rules included."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",

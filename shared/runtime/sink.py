@@ -1,4 +1,4 @@
-"""What posting events to a Knative sink needs beside its URL, as a SinkBinding provides it: a token, and the sink's CA.
+"""The token and the CA for events to a Knative sink, as a SinkBinding provides them.
 
 https://knative.dev/docs/eventing/features/sender-identity/ and /docs/eventing/features/transport-encryption/
 """
@@ -22,7 +22,7 @@ AUTHORITIES = Path("/knative-custom-certs")
 
 
 class _SinkTls(ssl.SSLContext):
-    """Trusts the CAs of the system, and those of trust bundles as they are when a connection opens."""
+    """Trusts the CAs of the system, and the CAs in trust bundles at the time when a connection opens."""
 
     def wrap_socket(self, *arguments: Any, **options: Any) -> ssl.SSLSocket:
         for bundle in AUTHORITIES.glob("[!.]*"):
@@ -40,7 +40,7 @@ def headers(url: str, event: Event, environment: Mapping[str, str] = os.environ)
 
 
 def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the header with the token of Knative, else with that of a local run, if there is one."""
+    """Returns the header with the token of Knative, else with the token of a local run, if there is one."""
     return callers.authorization(TOKEN) or callers.authorization(callers.token_file(environment))
 
 

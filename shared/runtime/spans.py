@@ -1,4 +1,4 @@
-"""What spans say of events and answers: names and outcomes, never content."""
+"""The content of spans of events and answers: names and outcomes, never content."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class StatusBuilder:
     ) -> Decision:
         """Returns the decision with these effects, and with the status and Kubernetes events that were built.
 
-        `fields` are those of `status`; the other arguments are those of `Decision`.
+        `fields` are fields of `status`; the other arguments are as for `Decision`.
         """
         return Decision(
             effects,
@@ -140,8 +140,8 @@ class StatusBuilder:
 class V1Beta1StatusBuilder(StatusBuilder):
     """Builds conditions in the shape of Cluster API's v1beta1: with severities, without generations.
 
-    `Ready` summarizes the others. If several are False, `Ready` shows one that this builder has set: the others may be
-    outdated, as they are from earlier decisions.
+    `Ready` summarizes the others. If several are False, `Ready` shows a condition that this builder has set, because
+    the others come from earlier decisions and may be outdated.
     """
 
     def set_false(

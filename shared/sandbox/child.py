@@ -25,7 +25,7 @@ _STATM = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if os.path.exis
 class _Memory:
     """Measures the memory of imported modules, so that the limit of a call is for the call alone.
 
-    `base` is this memory in bytes, with that of the interpreter.
+    `base` is this memory in bytes, interpreter included.
     """
 
     def __init__(self) -> None:

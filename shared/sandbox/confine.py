@@ -1,7 +1,7 @@
 """Takes from this process what untrusted input has no use for: files, network, other processes, programs.
 
 Any process without privileges can do so for itself, for good, and for the programs that it executes. There are three
-layers, and each holds where the kernel lacks another one:
+layers, and each holds if the kernel lacks another layer:
 
 - a filter of system calls (seccomp) refuses sockets, signals, other processes, programs, and files to write;
 - Landlock leaves the named files, and for lookups one port of the loopback interface;
@@ -32,17 +32,17 @@ NOBODY = 65534
 """uid and gid of the user `nobody`."""
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/null", "/dev/urandom", "/proc/self")
-"""What interpreters and libraries read, beside their own folders."""
+"""The files that interpreters and libraries read, beside their own folders."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a confined process may use.
+    """The resources of a confined process.
 
     Attributes:
-        read: Files and folders to read, with what is in the folders.
+        read: Files and folders to read, with the folders' content.
         list: Folders whose names can be listed, also those in the folders in them.
         write: A folder to write; "" for no file at all.
         program: The open file of a program to execute; None for no program.
@@ -128,7 +128,7 @@ _MAKE = sum(1 << bit for bit in (4, 5, 7, 8, 12, 13))
 _ALL = ((1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)
 """All rights on files by Landlock's version (ABI) 1 to 5."""
 _LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
-"""What executes programs with shared libraries."""
+"""The programs that load shared libraries."""
 _TCP = 0b11
 _CONNECT_TCP = 0b10
 _SCOPES = 0b11
@@ -139,7 +139,7 @@ _RULE_PATH, _RULE_PORT = 1, 2
 
 
 def restrict_files(access: Access) -> None:
-    """Restricts files, TCP and signals by Landlock, as far as the kernel has it."""
+    """Restricts files, TCP and signals by the Landlock features that the kernel has."""
     abi = _landlock_abi()
     if abi < 1:
         return
@@ -331,7 +331,7 @@ _ABSENT = ("clone3", "openat2")
 _NEWEST = 446
 """The newest call that this module knows, `landlock_restrict_self`: newer ones seem not to exist."""
 _X32 = 0x40000000
-"""From this number on calls are those of another ABI of x86_64."""
+"""From this number on calls belong to another ABI of x86_64."""
 _TO_WRITE = (
     *("creat", "truncate", "unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir"),
     *("link", "linkat", "symlink", "symlinkat"),

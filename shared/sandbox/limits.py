@@ -11,7 +11,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one call: `cpu` and `wall` time in seconds, and `memory` in MiB, without that of the loaded libraries.
+    """Limits of one call: `cpu` and `wall` time in seconds, and `memory` in MiB, without the loaded libraries.
 
     The memory limit is exact up to `SLACK`: in a worker that has not grown yet, a call may use that much more.
     """
@@ -35,7 +35,7 @@ class LimitExceeded(Exception):
 def explain(returncode: int, limits: Limits, stderr: str = "") -> str:
     """Returns why a limited process ended, as the message of a `LimitExceeded`.
 
-    `returncode` is that of subprocess, negative for a signal; `stderr` is the beginning of its standard error.
+    `returncode` is as in subprocess, negative for a signal; `stderr` is the beginning of its standard error.
     """
     if returncode == -signal.SIGXCPU:
         return f"used more than {limits.cpu} s of CPU time"

@@ -15,7 +15,7 @@ _DONTNEED = 4  # MADV_DONTNEED of Linux
 
 
 def unmap_unchanged() -> None:
-    """Unmaps all pages of files that can only be read, except of mappings with a changed page: it would be lost."""
+    """Unmaps all pages of files that can only be read, except of mappings with a changed page, which would be lost."""
     madvise = ctypes.CDLL(None).madvise
     with suppress(OSError), open("/proc/self/smaps") as smaps:
         for start, size in unchanged(smaps):

@@ -43,7 +43,7 @@ def remove_abandoned() -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[bool]:
-    """Locks a folder of this user, or of the one that programs run as; provides False if that is impossible."""
+    """Locks a folder of this user, or of the programs' user; provides False if that is impossible."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -33,7 +33,7 @@ MAX_RESULT = 32 * MIB
 """The limit of one result, in bytes."""
 
 MAX_WORKER_WAIT = 2.0
-"""Seconds after the start of a call in which others wait for its worker, before they start another one."""
+"""Seconds after the start of a call in which others wait for its worker, before they start another worker."""
 
 _GO = {"GOMAXPROCS": "2", "GOGC": "50"}
 """How many processors the chart engine uses, and by how many percent its heap grows until it is collected."""
@@ -136,7 +136,7 @@ class _Worker:
 
 
 class _Pool:
-    """The workers of this process: one that is kept, and further ones while a long call occupies it."""
+    """The workers of this process: a permanent worker, and further workers while a long call occupies it."""
 
     def __init__(self) -> None:
         self._free: list[_Worker] = []

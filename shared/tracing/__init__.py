@@ -32,7 +32,7 @@ https://github.com/cloudevents/spec/blob/main/cloudevents/extensions/distributed
 _TRACE = slice(3, 35)
 
 Kind = Literal["producer", "consumer", "client", "server"]
-"""What a span is of: the sending of an event, its handling; a request and the wait for its answer, its handling."""
+"""The subject of a span: the sending of an event, its handling; a request and the wait for its answer, its handling."""
 
 Value = str | int
 _NONE: Mapping[str, Value] = {}
@@ -83,13 +83,13 @@ def span(
         name: What is done: one of few names.
         kind: See `Kind`.
         attributes: The first ones; see `Span.set`.
-        parent: The `traceparent` of what led to it; by default it begins a trace.
+        parent: The `traceparent` of its cause; by default it begins a trace.
     """
     return _recorder.span(name, kind, attributes, parent) if _recorder else NOTHING
 
 
 def current() -> str:
-    """Returns the `traceparent` of the present span, for what it leads to; empty without one."""
+    """Returns the `traceparent` of the present span, for its consequences; empty without a span."""
     return _recorder.current() if _recorder else ""
 
 
@@ -104,7 +104,7 @@ def trace_id(traceparent: str) -> str:
 
 
 def parent(received: Mapping[str, str], of_event: str) -> str:
-    """Returns the `traceparent` of what led to an event.
+    """Returns the `traceparent` of an event's cause.
 
     The header is of the last hop, so that its span is nearer. But an intermediary may have begun a trace of its own.
 

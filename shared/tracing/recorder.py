@@ -72,6 +72,6 @@ class Recorder:
         return carrier.get(HEADER, "")
 
     def attacher(self) -> Callable[[], object]:
-        """Returns what makes the present span of this thread that of another one."""
+        """Returns a function that hands the present span of this thread to another thread."""
         present = context.get_current()
         return lambda: context.attach(present)

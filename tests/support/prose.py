@@ -32,7 +32,7 @@ PATTERNS = {
 }
 LONG = "long sentence"
 _PATTERNS = {name: re.compile(pattern) for name, pattern in PATTERNS.items()}
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')*]* +(?=[\"'(]*(?:\*+\w|[A-Z`]))")
+_SENTENCE_END = re.compile(r"(?<=[\w)`'\"\]*][.!?])[\"')*]* +(?=\S)")
 _STARTS = re.compile(r"\s*(?:[-*]|\d+\.) |    \w+: ")
 _TRIPLE_QUOTED = re.compile(
     r'^(?P<docstring> *)?[rf]*"""(?P<text>.*?)"""|"""(?P<other>.*?)"""', re.DOTALL | re.MULTILINE

@@ -2,8 +2,8 @@
 
 Both served versions are stored unchanged: the schema types the fields that v1beta1 and v1beta2 have in common and keeps
 all others. So a v1beta1 object reads unchanged at v1beta2, and `shared.api.cluster` reads either shape. Values that
-v1beta2 rejects and v1beta1 does not have are rejected here, too. What only one version requires is optional, and so is
-the Kubernetes version of a topology, which addons do not need.
+v1beta2 rejects and v1beta1 does not have are rejected here, too. Fields that only one version requires are optional. So
+is the Kubernetes version of a topology, which addons do not need.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Replicas(OpenModel):
 
 
 class DeprecatedStatus(OpenModel):
-    """What the status of v1beta1 had."""
+    """The fields of the status of v1beta1."""
 
     conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=KEYED_BY_TYPE)
     failure_reason: str | None = None

@@ -62,8 +62,8 @@ class AppliedResource(Model):
     """The hash of the applied fields as the API server stores them; absent if it equals `hash`. While
     the live object has this hash, nobody else has changed it."""
     revision: str | None = None
-    """The resourceVersion of the object as it was applied: while the object has it, it is pruned without a read.
-    Absent for an object with a status, which controllers change, and for one that is annotated to be kept."""
+    """The resourceVersion of the object as it was applied: while the object has it, it is pruned without a read. Absent
+    for an object with a status, which controllers change, and for an object that is annotated to be kept."""
 
 
 class StageStatus(Model):

@@ -53,7 +53,7 @@ class ClusterStackSpec(Model):
     channel: Literal["stable", "custom"] = Field("stable", json_schema_extra=_FIXED)
     """`stable` has versions like v3, `custom` all others, like v0-sha.hipstsw."""
     versions: list[Annotated[str, Field(pattern=_VERSION)]] | None = Field(None, max_length=256)
-    """Versions to provide in addition to that of autoSubscribe."""
+    """Versions to provide in addition to the version of autoSubscribe."""
     auto_subscribe: bool = True
     """Provide the newest release of the channel as soon as it is published."""
     no_provider: bool = False
@@ -82,7 +82,7 @@ class HeldSources(Model):
 
     until: Timestamp | None = None
     sources: str | None = None
-    """The hash of the sources; empty for those of the functions' configuration."""
+    """The hash of the sources; empty for the sources in the functions' configuration."""
     message: str | None = None
 
 

@@ -78,7 +78,7 @@ class Networking(Model):
     """The address of the machine at which the API server listens (default 127.0.0.1). Others reach the cluster at an
     address of a network that they share with the machine."""
     api_server_port: Int32 | None = Field(None, ge=-1, le=65535)
-    """0 is a random port that kind chooses, -1 one that the container engine chooses."""
+    """0 lets kind choose a random port, -1 lets the container engine choose."""
     pod_subnet: str | None = Field(None, max_length=128)
     service_subnet: str | None = Field(None, max_length=128)
     disable_default_cni: bool | None = Field(None, alias="disableDefaultCNI")
@@ -92,8 +92,8 @@ class KINDClusterSpec(Model):
     cluster_name: str = Field(min_length=1, max_length=64, pattern=_NAME)
     """The name of the cluster; its kubeconfig is in the Secret `<clusterName>-config`."""
     kubernetes_version: str = Field("1.21", pattern=_MINOR)
-    """The requested minor version, 1.14 or later. The runtime `local` runs an installed version of it, else
-    the one that it comes with."""
+    """The requested minor version, 1.14 or later. The runtime `local` runs an installed patch of it, else its
+    default."""
     runtime: Literal["local", "kind"] | None = None
     """`local`: a control plane of processes on the machine that runs the functions; `kind`: nodes in containers of that
     machine, which the kind program creates. It must be one of the setting KIND_RUNTIME of the functions; default: the
@@ -114,7 +114,7 @@ class KINDClusterSpec(Model):
     kubeadm_config_patches_json6902: list[PatchJSON6902] | None = Field(
         None, max_length=16, alias="kubeadmConfigPatchesJSON6902"
     )
-    """JSON patches of kubeadm's configurations, applied after `kubeadmConfigPatches`, and before those of a node."""
+    """JSON patches of kubeadm's configurations, applied after `kubeadmConfigPatches`, and before a node's patches."""
     containerd_config_patches: list[str] | None = Field(None, max_length=16)
     containerd_config_patches_json6902: list[str] | None = Field(
         None, max_length=16, alias="containerdConfigPatchesJSON6902"
@@ -227,7 +227,7 @@ class TemplatedSpec(KINDClusterSpec):
 
 
 class KINDClusterTemplateResource(Model):
-    """What the KINDClusters of a template are made of."""
+    """The content of the KINDClusters of a template."""
 
     metadata: TemplateMetadata | None = None
     spec: TemplatedSpec

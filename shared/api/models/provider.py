@@ -145,8 +145,8 @@ class ProviderTarget(Model):
     digest: str | None = None
     """The digest of the files of the release."""
     source_hash: str | None = None
-    """The hash of the spec's version and source (fetchConfig) at the time of the fetch. If it differs from that of the
-    present spec, the release is fetched again."""
+    """The hash of the spec's version and source (fetchConfig) at the time of the fetch. If it differs from the value
+    for the present spec, the release is fetched again."""
     contract: str | None = None
     """The Cluster API contract of this version."""
     inputs: str | None = None

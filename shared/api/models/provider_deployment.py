@@ -1,4 +1,4 @@
-"""`spec.deployment` of a provider: fields that replace those of its Deployment."""
+"""`spec.deployment` of a provider: fields that replace its Deployment's fields."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Resources(OpenModel):
 
 
 class ContainerSpec(Model):
-    """Fields that replace those of a container."""
+    """Fields that replace the fields of a container."""
 
     name: str = Field(min_length=1)
     """The name of a container in the Deployment."""
@@ -59,7 +59,7 @@ class LocalObjectReference(Model):
 
 
 class DeploymentSpec(Model):
-    """Fields that replace those of the Deployment in the manifest, even if they are empty."""
+    """Fields that replace the fields of the Deployment in the manifest, even if they are empty."""
 
     replicas: int | None = Field(None, ge=0)
     node_selector: dict[str, str] | None = None

@@ -1,4 +1,4 @@
-"""What repositories have in common whose URL names host, version and file."""
+"""The common part of repositories whose URL names host, version and file."""
 
 from __future__ import annotations
 

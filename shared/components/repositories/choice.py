@@ -20,7 +20,7 @@ from .oci import canonical_url
 from .port import Repository, RepositoryConfig, RepositoryType
 
 CONFIG_MAPS = "configmaps:"
-"""What stands for ConfigMaps in the list of allowed sources."""
+"""The entry for ConfigMaps in the list of allowed sources."""
 
 
 def open_repository(

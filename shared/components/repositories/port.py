@@ -70,7 +70,7 @@ class RepositoryConfig:
         """Returns the values of keys of the Secret, "" for absent ones.
 
         Raises:
-            ComponentsError: The Secret names its hosts, and `host` (with its port) is none of them.
+            ComponentsError: The Secret names its hosts, but not `host` (with its port).
         """
         found = [self.variables.get(name, "") for name in names]
         if any(found) and self.hosts is not None and without_default_port(host) not in self.hosts:

@@ -1,8 +1,8 @@
 """Downloads releases from any web server: `https://<host>/<folder>`, with the files in `<folder>/<tag>/`.
 
-Web servers need not list folders. So the source requests the files that a release must have, those that it may have
-(404: this release has none), and those that `SHA256SUMS`, the output of sha256sum, lists. If a release has that file,
-it must list all other files, except signatures. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
+Web servers need not list folders. So the source requests the files that a release must have, the optional files (404 if
+this release lacks one), and the files in `SHA256SUMS`, the output of sha256sum. If a release has that file, it must
+list all other files, except signatures. `<folder>/index.json` lists the releases: {"releases": ["<tag>", ...]}.
 """
 
 from __future__ import annotations

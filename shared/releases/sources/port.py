@@ -43,7 +43,8 @@ class Source(Protocol):
 class UnusableUrl(ValueError):
     """A URL does not name a source.
 
-    The message completes the sentence "release source 'https:' ...", and quotes no part of the URL: it may be a token.
+    The message completes the sentence "release source 'https:' ...", and quotes no part of the URL, because it may be a
+    token.
     """
 
 
@@ -103,7 +104,7 @@ def no_server(_url: str) -> str:
 class SourceType:
     """The declaration of one type of source, as `SOURCE_TYPE` of a module in this folder.
 
-    `schemes` are those of its URLs; the first one is the name of the type. `server` returns the host and port of the
+    `schemes` belong to its URLs; the first one is the name of the type. `server` returns the host and port of the
     server that a URL names, or "". `open` creates the source without a request;
     it may raise `UnusableUrl` or `SourceError`. `access_from` reads credentials from the settings, for the first host
     in `RELEASE_SOURCE` that has a source of this type.

@@ -142,7 +142,7 @@ class S3Source:
 
 
 def parse_listing(body: bytes) -> Element | None:
-    """Parses a page of a listing; None if it is none. XML that declares entities, or is not UTF-8, is none."""
+    """Parses a page of a listing; None for other text, XML that declares entities, or text that is not UTF-8."""
     from xml.etree import ElementTree
 
     try:
