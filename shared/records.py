@@ -69,7 +69,7 @@ class Records:
             fault = f"has fewer than {SHORTEST} characters" if secret else "is not set"
             raise StorageError(
                 f"{KEY} {fault}, so records in bucket {self._objects.bucket!r} could be forged: "
-                f"set it to a random text, such as that of `openssl rand -hex 32` ({STORAGE.where})"
+                f"set it to a random text, such as the output of `openssl rand -hex 32` ({STORAGE.where})"
             )
         return secret.encode()
 

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="binaries",
-    help="Install, list and delete versions of kube-apiserver and etcd. They are used by `local up "
-    "--kubernetes-version`, and by everything that reads $KUBEBUILDER_ASSETS.\n\n"
+    help="Install, list and delete versions of kube-apiserver and etcd, for `local up --kubernetes-version`, and for "
+    "everything that reads $KUBEBUILDER_ASSETS.\n\n"
     "SELECTOR is one of: 1.36 or 1.36.x (the newest patch); 1.36.3; ~1.36.2 (that patch or a later one); <1.36.2; "
-    "<=1.36.2; latest; latest-on-disk. An installed version suffices; with `!` after it, and for latest, a newer one "
-    "is looked for.",
+    "<=1.36.2; latest; latest-on-disk. An installed version suffices, but `!` after it, and latest, "
+    "look for a newer one.",
     no_args_is_help=True,
 )
 
 
 class Print(StrEnum):
-    """What `use` prints."""
+    """The output of `use`."""
 
     overview = "overview"
     path = "path"
@@ -64,7 +64,7 @@ InstalledOnly = Annotated[
 Index = Annotated[
     str,
     typer.Option(
-        metavar="URL", help="List of archives to download (default: that of controller-tools).", show_default=False
+        metavar="URL", help="List of archives to download (default: the list of controller-tools).", show_default=False
     ),
 ]
 
@@ -73,7 +73,9 @@ Index = Annotated[
 def use(
     selector: Chosen = "latest",
     installed_only: InstalledOnly = False,
-    what: Annotated[Print, typer.Option("--print", "-p", help="What to print; env is for eval.")] = Print.overview,
+    what: Annotated[
+        Print, typer.Option("--print", "-p", help="The form of the output; env is for eval.")
+    ] = Print.overview,
     index: Index = "",
 ) -> None:
     """Install a version unless it is installed, check it, and print its folder."""
@@ -121,7 +123,7 @@ def cleanup(
 ) -> None:
     """Delete the installed versions in a range, and unpacked packages with these versions that are not in use.
 
-    What was built from source stays in the cache.
+    Executables built from source stay in the cache.
     """
     from infra.local_control_plane import package, store
 

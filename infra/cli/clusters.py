@@ -44,7 +44,7 @@ class ClusterOptions:
 
 Release = Annotated[
     str | None,
-    typer.Option(help="Tag or folder of the release (default: that of the Cluster's class).", show_default=False),
+    typer.Option(help="Tag or folder of the release (default: the Cluster's class).", show_default=False),
 ]
 ExitCode = Annotated[
     bool,
@@ -59,7 +59,7 @@ def render(
     ],
     control_plane: Annotated[Path | None, typer.Option(help="File with the control-plane object.", exists=True)] = None,
     infra: Annotated[Path | None, typer.Option(help="File with the infrastructure object.", exists=True)] = None,
-    kube_version: Annotated[str | None, typer.Option(help="Kubernetes version (default: that of the release).")] = None,
+    kube_version: Annotated[str | None, typer.Option(help="Kubernetes version (default: the release's).")] = None,
     hook: Annotated[Hook, typer.Option(help="For releases with stages: the hook to render.")] = (Hook.FIRST),
 ) -> None:
     """Print the addon manifests of a release for a Cluster as YAML. Needs no running cluster."""

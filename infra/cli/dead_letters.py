@@ -74,13 +74,13 @@ def replay(
     names: Ids = None,
     every: All = False,
     to: Annotated[
-        str, typer.Option(help="URL that accepts events (default: that of the run, else $K_SINK).", show_default=False)
+        str, typer.Option(help="URL that accepts events (default: the run's, else $K_SINK).", show_default=False)
     ] = "",
     directory: RunDir = None,
 ) -> None:
-    """Have functions look at the objects of letters again, and drop the letters.
+    """Make functions look at the objects of letters again, and drop the letters.
 
-    What is sent names the object, and contains nothing of it: an old letter is harmless.
+    The sent event names the object without its content, so an old letter is harmless.
 
     An event that is rejected again becomes a letter again.
     """
@@ -92,7 +92,7 @@ def replay(
         url = to or settings.get("K_SINK", "")
         if not url:
             raise Failure(
-                "no URL to send events to: name one with --to, such as that of the Broker or of the forwarder, "
+                "no URL to send events to: name one with --to, such as the URL of the Broker or forwarder, "
                 "or run this command in a pod of the functions"
             )
         token = token_for(url, directory)
@@ -149,7 +149,7 @@ def _replay(kept: DeadLetters, letter: DeadLetter, url: str, token: Path | None)
 
 
 def _chosen(kept: DeadLetters, names: list[str] | None, *, every: bool) -> list[DeadLetter]:
-    """Returns the letters that a command is for. Raises `Failure` for one that does not exist."""
+    """Returns the letters that a command is for. Raises `Failure` for a letter that does not exist."""
     if bool(names) == every:
         raise Failure("name letters by their ids, which `capi-functions dead-letter list` prints, or give --all")
     if every:

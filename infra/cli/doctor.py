@@ -1,4 +1,4 @@
-"""Checks whether this machine has what a local run needs, and how to get what is missing."""
+"""Checks this machine for the requirements of a local run, and shows how to get missing ones."""
 
 from __future__ import annotations
 

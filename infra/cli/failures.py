@@ -22,8 +22,8 @@ class Failure(Exception):
 def report_failures(*expected: type[Exception]) -> Iterator[None]:
     """Prints an expected failure of the block as one line on stderr, and exits with code 1; with 130 for Ctrl-C.
 
-    The exceptions listed below are always expected: those of the command line, of connections and of local runs, and
-    `TimeoutError`, which names what was waited for. `expected` adds further types.
+    The exceptions listed below are always expected: exceptions of the command line, of connections and of local runs,
+    and `TimeoutError`, which names the awaited state. `expected` adds further types.
     """
     from infra.local.kind_clusters import EngineMissing
     from infra.local.local_run import LocalRunError

@@ -19,7 +19,7 @@ def forwarders(deployments: Iterable[Object]) -> list[Object]:
 def obstacle(found: Sequence[Object]) -> str:
     """Returns why not all changes are delivered, empty if they are. `found` has at least one Deployment.
 
-    While the number of shards is changed there are Deployments of several numbers: those of one number suffice.
+    During a change of the number of shards there are Deployments of several numbers; one complete number suffices.
     """
     available = {_shard(deployment) for deployment in found if dig(deployment, "status.availableReplicas")}
     gaps = [

@@ -1,4 +1,4 @@
-"""The options of `up` that belong to its folder: an option that is not given is that of the last start.
+"""The options of `up` that belong to its folder: an option that is not given has its value from the last start.
 
 The objects in the folder refer to releases, and functions of some profiles have handled them. With other options, a
 second start would not be a restart of the same run.
@@ -21,7 +21,7 @@ def recall(directory: Path, given: dict[str, str]) -> tuple[dict[str, str], list
 
     Args:
         directory: The folder of the run, which may not exist.
-        given: The options by name, "" for one that is not given.
+        given: The options by name, "" for an option that is not given.
 
     Raises:
         Failure: The file of the last start cannot be read.

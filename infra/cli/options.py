@@ -145,7 +145,7 @@ ComponentsOption = Annotated[
         "--components",
         metavar="FOLDER",
         help="Folder with components of providers, such as aws-infrastructure-components.yaml, to use instead of "
-        "those of their releases.",
+        "the components of their releases.",
         exists=True,
         file_okay=False,
         show_default=False,
@@ -156,7 +156,7 @@ ApiServerFlags = Annotated[
     typer.Option(
         "--api-server-flag",
         metavar="NAME=VALUE",
-        help="Flag of kube-apiserver, in the place of the one that it has here. Repeatable.",
+        help="Flag of kube-apiserver, in place of its value here. Repeatable.",
         show_default=False,
     ),
 ]
@@ -165,7 +165,7 @@ EtcdFlags = Annotated[
     typer.Option(
         "--etcd-flag",
         metavar="NAME=VALUE",
-        help="Flag of etcd, in the place of the one that it has here. Repeatable.",
+        help="Flag of etcd, in place of its value here. Repeatable.",
         show_default=False,
     ),
 ]

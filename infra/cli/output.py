@@ -56,7 +56,7 @@ class Timeline:
 
 
 class WaitTimeout(Exception):
-    """A wait timed out; the message contains what was awaited, and the last status."""
+    """A wait timed out; the message contains the awaited state, and the last status."""
 
 
 def wait_for(

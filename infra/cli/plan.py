@@ -65,7 +65,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> ReleasePla
 
 
 def release_name(release: str | None, cluster: Object) -> ReleaseName:
-    """Returns the name of the release in the option, by default that of the Cluster's class. Raises `Failure`."""
+    """Returns the name of the release in the option, by default of the Cluster's class. Raises `Failure`."""
     if release is None:
         class_name = cluster_api.class_name(cluster) or ""
         name = ReleaseName.from_class_name(class_name)

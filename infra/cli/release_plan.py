@@ -101,7 +101,7 @@ class ReleasePlan:
 
 @dataclass(frozen=True)
 class _RenderedStages:
-    """The desired objects of a release by stage; `unknown` are those of kinds that the cluster does not serve."""
+    """The desired objects of a release by stage; `unknown` have kinds that the cluster does not serve."""
 
     applied: dict[str, list[Object]]
     unknown: dict[str, list[Object]]

@@ -31,7 +31,7 @@ def cancel_removal(management: Client, cluster: Object) -> None:
 
 
 def what_stays(addon: Object) -> list[str]:
-    """Returns lines about what stays: the objects that the condition names, and what is recorded."""
+    """Returns lines about everything that stays: the objects that the condition names, and the record."""
     applied = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
     return [
         plain(applied.get("message") or "", most=4000),

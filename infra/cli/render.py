@@ -57,7 +57,7 @@ def render_release(
     Raises:
         ChartError: A chart failed.
         InvalidRelease: The release is incomplete or inconsistent.
-        InvalidName: The folder's name is not that of a release.
+        InvalidName: The folder does not have the name of a release.
         SourceError: The folder cannot be read.
         ValueError: clusteraddon.yaml is not valid.
     """

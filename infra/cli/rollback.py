@@ -72,7 +72,7 @@ def wait_until_applied(
         key: The Cluster.
         within: Seconds to wait.
         progress: Called with each new message of the addons' condition Ready.
-        before: The addon before the request, whose message is not printed: it is about what the request ends.
+        before: The addon before the request, whose message is not printed because the request makes it obsolete.
 
     Raises:
         WaitTimeout: The time is over.

@@ -109,7 +109,7 @@ def _started(process: subprocess.Popen[bytes], directory: Path, log: Path) -> di
 
 
 def warn_of_other_cluster(kubeconfig: Path) -> None:
-    """Prints a note if $KUBECONFIG names another file than that of the run that has just started."""
+    """Prints a note if $KUBECONFIG does not name the file of the run that has just started."""
     listed = os.environ.get("KUBECONFIG")
     if listed and Path(listed).absolute() != kubeconfig.absolute():
         note = f"commands use $KUBECONFIG ({listed}); with `--dir {kubeconfig.parent}` they use this run"

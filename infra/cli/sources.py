@@ -1,4 +1,4 @@
-"""The command `sources`: the ApiServerSources for what a management cluster serves now.
+"""The command `sources`: the ApiServerSources for the kinds that a management cluster serves now.
 
 The generated ones name the kinds that functions name. Which kinds of infrastructure and control-plane objects there are
 is known in a cluster only; and an adapter ends if the group of a kind is not served, so that no function gets events.
@@ -44,7 +44,7 @@ def sources(
     """Print Knative's event sources with all kinds that start functions and that the cluster serves.
 
     Apply the output with kubectl to watch the infrastructure and control-plane objects of the installed providers.
-    Without --profile the profiles are those of the installation.
+    Without --profile, the installation determines the profiles.
     """
     from infra.generate import sources as generator
 
@@ -104,7 +104,7 @@ def _examine(client: Client) -> CheckResult:
 
 
 def _watches(client: Client, profile: str = "") -> list[Watch]:
-    """Returns what the functions of the profiles watch in the cluster; without profiles those of the installation."""
+    """Returns the watches in the cluster of the profiles' functions, by default of the installation's profiles."""
     from functions import catalog
     from infra.generate import knative
     from shared import profiles

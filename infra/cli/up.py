@@ -50,7 +50,7 @@ def up(
     releases: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with cluster-stack releases (default: that of the last start, at first those of the demo).",
+            help="Folder with cluster-stack releases (default: as at the last start, at first the demo's).",
             exists=True,
         ),
     ] = None,
@@ -60,7 +60,7 @@ def up(
         typer.Option(
             metavar="NAME,...",
             help="Install these Cluster API providers, and run their managers as processes: core, kubeadm, docker, and "
-            "those of --manager.",
+            "the providers of --manager.",
             show_default=False,
         ),
     ] = "",
@@ -145,7 +145,7 @@ def up(
 
 
 def _folder(releases: str) -> Path:
-    """Returns the folder of releases, by default that of the demo. Raises `Failure`."""
+    """Returns the folder of releases, by default the demo's. Raises `Failure`."""
     if releases and not Path(releases).is_dir():
         raise Failure(f"{releases}, the folder of releases of the last start, does not exist; --releases names another")
     return Path(releases) if releases else RELEASES

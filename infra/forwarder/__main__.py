@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="forward to the functions of these profiles ($CAPI_FUNCTIONS_PROFILES): " + ", ".join(profiles.NAMES),
     )
     parser.add_argument(
-        "--without", metavar="NAME,...", default="", help="forward no events to these functions: they do not run"
+        "--without", metavar="NAME,...", default="", help="forward no events to these functions, which do not run"
     )
     options = parser.parse_args(arguments)
     if not (options.functions or options.sink):

@@ -1,7 +1,7 @@
 """Generates `infra/chart`, a Helm chart: the objects of the kustomizations as data, which its few templates configure.
 
-`objects.yaml` is a template itself: it names the namespace of the release, and some values. Which objects are part of a
-release follows from its mode and its profile; the tables for both are in the same file.
+`objects.yaml` is a template itself, because it names the namespace of the release, and some values. Which objects are
+part of a release follows from its mode and its profile; the tables for both are in the same file.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _profile(declared: Mapping[str, Triggers], wanted: list[str]) -> Object:
 
 
 def _part(part: single.Part, declared: Mapping[str, Triggers], wanted: tuple[str, ...]) -> Object:
-    """Returns the profiles of a part, its functions but those of all profiles, and the objects of its forwarder."""
+    """Returns the profiles of a part, its functions except functions of all profiles, and its forwarder's objects."""
     chosen = knative.in_a_cluster(declared, wanted)
     role = rbac.cluster_role(forwarder.role_of(part.lease), forwarder.rules(chosen))
     return {

@@ -1,6 +1,6 @@
 """Converts pydantic's JSON schema to CustomResourceDefinitions.
 
-The structural schemas of Kubernetes differ from JSON schema in four ways, for which `structural` has a line each: it
+The structural schemas of Kubernetes differ from JSON schema in four ways, for which `structural` has a line each. It
 inlines references, replaces "X or null" by X, drops titles, and replaces a constant by an enum with one value.
 """
 
@@ -28,7 +28,7 @@ _HEADERS = {
     "": f"Leaves out the CRDs of cluster.x-k8s.io, which Cluster API installs. Without it, apply {_CORE}, too.",
     _CORE: "The CRDs of cluster.x-k8s.io for a cluster without Cluster API, which has its own: leave them out there.",
 }
-"""What the kustomization in each folder is for."""
+"""The purpose of the kustomization in each folder."""
 
 
 def files(customs: Sequence[CustomResource]) -> dict[str, str]:

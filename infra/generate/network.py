@@ -26,7 +26,7 @@ PROMETHEUS = ("monitoring", {workloads.NAME: "prometheus"})
 """Namespace and labels of Prometheus in kube-prometheus."""
 
 SERVING, GATEWAY = "knative-serving", "kourier-system"
-"""The namespaces of Knative Serving's activator and autoscaler, and of its gateway: that of Kourier."""
+"""The namespaces of Knative Serving's activator and autoscaler, and of its gateway Kourier."""
 
 _PROXY = (8012, 8112, 9090)
 """The ports of queue-proxy, Serving's container in a function's pod: HTTP, HTTPS, and metrics for the autoscaler."""
@@ -57,7 +57,7 @@ def of_proxies() -> list[Object]:
 
 
 def of_forwarder(namespace: str, port: int) -> Object:
-    """Returns the policy of a forwarder that calls the functions: they may send events to it."""
+    """Returns the policy of a forwarder that calls the functions, and to which they may send events."""
     return policy(FORWARDER, namespace, workloads.labels(FORWARDER), [([_functions()], [port])])
 
 
@@ -91,7 +91,7 @@ def policy(
 
 
 def egress(namespace: str) -> Object:
-    """Returns the policy, an option of the chart, of what pods may connect to: names, pods beside them, and `EGRESS`.
+    """Returns the policy, an option of the chart, for connections of pods: to names, pods beside them, and `EGRESS`.
 
     It names ports and no addresses, as API servers, registries and object stores can be anywhere.
     """

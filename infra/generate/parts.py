@@ -12,9 +12,9 @@ from . import eventing, rbac, workloads
 
 
 def access(function: str, triggers: Triggers, *, account: str = "", role: str = "") -> list[Object]:
-    """Returns the rights of a function, bound to a ServiceAccount `account`, by default to that of its server.
+    """Returns the rights of a function, bound to a ServiceAccount `account`, by default its server's.
 
-    `role` is the name of the ClusterRole, by default that of the function.
+    `role` is the name of the ClusterRole, by default the function's name.
     """
     name = workloads.name_of(function)
     role, holder = role or role_of(function), account or name

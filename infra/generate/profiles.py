@@ -1,6 +1,6 @@
 """Generates `infra/profiles`: overlays of `infra/forwarder`, `infra/sources` and `infra/single` for some profiles.
 
-`serving` is that of `infra/forwarder` with Knative Services.
+`serving` is like `forwarder`, with Knative Services.
 
 Profiles cannot be put together in a kustomization, as the kinds that the event sources watch, and their rights, depend
 on all of them. So each combination has its overlay.

@@ -77,7 +77,7 @@ EVERYWHERE = "-everywhere"
 
 
 def everywhere(role: str, rules: Iterable[Rule], service_account: str, namespace: str) -> list[Object]:
-    """Returns a ClusterRole with those of the rules that are needed in the whole cluster, and its binding."""
+    """Returns a ClusterRole with the rules that are needed in the whole cluster, and its binding."""
     if not (needed := needed_everywhere(rules)):
         return []
     name = f"{role}{EVERYWHERE}"

@@ -1,9 +1,8 @@
 """Generates admission policies that refuse Clusters and providers which functions would only report as wrong.
 
-The rules are those of the functions, in CEL: the names of releases (`shared.releases.naming`), the downgrade of a
-provider (`shared.components.versions`), and the values of annotations (`shared.applier.policy`,
-`shared.providers.annotations`). A policy sees one object. What needs others, such as a second provider of a name, is
-left to the functions.
+The rules come from the functions, in CEL: the names of releases (`shared.releases.naming`), the downgrade of a provider
+(`shared.components.versions`), and the values of annotations (`shared.applier.policy`, `shared.providers.annotations`).
+A policy sees one object. Rules about several objects, such as two providers of one name, are left to the functions.
 
 An update that leaves the checked fields unchanged is admitted, so that finalizers and labels of older objects can be
 changed.

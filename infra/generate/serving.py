@@ -1,8 +1,8 @@
 """Generates `infra/serving`: functions as Knative Services, which Knative Serving scales to zero.
 
 It is a component of kustomizations, so that it changes `infra/forwarder`, `infra/sources` and the overlays of profiles
-alike: the Deployment of each function becomes a Knative Service, its Service goes, and what refers to it refers to the
-Knative Service. The chart changes its objects by the same `changes`.
+alike. The Deployment of each function becomes a Knative Service, its Service goes, and references to the Service become
+references to the Knative Service. The chart changes its objects by the same `changes`.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def overlay(serving: str) -> str:
 def changes() -> Object:
     """Returns what a function's Knative Service sets: labels of its own, fields and annotations of its pods.
 
-    The fields replace those of the Deployment's pod and container. Serving takes port names of its own only, refuses
-    the security context of a pod unless a feature is enabled, and probes a starting container many times a second where
-    the readiness probe has no period. Its proxy has the port of metrics, so these stay at the function's own port.
+    The fields replace fields of the Deployment's pod and container. Serving takes only its own port names, and refuses
+    the security context of a pod unless a feature is enabled. It probes a starting container many times a second if the
+    readiness probe has no period. Its proxy has the port of metrics, so these stay at the function's own port.
     """
     return {
         "labels": {"networking.knative.dev/visibility": "cluster-local"},

@@ -56,7 +56,7 @@ def rules(declared: Mapping[str, Triggers]) -> list[Object]:
 
 
 def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the ApiServerSources of what starts these functions: one of objects, and one of references.
+    """Returns the ApiServerSources for these functions: one for objects, and one for references.
 
     They lack the kinds that no function names: an adapter ends if a group is not served. `infra.cli.sources` adds them.
     """

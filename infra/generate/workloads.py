@@ -27,7 +27,7 @@ PART_OF = ("app.kubernetes.io/part-of", "capi-functions")
 """The label of all pods that run functions."""
 
 SINGLE = "capi-functions"
-"""The name of the Deployment of all functions but those of providers, of its Service and its ServiceAccount."""
+"""The name of the Deployment of all functions except providers', of its Service and its ServiceAccount."""
 SINGLE_PROVIDERS = f"{SINGLE}-providers"
 """The name of the Deployment of the functions of providers, of its Service and its ServiceAccount."""
 
@@ -51,10 +51,10 @@ Requests mostly wait for other servers, so memory limits their number, not proce
 """
 
 MEMORY_IDLE = "96Mi"
-"""What pods request: most take 46 to 60 MiB."""
+"""The requests of pods; most take 46 to 60 MiB."""
 
 MEMORY_AT_WORK = "192Mi"
-"""What pods request that render: `addon_apply` takes 115 MiB beside the processes that render."""
+"""The requests of pods that render; `addon_apply` takes 115 MiB beside the processes that render."""
 
 WORKERS = 1
 """Processes of a replica. Connections, locks and metrics exist once per process; replicas scale better."""
@@ -75,7 +75,7 @@ UNPRIVILEGED: Object = {
 """The part that only containers can have, and a read-only root file system."""
 
 BUDGET: Object = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": 1}}
-"""What all PodDisruptionBudgets have in common."""
+"""The common fields of all PodDisruptionBudgets."""
 
 READINESS: Object = {"path": "/", "port": "http"}
 """The request of the readiness probe."""
@@ -168,13 +168,13 @@ def _sources(groups: Iterable[Group]) -> list[Object]:
 
 
 def liveness(port: str | int, scheme: str) -> Object:
-    """Returns the liveness probe: it ends a process without a free thread for 2 minutes, or with a stuck delivery."""
+    """Returns the liveness probe, which ends a process with a stuck delivery, or no free thread for 2 minutes."""
     get = {"path": "/healthz", "port": port, "scheme": scheme}
     return {"httpGet": get, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6}
 
 
 def metrics_port(name: str) -> Object:
-    """Returns the port of a Service for Prometheus, which is that of a container with the same name."""
+    """Returns the port of a Service for Prometheus, the container port with the same name."""
     return {"name": name, "port": FORWARDER if name == FORWARDER_NAME else METRICS, "targetPort": name}
 
 

@@ -1,4 +1,4 @@
-"""What the project adds to a Python: dependencies, the helm program, and its own files, all below /app."""
+"""The files that the project adds to a Python: dependencies, the helm program, and its own, all below /app."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOME = "app"
 """The folder of the project in the image, also its working directory."""
 PACKAGES = f"{HOME}/packages"
 PATHS = f"/{PACKAGES}\n/{HOME}\n"
-"""What Python has to find: the content of a file *.pth."""
+"""The path for Python: the content of a file *.pth."""
 PROGRAMS = f"{HOME}/bin"
 
 _SOURCES = ("events", "functions", "infra", "shared")
@@ -33,7 +33,7 @@ _UNUSED = (
     "**/*.pyi",
     "bin",
 )
-"""What is left out of the dependencies."""
+"""The files that are left out of the dependencies."""
 _UV_PLATFORMS = {"amd64": "x86_64-manylinux_2_36", "arm64": "aarch64-manylinux_2_36"}
 
 
@@ -148,7 +148,7 @@ def _entry_points(project: Mapping[str, Any]) -> str:
 
 
 def _write_programs(root: Path, packages: Path) -> None:
-    """Writes those of `_PROGRAMS` that the packages in a folder declare."""
+    """Writes the `_PROGRAMS` that the packages in a folder declare."""
     folder = root / PROGRAMS
     folder.mkdir(parents=True, exist_ok=True)
     for distribution in distributions(path=[str(packages)]):

@@ -26,7 +26,7 @@ from infra.local_control_plane.cache import Progress, cache_directory, partial
 
 LOCK = Path(__file__).with_name("debian.txt")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Debian's and Go's names of architectures by those of the kernel."""
+"""Debian's and Go's names of architectures by the kernel's names."""
 
 PYTHON = "3.11"
 """The version of Debian's Python."""
@@ -77,7 +77,7 @@ def packages(architecture: str) -> list[Package]:
 def fetch(package: Package, progress: Progress, mirrors: Iterable[str] | None = None) -> bytes:
     """Returns the content of a package, from the cache if it is there.
 
-    Raises PackageError if no mirror has it, or its digest is another one.
+    Raises PackageError if no mirror has it, or its digest differs.
     """
     cached = cache_directory() / "image" / package.sha256
     if cached.is_file() and _sha256(content := cached.read_bytes()) == package.sha256:

@@ -37,7 +37,7 @@ class Layer:
 
 
 class _Hashing(io.RawIOBase):
-    """Passes on what is written, and computes its SHA-256."""
+    """Passes on all written bytes, and computes their SHA-256."""
 
     def __init__(self, target: Any) -> None:
         self._target = target

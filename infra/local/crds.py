@@ -31,8 +31,8 @@ def install(client: Client, crds: Iterable[Object], *, manager: str = MANAGER) -
 def install_for_helm(client: Client, crds: Iterable[Object]) -> None:
     """Installs CRDs like `install`, so that a release of our chart adopts and upgrades them.
 
-    The release is the one that the documentation installs. Rule: Helm's documentation, "helm install", option
-    `--take-ownership`: Helm adopts what has its label and the annotations of the release.
+    The documentation installs this release. Rule: Helm's documentation, "helm install", option `--take-ownership`: Helm
+    adopts what has its label and the annotations of the release.
     """
     install(client, map(_of_release, crds), manager=_HELM)  # Helm's field manager: its upgrades find no conflict
 

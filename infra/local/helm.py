@@ -103,7 +103,7 @@ class HelmInBackground:
 
 
 class HelmProgram:
-    """The program for functions of this machine: the present one, else one that is got in the background at `path`."""
+    """The program for functions of this machine: the present one, else a program that is fetched in the background."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self._background = HelmInBackground(path, progress)

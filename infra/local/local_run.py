@@ -174,7 +174,7 @@ class LocalRun:
         return urls
 
     def _crds(self) -> list[Object]:
-        """Returns the CRDs, without those of KINDClusters if no function serves these: nobody would report on them."""
+        """Returns the CRDs, without KINDClusters if no function serves these, because nobody would report on them."""
         serves = KIND_CLUSTERS in self.services.declared
         return [crd for crd in crds.load() if serves or dig(crd, "spec.group") != KIND_CLUSTER.group]
 

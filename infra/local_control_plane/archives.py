@@ -21,7 +21,7 @@ from infra.local_control_plane.cache import partial
 LARGEST = 400 * 1024 * 1024
 """The maximum number of bytes of one executable, and of an archive that is downloaded."""
 LARGEST_UNPACKED = 1024 * 1024 * 1024
-"""The maximum number of bytes of an archive's content, with what is not unpacked."""
+"""The maximum number of bytes of an archive's content, files that are not unpacked included."""
 
 SUMS: Final = "SHA512SUMS"
 """The name of a file with digests, which `sha512sum --check` understands."""

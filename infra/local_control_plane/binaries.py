@@ -1,10 +1,10 @@
 """Finds, downloads or builds the executables that no Python package contains, such as etcd and kube-apiserver.
 
-The order: for etcd, kube-apiserver and kubectl the file $TEST_ASSET_ETCD, $TEST_ASSET_KUBE_APISERVER or
-$TEST_ASSET_KUBECTL; the directory $KUBEBUILDER_ASSETS; the cache; for some the official archive of a pinned version and
-digest; `go build` with the versions pinned in infra/binaries/<module>/go.mod. Downloads and builds go to the cache.
-`python -m infra.local_control_plane.binaries` gets all executables that tests need, without those
-of nodes and benchmarks, or the named ones.
+The places, in this order: for etcd, kube-apiserver and kubectl the file $TEST_ASSET_ETCD, $TEST_ASSET_KUBE_APISERVER or
+$TEST_ASSET_KUBECTL; the directory $KUBEBUILDER_ASSETS; the cache. Missing ones come for some from the official archive
+of a pinned version and digest, else from `go build` with the versions pinned in infra/binaries/<module>/go.mod.
+Downloads and builds go to the cache. `python -m infra.local_control_plane.binaries` gets all executables that tests
+need, except for nodes and benchmarks, or the named ones.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from infra.local_control_plane.cache import Progress, cache_directory, locked, p
 from infra.local_control_plane.modules import MODULES, Module, module_of
 
 EXECUTABLES = ("etcd", "kube-apiserver")
-"""What a control plane needs."""
+"""The executables of a control plane."""
 VARIABLES = {
     "etcd": "TEST_ASSET_ETCD",
     "kube-apiserver": "TEST_ASSET_KUBE_APISERVER",
@@ -124,7 +124,7 @@ def locate(
 
     Raises:
         BinaryNotFound: Executables are missing; the message names all of them, and what helps.
-        ValueError: A name is not that of a known executable.
+        ValueError: A name belongs to no known executable.
     """
     archives = ARCHIVES if archives is None else archives
     found: dict[str, Path] = {}

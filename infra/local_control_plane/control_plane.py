@@ -39,8 +39,8 @@ class ControlPlane:
         progress: Called with each line of progress, for example while the executables are downloaded.
         timeout: Seconds until the API server must be ready (default: $KUBEBUILDER_CONTROLPLANE_START_TIMEOUT, else 60).
         kubernetes_version: A selector of versions, such as "1.36" (default: the pinned version).
-        ip_family: "ipv4" or "ipv6" (default: that of the instance, for a new one "ipv4").
-        etcd_flags: Flags for etcd, such as "quota-backend-bytes=8589934592", in the place of those of the same name.
+        ip_family: "ipv4" or "ipv6" (default: the instance's family, for a new one "ipv4").
+        etcd_flags: Flags for etcd, such as "quota-backend-bytes=8589934592", in place of flags of the same name.
         api_server_flags: Flags for the API server, such as "feature-gates=MutatingAdmissionPolicy=true".
         use_existing: Whether the cluster of $KUBECONFIG, or of ~/.kube/config, takes the place of a control plane,
             which is not started then (default: whether $USE_EXISTING_CLUSTER is true).

@@ -18,7 +18,7 @@ READY = "/api/v1/namespaces/default/serviceaccounts/default"
 
 STAGES = Path(__file__).with_name("kwok.yaml")
 NODES = 2
-"""The number of nodes, unless another one is chosen."""
+"""The default number of nodes."""
 
 _LOOPS = (
     "daemonset",

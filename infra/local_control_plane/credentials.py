@@ -1,7 +1,7 @@
 """Creates the certificates, the admin's token and the kubeconfigs in an instance's directory.
 
-`prepare` keeps what exists. `write_kubeconfig` keeps a kubeconfig that has the URL of the API server. The admin has a
-token: the API server verifies a client certificate at each request, a sixth of the CPU time of a small read.
+`prepare` keeps existing files. `write_kubeconfig` keeps a kubeconfig that has the URL of the API server. The admin has
+a token: the API server verifies a client certificate at each request, a sixth of the CPU time of a small read.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""A cluster that takes the place of a control plane: that of the user's kubeconfig, as envtest uses it."""
+"""The cluster of the user's kubeconfig in place of a control plane, as envtest uses it."""
 
 import os
 from pathlib import Path

@@ -85,10 +85,10 @@ def start(
         nodes: With controllers, the number of nodes of kwok. Nodes of a former start stay.
         kubernetes_version: A selector of `selectors`, such as "1.36" (default: the version of `binaries.locate`). Not
             remembered either.
-        ip_family: "ipv4" or "ipv6": the family of the API server's address and of Services (default: that of the
-            instance, for a new one "ipv4").
+        ip_family: "ipv4" or "ipv6": the family of the API server's address and of Services (default: the instance's
+            family, for a new one "ipv4").
         network: The network of pods that the API server shall be in. Not remembered either.
-        etcd_flags: More flags for etcd, such as "quota-backend-bytes=8589934592"; they replace those of the same name.
+        etcd_flags: More flags for etcd, such as "quota-backend-bytes=8589934592"; they replace flags of the same name.
             Not remembered either.
         api_server_flags: More flags for the API server. Not remembered either.
 
@@ -132,7 +132,7 @@ def start(
 def address(former: str, ip_family: str) -> str:
     """Returns the address for the API server of an instance that was at `former` ("" if it is new).
 
-    Raises ControlPlaneError for another family than that of `former`.
+    Raises ControlPlaneError for another family than `former` has.
     """
     host = servers.HOSTS[ip_family] if ip_family else former or servers.HOSTS["ipv4"]
     if former and host != former:
@@ -183,7 +183,7 @@ def stop(directory: Path, timeout: float | None = None) -> None:
 def remove(directory: Path) -> None:
     """Stops the instance and deletes its directory. Does nothing if there is no such directory.
 
-    Raises ControlPlaneError, and deletes nothing, if the directory is not that of an instance.
+    Raises ControlPlaneError, and deletes nothing, if the directory does not belong to an instance.
     """
     layout = _layout(directory)
     if not layout.root.exists():

@@ -154,7 +154,7 @@ def remove(selector: Selector, *, progress: Progress) -> list[Path]:
 
 
 def sums_of(archive: Path) -> bytes:
-    """Returns SHA512SUMS of an undamaged package; b"" if the file is none. Reads all of it."""
+    """Returns SHA512SUMS of an undamaged package; b"" for another file. Reads all of it."""
     try:
         with _reading(archive) as zipped:
             return b"" if zipped.testzip() else _read(zipped, SUMS)

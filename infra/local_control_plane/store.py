@@ -63,8 +63,8 @@ def use(
     """Returns the newest version that matches, and the folder of its executables, which may be downloaded or built.
 
     An installed version suffices, unless the selector asks for a newer one. The version that infra/binaries pins is
-    built if no archive and no installed version matches. What is in the cache for planes without a selector counts as
-    installed.
+    built if no archive and no installed version matches. Executables in the cache for planes without a selector count
+    as installed.
 
     Raises BinaryNotFound: no version matches, or one cannot be installed, or a file of it was changed.
     """

@@ -110,7 +110,7 @@ class Supervisor:
             self._save(self.state.phase, self.state.error)
 
     def _kill_leftovers(self) -> None:
-        """Kills servers of a former run whose supervisor was killed: they hold the port and the data."""
+        """Kills servers of a former run whose supervisor was killed, because they hold the port and the data."""
         deadline = time.monotonic() + _GRACE
         for process in self._leftovers:
             process.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The cgroups of the node: one in each hierarchy of cgroup v1, below those of this process."""
+"""The cgroups of the node: one in each hierarchy of cgroup v1, below this process's cgroups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 NAME = "capi-functions-node"
 CONTROLLERS = frozenset({"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"})
-"""What the kubelet requires."""
+"""The controllers that the kubelet requires."""
 
 # Moves the shell, and what it becomes, to cgroups. The kernel takes 0 for the writer.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
@@ -20,7 +20,7 @@ _JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift;
 class Hierarchy:
     """A mounted hierarchy of cgroup v1, with the path of this process's cgroup in it.
 
-    `options` are those of its mount, such as "cpu,cpuacct" or "name=systemd".
+    `options` are its mount options, such as "cpu,cpuacct" or "name=systemd".
     """
 
     options: str

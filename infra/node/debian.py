@@ -1,7 +1,7 @@
-"""Programs from Debian packages: those of this machine, else from packages that are downloaded but not installed.
+"""Programs from Debian packages: installed on this machine, else from packages that are only downloaded.
 
-apt checks signatures and digests. What it downloads, with the libraries that this machine lacks, is unpacked to the
-cache, to a folder that is named after the digests of the packages; its /usr lies over the machine's in the node's root.
+apt checks signatures and digests. It unpacks packages, with the libraries that this machine lacks, to a folder in the
+cache that is named after their digests. The folder's /usr lies over the machine's in the node's root.
 """
 
 from __future__ import annotations

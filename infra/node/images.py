@@ -75,6 +75,6 @@ def _write(target: Path, name: str, place: str, wanted: list[Path]) -> None:
 
 
 def _libraries(program: Path) -> list[Path]:
-    """Returns the loader and the libraries of a program; none of one that is linked statically."""
+    """Returns the loader and the libraries of a program; none if it is linked statically."""
     done = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
     return sorted(Path(path) for path in set(re.findall(r"(?<!\S)(/\S+) \(0x", done.stdout)))

@@ -129,7 +129,7 @@ def _wait() -> None:
 
 
 def main() -> None:
-    """Builds the root, tells the keeper by a file, and waits."""
+    """Builds the root, signals this to the keeper by a file, and waits."""
     parser = argparse.ArgumentParser(prog="python -m infra.node.init")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--hostname", required=True)

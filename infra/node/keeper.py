@@ -1,8 +1,8 @@
 """The keeper of the node: `python -m infra.node.keeper FOLDER`, outside of the node's namespaces.
 
-It creates the cgroups, the first process and the network link, waits for the end of its owner or for a signal, kills
-the first process (the kernel then ends everything in the node), and removes the cgroups. If the keeper itself is
-killed, the first process is killed by the kernel; the next keeper removes the empty cgroups.
+It creates the cgroups, the first process and the network link, and waits for the end of its owner or for a signal. Then
+it kills the first process (the kernel then ends everything in the node), and removes the cgroups. If the keeper itself
+is killed, the first process is killed by the kernel; the next keeper removes the empty cgroups.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNSHARE = ("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup"
 
 
 class _Stopped(Exception):
-    """A signal, the end of the owner, or that of the node ends the keeper."""
+    """A signal, the end of the owner, or the end of the node ends the keeper."""
 
 
 class Keeper:

@@ -45,7 +45,7 @@ class Node:
 
     Args:
         folder: An empty folder for data, logs and the control plane, on a file system that containers can lie on.
-        apiserver_flags: More flags of the API server, such as those of an audit log.
+        apiserver_flags: More flags of the API server, such as for an audit log.
         progress: Called with each line of progress.
         timeout: Seconds until the node must be Ready, after a node of another run has ended.
     """

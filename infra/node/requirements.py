@@ -1,4 +1,4 @@
-"""What a real node needs of the machine. Nothing is changed to find out: kernel features are tried in namespaces."""
+"""The requirements of a real node. Nothing is changed to find out: kernel features are tried in namespaces."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Builds a package: gathers what belongs into it, and writes it reproducibly.
 
-The same content gives the same bytes: names are sorted, times and modes constant. What is in the cache is not built
-again, and a package that has the content already is left as it is.
+The same content gives the same bytes: names are sorted, times and modes constant. Executables in the cache are not
+built again, and a package that already has the content stays unchanged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Content = Mapping[str, Path | bytes]
 
 @dataclass(frozen=True)
 class Built:
-    """A package; `changed` tells whether it was written."""
+    """A package; `changed` shows whether it was written."""
 
     path: Path
     changed: bool
@@ -45,7 +45,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Added:
-    """What a user adds to a package.
+    """A user's additions to a package.
 
     Attributes:
         programs: Executables by name.

@@ -1,6 +1,6 @@
 """The components of Cluster API's providers as their releases publish them, rendered from the sources that are pinned.
 
-A provider's kustomization travels with its module, so that the components are those of exactly the built manager.
+A provider's kustomization travels with its module, so that the components match exactly the built manager.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class NotOfGo(Exception):
 def of_programs(programs: Iterable[Path], progress: Progress) -> dict[str, Path]:
     """Returns the licence files of all modules in executables, as `module@version/file`.
 
-    Sources that are not in Go's cache any more are downloaded. A module without a licence is reported as progress.
+    Sources that are no longer in Go's cache are downloaded. A module without a licence is reported as progress.
 
     Raises SourceNotFound: there is no Go, or a source cannot be downloaded.
     """

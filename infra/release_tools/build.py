@@ -121,7 +121,7 @@ def _text(config: Any, field: str, where: Path) -> str:
 
 
 def custom_versions(stack: str, addon: str = "", node_image: str = "") -> Versions:
-    """Returns given versions; those of parts default to that of the stack. Raises `InvalidName`."""
+    """Returns given versions; versions of parts default to the version of the stack. Raises `InvalidName`."""
     return Versions(
         StackVersion.parse(stack), StackVersion.parse(addon or stack), StackVersion.parse(node_image or stack)
     )

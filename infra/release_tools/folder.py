@@ -31,7 +31,7 @@ def read_release(folder: Path) -> tuple[Release, Files]:
 
 
 def _hint(folder: Path) -> str:
-    """Returns a hint on what to name instead of a folder that is not a release."""
+    """Returns a hint on the folder to name instead of a folder that is not a release."""
     if (folder / CONFIG).is_file():
         build = f"`capi-functions release build {folder} <folder>`"
         return f": the folder has the sources of a cluster stack; {build} builds a release"

@@ -103,7 +103,7 @@ def _hint(target: Destination, problem: str) -> str:
 
 
 def _published(target: Destination, tag: str) -> Files | None:
-    """Returns the published files of a release; None if there are none, or only those of an interrupted push."""
+    """Returns the published files of a release; None if there are none, or only files of an interrupted push."""
     try:
         files = fetch_files(target, tag)
     except ReleaseNotFound:

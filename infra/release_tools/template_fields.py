@@ -104,7 +104,7 @@ class _Template:
     # -- blocks --------------------------------------------------------------------------------------------------
 
     def _open(self, word: str, tokens: list[_Token], *, empty: bool = False) -> None:
-        """Enters a block. `empty`: it is an `else` without a condition, where the dot is that of the outer block."""
+        """Enters a block. `empty`: it is an `else` without a condition, with the dot of the outer block."""
         outer = self._blocks[-1]
         names, expression = _assigned(tokens)
         block = _Block(word, outer.dot)

@@ -66,7 +66,7 @@ def fleet(
 ) -> None:
     """Create Clusters, wait until the addons of all are Ready, print the time, and delete what was created.
 
-    All Clusters have kubeconfigs of one workload cluster. What a killed run left is deleted first.
+    All Clusters have kubeconfigs of one workload cluster. Leftovers of a killed run are deleted first.
     """
     from .load import Load, WorkloadCluster
     from .removal import remove

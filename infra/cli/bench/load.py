@@ -1,7 +1,7 @@
 """The objects of a load: a namespace with Clusters, whose kubeconfigs lead to one workload cluster.
 
 A label marks the namespace, so that nothing is ever deleted in a namespace of others. The workload cluster gets a
-namespace of the same name: it dates the load there, since objects that are older are not of the load.
+namespace of the same name. It dates the load there, because older objects do not belong to the load.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _Item = TypeVar("_Item")
 
 
 def each(work: Callable[[_Item], object], items: Iterable[_Item], done: Callable[[int], None]) -> None:
-    """Calls `work` for each item in several threads, and `done` with the number so far. Starts no more on an error."""
+    """Calls `work` for each item in several threads, and `done` with the number so far. An error stops further
+    calls."""
     pool = ThreadPoolExecutor(THREADS)
     try:
         for number, _ in enumerate(pool.map(work, items), 1):
@@ -91,13 +92,13 @@ class WorkloadCluster:
 
 @dataclass(frozen=True)
 class Load:
-    """What to create.
+    """The objects to create.
 
     Attributes:
         clusters: The number of Clusters.
         namespace: Their namespace.
         class_name: Their class, which names the release.
-        class_namespace: The namespace of the class; empty: that of the Clusters.
+        class_namespace: The namespace of the class; empty: the Clusters' namespace.
     """
 
     clusters: int

@@ -141,7 +141,7 @@ def _present(client: Client, namespace: str) -> list[Object]:
 
 
 def await_gone(what: str, left: Callable[[], list[Object]], hint: str, timeline: Timeline, deadline: float) -> None:
-    """Waits until nothing is left. Raises `WaitTimeout`, with the hint if nothing goes any more."""
+    """Waits until nothing is left. Raises `WaitTimeout`, with the hint if no further object goes."""
     changed_at = reported_at = time.monotonic()
     count = 0
     while found := left():

@@ -83,7 +83,7 @@ class DemoObjects:
         return self.workload.client.find(resource, Key(entry.namespace, entry.name)) if resource else None
 
     def live(self, obj: Object) -> Object | None:
-        """Reads an object again; None if it does not exist any more."""
+        """Reads an object again; None if it no longer exists."""
         who = identity(obj)
         version = obj["apiVersion"].rpartition("/")[2]
         return self.applied(InventoryEntry(who.group, version, who.kind, who.namespace, who.name))

@@ -173,7 +173,7 @@ def _inventory(entries: Sequence[InventoryEntry]) -> Object:
 
 
 def _policy(cluster: Object, addon: Object) -> Object:
-    """Describes the policy annotations; those of the addon take precedence over those of the Cluster."""
+    """Describes the policy annotations; the addon's take precedence over the Cluster's."""
     found: Object = {}
     for obj in (cluster, addon):
         annotations = dig(obj, "metadata.annotations", {})

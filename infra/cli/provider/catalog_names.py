@@ -56,7 +56,7 @@ def _suggestion(kind: ProviderKind, name: str) -> str:
 def list_built_in(kind: ProviderKind | None) -> Iterator[Object]:
     """Yields kind, name and URL of each built-in provider; with `kind`, of this kind only.
 
-    The URL is that of the configuration on this machine if it has one for the provider.
+    The URL comes from the configuration on this machine if it has one for the provider.
 
     Raises:
         ComponentsError: The configuration cannot be read.

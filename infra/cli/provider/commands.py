@@ -74,7 +74,7 @@ def init(
             create_all = None
             if managers:
                 if connection.run is None:
-                    raise Failure(f"--managers is for runs of `capi-functions up`, and {connection} is none")
+                    raise Failure(f"--managers is for runs of `capi-functions up`, but {connection} is no such run")
                 requests = local_managers.versioned(requests)
                 create_all = local_managers.creator(connection.run, connection.settings, report.timeline.say)
             else:

@@ -1,4 +1,4 @@
-"""Checks whether functions that install providers run: those of a local run, or Deployments in the cluster."""
+"""Checks whether functions that install providers run, in a local run or in Deployments of the cluster."""
 
 from __future__ import annotations
 

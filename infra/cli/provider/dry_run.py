@@ -38,7 +38,7 @@ _MAX_STEPS = 20
 
 
 class Obstacle(Exception):
-    """The provider would not pass a phase; the message is that of the phase."""
+    """The provider would not pass a phase; the message comes from the phase."""
 
 
 class PhaseDryRun:

@@ -140,9 +140,9 @@ def _create_namespace(client: Client, namespace: Object) -> bool:
 
 
 def retry_failed(client: Client, requests: Sequence[ProviderRequest]) -> list[Key]:
-    """Makes the functions try again to install those of the providers that have failed. Returns their keys.
+    """Makes the functions try again to install the providers that have failed. Returns their keys.
 
-    The next attempt would otherwise begin after minutes: it may be about a source that answers again.
+    The next attempt would otherwise begin after minutes, although the source may answer again.
     """
     found = []
     for request in requests:
@@ -165,7 +165,7 @@ def wait(
 ) -> None:
     """Waits until all providers are ready, and passes each change of a provider's status to `progress`.
 
-    `failed` has the keys of providers that have failed before: they get `GRACE` to recover.
+    `failed` has the keys of providers that have failed before; they get `GRACE` to recover.
 
     Raises:
         WaitTimeout: Not all are ready after `within` seconds; the message has the status of the others.

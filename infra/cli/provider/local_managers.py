@@ -1,6 +1,6 @@
 """Providers whose managers run as processes of a local run: `up --providers core,kubeadm,docker`.
 
-Their managers are the pinned ones, or `GivenManagers`: those of `up --manager LABEL=SOURCE --components FOLDER`.
+Their managers are the pinned ones, or `GivenManagers` of `up --manager LABEL=SOURCE --components FOLDER`.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def given_managers(managers: Sequence[str], components: Path | None) -> GivenMan
 def parse(text: str, given: GivenManagers = PINNED) -> list[ProviderRequest]:
     """Returns the requests for `core`, `kubeadm` and names of infrastructure providers, separated by commas.
 
-    What they need, and the providers whose managers are given, are added. Versions are those of the programs. Raises
-    `Failure` for a provider without a program.
+    Providers that they need, and providers whose managers are given, are added. The programs determine the versions.
+    Raises `Failure` for a provider without a program.
     """
     requests = [
         parse_request(kind, word.replace("core", CORE_NAME, 1) if kind is CORE else word)

@@ -22,7 +22,7 @@ Annotate = Annotated[
     typer.Option(metavar="NAME=VALUE", help="Annotation of the providers that are created. May be repeated."),
 ]
 TargetNamespace = Annotated[str, typer.Option("--target-namespace", hidden=True)]
-"""An option of clusterctl. The commands reject it with a hint on what to use instead."""
+"""An option of clusterctl. The commands reject it with a hint on the replacement."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the manifests instead.")]
 ExitCode = Annotated[
     bool,

@@ -27,7 +27,7 @@ from .ownership_marks import is_only_marked
 
 @dataclass(frozen=True)
 class ProviderPlan:
-    """What the installation of a version would change for one provider."""
+    """The changes that the installation of a version would make for one provider."""
 
     kind: str
     key: Key

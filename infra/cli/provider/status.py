@@ -41,7 +41,7 @@ FAILURES = frozenset(
         "TooManyObjects",
     }
 )
-"""The reasons of conditions that nothing but a change ends: of the provider, or of what it names."""
+"""The reasons of conditions that end only with a change of the provider, or of an object that it names."""
 _BUSY = re.compile(r"answers with HTTP (?:408|429|5\d\d)\b")
 WITHOUT_NETWORK = (
     "without internet access: `capi-functions provider export` and `kubectl apply --server-side` bring the components "

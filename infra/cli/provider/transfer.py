@@ -94,7 +94,7 @@ def export(
 ) -> None:
     """Export versions of providers for a site without internet access: as ConfigMaps, or to its registry.
 
-    Named providers come from the catalog and need no cluster; --all exports those of a cluster.
+    Named providers come from the catalog and need no cluster; --all exports the providers of a cluster.
 
     P is NAME, NAME:VERSION, NAME:NAMESPACE or NAME:NAMESPACE:VERSION.
 

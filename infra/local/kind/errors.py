@@ -1,6 +1,6 @@
 """Classes of errors of the kind program and of container engines, by the texts that they print, with the way out.
 
-The texts are those of kind v0.33.0, docker 28 and podman 4.3; tests compare them with the real programs.
+The texts come from kind v0.33.0, docker 28 and podman 4.3; tests compare them with the real programs.
 """
 
 from __future__ import annotations

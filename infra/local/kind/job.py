@@ -29,13 +29,13 @@ _STEP = re.compile(r"^ • ([ -~]+)", re.M)
 
 @dataclass(frozen=True)
 class Order:
-    """What the job is to do.
+    """The order for the job.
 
     Attributes:
         action: Whether the cluster is to exist.
         uid: The uid of the KINDCluster.
         name: The name of the cluster.
-        engine: The container engine; a cluster stays with the one that it was created with.
+        engine: The container engine; a cluster stays with the engine that created it.
         fields: The spec of the KINDCluster.
     """
 
@@ -48,7 +48,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a job: `ready`, or `failed` with the class of the error. A deletion that is done leaves none."""
+    """The result of a job: `ready`, or `failed` with the class of the error. A deletion that is done leaves none."""
 
     action: Literal["create", "delete"]
     phase: Literal["ready", "failed"]

@@ -2,8 +2,8 @@
 
 `managers` looks for the Deployments of providers, as a kubelet looks for pods. A Deployment becomes a command line and
 an environment (`command`), and a process that is kept running (`process`); its status says whether that is healthy. Its
-program is a pinned one, or one that a user gives (`programs`). The API server calls the manager's webhooks at a port of
-this machine: that is what the URL in a provider's annotation `capi-functions.dev/webhooks` is for
+program is pinned, or given by the user (`programs`). The API server calls the manager's webhooks at a port of this
+machine: that is what the URL in a provider's annotation `capi-functions.dev/webhooks` is for
 (`shared.components.webhooks`).
 """
 

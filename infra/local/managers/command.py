@@ -88,7 +88,7 @@ class Volume:
 class Command:
     """A command line, and what is added to the environment.
 
-    `name` is that of the program in its image: field managers and user agents begin with it.
+    `name` is the program's name in its image, because field managers and user agents begin with it.
     """
 
     name: str
@@ -182,7 +182,7 @@ def _local(text: str, addresses: Addresses) -> str:
 
 
 def _flag(argument: str) -> str:
-    """Returns the name of the flag that an argument begins; empty if it is none."""
+    """Returns the name of the flag that an argument begins; empty if it begins no flag."""
     return argument.lstrip("-").partition("=")[0].replace("_", "-") if argument.startswith("-") else ""
 
 

@@ -59,7 +59,7 @@ class Managers:
         plane: The folder of the control plane.
         folder: The folder for logs and certificates.
         client: A client of the control plane.
-        progress: Called with each line of progress, and with what fails.
+        progress: Called with each line of progress, and with failures.
     """
 
     FOLDER: ClassVar = "managers"
@@ -178,7 +178,7 @@ class Managers:
         process.start()
 
     def _provider(self, deployment: Object) -> Object | None:
-        """Returns the provider of a Deployment: it is in the same namespace."""
+        """Returns the provider of a Deployment, which is in the same namespace."""
         label = dig(deployment, ("metadata", "labels", PROVIDER_LABEL), "")
         for kind in KINDS:
             if name := _name_of(kind, label):

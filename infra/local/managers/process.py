@@ -27,15 +27,15 @@ class ManagerProcess:
     A thread spawns it, since the kernel ends it with the thread that spawned it. A manager that ends before it is
     healthy for the first time is not started again: its configuration is wrong. Later it is started again, after
     `backoff` seconds, doubled with each end up to `longest_backoff`, and at once counted anew after it was healthy for
-    that long. One that does not answer `failures` health checks in a row is killed, and so is one that is not healthy
-    `patience` seconds after its start.
+    that long. A process is killed if it does not answer `failures` health checks in a row, or is not healthy `patience`
+    seconds after its start.
 
     Args:
         name: The name for messages.
         program: The executable.
         arguments: The command line, with the name of the program.
         environment: The whole environment.
-        log: Its log; that of the former process is kept as `<log>.previous`.
+        log: Its log; the former process's log is kept as `<log>.previous`.
         health: Host and port of /healthz and /readyz.
         changed: Called from the thread when it becomes healthy or stops to be.
     """
@@ -87,7 +87,7 @@ class ManagerProcess:
         self._thread.start()
 
     def terminate(self) -> None:
-        """Asks the process to end, and starts none any more. Does not wait."""
+        """Asks the process to end, and starts no further process. Does not wait."""
         self._stopping.set()
         self._signal(signal.SIGTERM)
 

@@ -16,7 +16,7 @@ from shared.api.provider import CORE_NAME, KINDS, ProviderKind
 from .command import ManagerError
 
 SUFFIX = "-manager"
-"""What follows the label of a provider in the name of its manager."""
+"""The suffix of a provider's label in the name of its manager."""
 FOLDER = "bin"
 
 
@@ -93,7 +93,7 @@ def place(run: Path, manager: GivenManager, progress: Progress) -> None:
 def given(run: Path, label: str) -> Path | None:
     """Returns the program that was given to a run for a provider, None without one.
 
-    Raises `ManagerError` if it is not there any more.
+    Raises `ManagerError` if it is gone.
     """
     path = run / FOLDER / f"{label}{SUFFIX}"
     if path.is_symlink() and not path.exists():
