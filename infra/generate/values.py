@@ -24,10 +24,10 @@ LIST = {"type": "array"}
 COUNT = {"type": ["integer", "null"], "minimum": 0}
 
 MODES = {
-    "single": "Without Knative: one Deployment for functions and forwarder, and a second one for providers",
-    "direct": "Without Knative: a Deployment for each function, and one for the forwarder",
-    "forwarder": "With Knative: the forwarder posts to the Broker, and Triggers call the functions",
-    "sources": "With Knative: ApiServerSources, which [lose events](guarantees.md), in place of the forwarder",
+    "single": "without Knative. One Deployment for functions and forwarder, and a second one for providers",
+    "direct": "without Knative. A Deployment for each function, and one for the forwarder",
+    "forwarder": "with Knative. The forwarder posts to the Broker, and Triggers call the functions",
+    "sources": "with Knative. ApiServerSources, which [lose events](guarantees.md), replace the forwarder",
 }
 """The ways of events to the functions."""
 

@@ -13,8 +13,8 @@ class Network:
     Attributes:
         address: The address of this machine in it, which the API server listens on.
         services: The range of the cluster IPs (CIDR).
-        has_node: Whether the pods belong to this control plane, on a node. Then Services and service accounts work as in
-            any cluster. Otherwise they belong to another control plane, and only reach the API server.
+        has_node: Whether the pods belong to this control plane, on a node. Then Services and service accounts work as
+            in any cluster. Otherwise they belong to another control plane, and only reach the API server.
     """
 
     address: str
