@@ -216,7 +216,7 @@ class Forwarder:
                 self._changed(event, functions)
 
     def repeat(self) -> None:
-        """Lists everything again, and delivers what is not reconciled: the receiver may have lost it."""
+        """Lists everything again, and delivers objects that are not reconciled; the receiver may have lost events."""
         with self._lock:
             if self._started:
                 self.watcher.restart()
@@ -239,7 +239,7 @@ class Forwarder:
         return self.dispatcher.drain(timeout, ignore_waits_above, quiet=quiet)
 
     def stop(self, drain: float = 0.0) -> None:
-        """Stops to watch and to receive, and delivers what is queued for at most `drain` seconds.
+        """Stops to watch and to receive, and delivers the queue for at most `drain` seconds.
 
         Deliveries that fail or wait meanwhile are left to the next forwarder if its lists show their objects, because
         that forwarder may wait for the Lease.

@@ -1,8 +1,8 @@
 """Repeats what new Triggers of a Broker may have missed: in a new installation, or for a function that is added to one.
 
-A Broker takes events before its Triggers deliver, and a Trigger never delivers what came before it. Nothing shows when
-one begins to: Knative's channel in memory takes Triggers over seconds after they are Ready, or up to a minute if many
-are created at once.
+A Broker takes events before its Triggers deliver, and a Trigger never delivers earlier events. Nothing shows when one
+begins to: Knative's channel in memory takes Triggers over seconds after they are Ready, or up to a minute if many are
+created at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NewTriggers:
     Args:
         client: The cluster with the Triggers.
         namespace: Their namespace.
-        repeat: Sends again what is not reconciled.
+        repeat: Repeats the events of objects that are not reconciled.
     """
 
     def __init__(self, client: Client, namespace: str, repeat: Callable[[], object]) -> None:

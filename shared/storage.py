@@ -160,7 +160,7 @@ class ObjectStore:
     def list_objects(self, folder: str = "", *, partial: bool = False) -> Sequence[StoredObject]:
         """Returns all objects in a folder, such as `releases/`, in order; none if the bucket does not exist.
 
-        Of more than `MAX_LISTED` objects `partial` returns as many, for callers that delete what they list.
+        Of more than `MAX_LISTED` objects `partial` returns as many, for callers that delete the listed objects.
         """
         import asyncio  # here: only listings need it, and its import takes 25 ms
 

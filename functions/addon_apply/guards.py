@@ -46,8 +46,8 @@ def delete_orphan(addon: Object) -> Decision:
 def finalize(addon: Object, cluster: Object | None) -> Decision:
     """Decides to delete the Secrets of an addon that is being deleted, and to remove its finalizer.
 
-    The objects in the workload cluster stay, because they end with that cluster. If the Cluster stays, so does what the
-    addon has recorded, for the addon that `addon_create` creates in its place.
+    The objects in the workload cluster stay, because they end with that cluster. If the Cluster stays, so does the
+    addon's record, for the addon that `addon_create` creates in its place.
     """
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster or the ClusterAddon is being deleted")

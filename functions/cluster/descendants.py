@@ -60,7 +60,8 @@ def _of_kind(clients: Clients, resource: Resource, cluster: Object) -> Iterator[
 def read_all(clients: Clients, cluster: Object) -> Descendants:
     """Returns the objects of all kinds with the Cluster's label, or owned by it.
 
-    Raises `ApiError`, also if a kind is defined but not served: nothing may be left when the Cluster is deleted.
+    Raises `ApiError`, even if a kind is defined but not served, because nothing may be left when the Cluster is
+    deleted.
     """
     return {resource: tuple(_of_defined_kind(clients, resource, cluster)) for resource in DESCENDANTS}
 

@@ -43,7 +43,7 @@ def handle(clients: Clients, event: Event) -> Answer:
 
 
 def kubernetes_event(letter: DeadLetter) -> KubernetesEvent:
-    """Returns the Kubernetes event: one of a few, since any pod can send what a letter says."""
+    """Returns the Kubernetes event, with one of a few texts, because any pod can send the content of a letter."""
     who = letter.function if letter.function in FUNCTIONS else "A receiver"
     what = _ANSWERS.get(letter.status // 100, "did not take")
     message = f"{who} {what} an event about this object: see `capi-functions dead-letter list`"

@@ -24,7 +24,7 @@ _MEMORY = "256Mi"
 
 _READ = "The forwarder watches the kinds that start functions, and CustomResourceDefinitions to learn of new kinds."
 READ_TRIGGERS = Rule(TRIGGER.group, (TRIGGER.plural,), ("list",))
-"""With a Broker: the forwarder sends again what new Triggers may have missed."""
+"""With a Broker: the forwarder repeats events that new Triggers may have missed."""
 
 _WATCH_CRDS = Rule(CRD.group, (CRD.plural,), rbac.READ, everywhere=True)
 _LEASE = "The holder of the Lease delivers. The rule has no names of Leases, since each shard has a Lease of its own."

@@ -85,7 +85,7 @@ def everywhere(role: str, rules: Iterable[Rule], service_account: str, namespace
 
 
 def in_namespace(binding: Object, namespace: str = "") -> Object:
-    """Returns the RoleBinding that grants what a ClusterRoleBinding grants, in one namespace only."""
+    """Returns the RoleBinding that grants the rights of a ClusterRoleBinding in one namespace only."""
     metadata = {**binding["metadata"], **({"namespace": namespace} if namespace else {})}
     return {**binding, "kind": "RoleBinding", "metadata": metadata}
 

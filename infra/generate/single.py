@@ -1,6 +1,6 @@
 """Generates `infra/single`: forwarders and all functions in two Deployments, without Knative; one command installs it.
 
-`PROVIDERS` installs what providers consist of, so it may do everything. `LIFECYCLE` reads what tenants write: charts,
+`PROVIDERS` installs what providers consist of, so it may do everything. `LIFECYCLE` reads the input of tenants: charts,
 releases, kubeconfigs. So they are pods with accounts of their own. Each pod has a forwarder, which calls the functions
 in its own pod; of several replicas the forwarder that holds the Lease does, the others stand by.
 

@@ -32,7 +32,7 @@ def install_for_helm(client: Client, crds: Iterable[Object]) -> None:
     """Installs CRDs like `install`, so that a release of our chart adopts and upgrades them.
 
     The documentation installs this release. Rule: Helm's documentation, "helm install", option `--take-ownership`: Helm
-    adopts what has its label and the annotations of the release.
+    adopts objects with its label and the annotations of the release.
     """
     install(client, map(_of_release, crds), manager=_HELM)  # Helm's field manager: its upgrades find no conflict
 

@@ -113,7 +113,7 @@ def build_reproducibly(
 ) -> None:
     """Builds an executable for Linux whose bytes depend on its sources and `TOOLCHAIN`, and on nothing of the machine.
 
-    Arguments and errors are those of `build`, with the architecture by Go's name.
+    Arguments and errors are as for `build`, with the architecture by Go's name.
     """
     command = ["go", "env", "-json", *_INPUT]
     # Without GOTOOLCHAIN, since another version may be local.

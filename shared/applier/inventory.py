@@ -210,7 +210,7 @@ def plan(
     """Plans a rollout: compares the desired objects with the inventory.
 
     New or changed content is applied. Unchanged content is verified, since the live object may have been changed. A
-    resumed rollout does not read again what it has applied or verified itself.
+    resumed rollout does not read objects again that it has applied or verified itself.
 
     Helm's hooks are applied in their operations only, and Jobs and Pods among them run anew in each of these. In other
     operations a hook stays as it is: Helm does not change it, nor is it pruned. As long as its content is the same, it

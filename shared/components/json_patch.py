@@ -67,7 +67,7 @@ def merge(document: Any, patch: Any, budget: Budget, level: int = 0) -> Any:
 
 
 def apply_operations(document: Any, operations: Sequence[Any], budget: Budget) -> Any:
-    """Returns the document with the operations applied (RFC 6902); changes the document, also if an operation fails.
+    """Returns the document with the operations applied (RFC 6902); changes the document, even if an operation fails.
 
     Raises:
         ValueError: An operation is invalid or fails; the message names the operation, and no value.

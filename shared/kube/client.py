@@ -228,8 +228,8 @@ class Client:
     def patch(self, resource: Resource, key: Key, patch: Object, *, subresource: str = "", manager: str = "") -> Object:
         """Sends a JSON merge patch and returns the object as stored.
 
-        Raises `Conflict` if the patch has a `metadata.resourceVersion` and the object has another one by now, or
-        another `metadata.uid`, which is ignored in a patch of a subresource.
+        Raises `Conflict` if the patch has a `metadata.resourceVersion` that the object no longer has, or another
+        `metadata.uid`, which is ignored in a patch of a subresource.
         """
 
         def send(served: Resource) -> Object:

@@ -92,7 +92,7 @@ class Discovery:
     def preferred(self, group: str, kind: str) -> Resource | None:
         """Returns `kind` in the server's preferred version, or None if the server serves it in no version now.
 
-        Raises `ApiError`, also if the aggregated API server of the group does not answer.
+        Raises `ApiError`, even if the aggregated API server of the group does not answer.
         """
         with self._locked():
             fresh = not self._loaded

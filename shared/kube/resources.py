@@ -161,7 +161,7 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 def dig(obj: Any, path: str | Iterable[str], default: Any = None) -> Any:
     """Returns the value at a path, or `default` if a step is missing, null or not a mapping.
 
-    Returns `default` also if it is a map or a list and the value is not. `path` is dotted, or a sequence of steps for
+    Returns `default` even if it is a map or a list and the value is not. `path` is dotted, or a sequence of steps for
     keys that contain dots.
     """
     for step in path.split(".") if isinstance(path, str) else path:

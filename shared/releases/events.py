@@ -7,7 +7,7 @@ from shared.kube import Object
 
 _WANTED, _FETCHED = "release.wanted", "release.fetched"
 WANTED, FETCHED = OWN + _WANTED, OWN + _FETCHED
-"""The types of the request and of the answer; the answer has this type also if the release cannot be fetched."""
+"""The types of the request and of the answer; the answer has this type even if the release cannot be fetched."""
 
 
 def request_release(tag: str, namespace: str, *, source: str, about: Object | None = None) -> Event:

@@ -58,7 +58,7 @@ class MissingAssets:
 def read_release(
     store: ReleaseStore, tag: str, take: Callable[[Release], T], *, complete: bool = False
 ) -> T | MissingAssets:
-    """Returns the result of `take` for the stored release, or `MissingAssets`, also if storage does not answer.
+    """Returns the result of `take` for the stored release, or `MissingAssets`, even if storage does not answer.
 
     With `complete` all files of the release must be in storage, not only those that `take` reads.
     """

@@ -84,7 +84,7 @@ class Function(Generic[O]):
             failed with `results.error`. It returns the decision to report. If it returns None, as by default, the
             status stays as it was, and the event is retried.
         on_conflict: `on_conflict(clients, observed, decision, results)` is called if another client changed or deleted
-            the object while the effects were executed. It undoes what they wrote, or marks it for repair.
+            the object while the effects were executed. It undoes their writes, or marks them for repair.
         on_rejected: `on_rejected(primary, error, now)` returns the decision to report if the API server rejects a
             request, so that a retry cannot help. By default the error is recorded as a Kubernetes Event.
         sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.

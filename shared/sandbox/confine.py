@@ -86,7 +86,7 @@ def missing() -> list[str]:
 
 
 def drop_privileges(access: Access) -> None:
-    """Makes a process of root one of `nobody` if that user can read what it needs; drops all capabilities."""
+    """Makes a process of root one of `nobody` if that user can read its files; drops all capabilities."""
     if os.geteuid() != 0:
         return
     with suppress(OSError):

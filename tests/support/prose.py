@@ -25,10 +25,13 @@ MAXIMUM_WORDS = 35
 # Each had at most one false alarm in five findings. "They" and the like are fine in the sentence that has the noun.
 PATTERNS = {
     "pronoun for a noun": r"\b(?:those|that) of\b|(?<!only )\bone that\b|\banother one\b",
-    "free relative": r"^What |\b(?:of|by|for|from|with|about|in|on|to|than|has|have|keeps|contains) what\b",
+    "free relative": r"^What |\b(?:of|by|for|from|with|about|in|on|to|than|has|have|keeps|contains|again) what\b"
+    r"|\b(?:delet|deliver|send|repeat|copi|grant|appl|writ|adopt|prun|remov|skip|ignor|leav|replac|restor|undo|do|creat|us|"
+    r"stor|tak|need|read|yield|set|add|drop|clean|download|build)(?:e|es|s|y|ies|ed|ing)? what\b",
     "colon for because": r"(?<!efault)(?<!None)(?<=\w): (?:it|they|otherwise|nobody|this|these)\b",
     "thing that tells": r"\b(?:tells?|told)\b",
-    "inverted negation": r"(?<![Tt]here )\b(?:is|are) none\b|\b(?:any more|no more(?! than)|as far as|also where)\b",
+    "inverted negation": r"(?<![Tt]here )\b(?:is|are) none\b|\b(?:any more|no more(?! than)|as far as)\b"
+    r"|\balso (?:where|if|when|while)\b",
 }
 LONG = "long sentence"
 _PATTERNS = {name: re.compile(pattern) for name, pattern in PATTERNS.items()}

@@ -59,12 +59,12 @@ def fleet(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Delete nothing at the end; the next run does.")] = False,
-    clean_up: Annotated[bool, typer.Option("--clean-up", help="Only delete what a former run left.")] = False,
+    clean_up: Annotated[bool, typer.Option("--clean-up", help="Only delete leftovers of a former run.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for readiness, and again for deletion.")] = 900.0,
     output: FormatOptions,
     management: TargetOptions,
 ) -> None:
-    """Create Clusters, wait until the addons of all are Ready, print the time, and delete what was created.
+    """Create Clusters, wait until the addons of all are Ready, print the time, and delete the created objects.
 
     All Clusters have kubeconfigs of one workload cluster. Leftovers of a killed run are deleted first.
     """
@@ -137,7 +137,7 @@ def _measure(
 
 @contextmanager
 def _deleted_after(load: Load, target: ManagementCluster, timeline: Timeline, timeout: float) -> Iterator[None]:
-    """Deletes the load after the block. A failure of the block is the one that is raised."""
+    """Deletes the load after the block. A failure of the block takes precedence."""
     from shared.kube import ApiError
 
     from .removal import remove

@@ -153,7 +153,7 @@ def await_gone(what: str, left: Callable[[], list[Object]], hint: str, timeline:
             names = ", ".join(obj["metadata"]["name"] for obj in found[:3])
             raise WaitTimeout(
                 f"{count} {what} are still there ({names}); {f'{hint} ' if stalled else ''}"
-                "`--clean-up` deletes what is left"
+                "`--clean-up` deletes the rest"
             )
         if now - reported_at > PROGRESS_INTERVAL:
             reported_at = now

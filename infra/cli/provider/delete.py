@@ -175,7 +175,7 @@ def _wait(client: Client, chosen: Sequence[Object], timeline: Timeline, within: 
 
 
 def _delete_namespaces(client: Client, namespaces: Sequence[str], timeline: Timeline) -> None:
-    """Requests the deletion of namespaces; a controller of Kubernetes deletes what is in them."""
+    """Requests the deletion of namespaces; a controller of Kubernetes deletes their content."""
     from shared.api.resources import NAMESPACE
     from shared.kube import Key
 

@@ -83,7 +83,7 @@ class GivenManagers:
         return replace(self, packaged_managers=found, components=self.components or package.components)
 
     def packaged(self, say: Callable[[str], None]) -> Added:
-        """Returns the programs and components for a package, after building what is not built. Raises `Failure`."""
+        """Returns the programs and components for a package, after building missing ones. Raises `Failure`."""
         folder = cache_directory() / "binaries" / "given"
         try:
             programs = {manager.name: manager.program(folder, say) for manager in self.managers.values()}
