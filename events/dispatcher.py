@@ -30,7 +30,7 @@ OnDeadLetter = Callable[[str, Event, Answer], None]
 
 _REFUSED = (401, 403)
 """The receiver, or a mesh before it, refuses the sender, not the event: a token is not mounted yet, or has expired."""
-_RETRYABLE = (404, 408, 409, 429, *_REFUSED)  # besides 5xx; those of a Knative broker, and the refusals
+_RETRYABLE = (404, 408, 409, 429, *_REFUSED)  # besides 5xx: a Knative broker's, and the refusals
 _MAX_LATENCIES = 100_000
 _MAX_ITEMS = 20_000
 """Queued items beyond which events of others are refused."""

@@ -176,7 +176,8 @@ class Forwarder:
             silence=silence,
         )
         self._view = View(triggers, self.watcher.knows, self.watcher.is_referenced, shard)
-        # One forwarder sends the ping events: they are about no object, as if about one without a namespace.
+        # One forwarder sends the ping events, because they are about no object, as if about an object without a
+        # namespace.
         self._timer = None if to_sink or not shard.owns("") else Timer(self._ping, every=timer)
         self.ingress: Ingress | None = None
         if port is not None or listener is not None:

@@ -199,7 +199,7 @@ class Informer:
         """Returns the seconds until a kind that is not served is listed again."""
         if self._served:
             log.info("%s is not served (yet): %s", self.spec, error)
-            # One that was served is not new; one that was not may have been defined just before its first list.
+            # A kind that was served is not new; any other kind may have been defined just before its first list.
             self._defined = self._defined and not self._round
             self._absences = 0
         self._served = False
@@ -332,7 +332,7 @@ class Informer:
         self._known[key] = new
         changed = self._changed(known, new) if known is not None else set()
         if listing is not None and (known is not None or not self._round):
-            # A resync is about settled objects; what has changed since is a change, like one that was watched.
+            # A resync is about settled objects; a change since then counts like a watched change.
             news = changed if listing.resync else set()
             self._emit("update", obj, [name for name in self._interested("update", key) if name in news])
             self._report(obj, listing, without=news)
@@ -363,7 +363,7 @@ class Informer:
             return
         adds = [name for name, watch in self.spec.watches if "add" in watch.changes]
         self._emit("add", obj, adds, listing)
-        # What a watch of updates only has missed is not known after a start.
+        # After a start, the missed changes of a watch of updates only are not known.
         self._emit("update", obj, [name for name in updates if name not in adds], listing)
 
     def _observe_deletion(self, obj: Object) -> None:

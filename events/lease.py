@@ -138,7 +138,7 @@ class LeaseHolder:
         """Takes or renews the Lease and reports a change; returns whether to go on."""
         try:
             held = self._attempt()
-        except _GivenUp as error:  # `release` frees the Lease, once this process does not deliver any more
+        except _GivenUp as error:  # `release` frees the Lease, once this process no longer delivers
             log.error("gives up the Lease %s: %s", self._key, error)
             self._on_lost()
             return False

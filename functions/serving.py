@@ -22,7 +22,7 @@ graceful_timeout = 25  # seconds from SIGTERM to the end of deliveries: Kubernet
 control_socket_disable = True  # it imports asyncio; nothing uses it
 loglevel = "error"
 
-hide_in_pods()  # also for the process that answers, a child of the one that reads this
+hide_in_pods()  # also for the process that answers, a child of this process
 
 
 def command(function: str, *options: str) -> list[str]:

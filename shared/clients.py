@@ -345,7 +345,7 @@ class Clients:
         try:
             found = self.management.find(resource, key)
         except NotServed:
-            # What is cached is stale: this version is not served any more.
+            # The cache is stale, because this version is no longer served.
             self.discovery.invalidate()
             self._contracts.forget((resource.group, resource.kind))
             raise

@@ -85,7 +85,7 @@ class Patch:
         stored = clients.management.patch(
             resource, key_of(obj), {**patch, "metadata": metadata}, subresource=self.subresource, manager=self.manager
         )
-        # A write of the status ignores the uid. What it wrote is corrected by the decision that follows a conflict.
+        # A write of the status ignores the uid. The decision that follows a conflict corrects its writes.
         if "uid" in decided_on and stored["metadata"].get("uid") not in (None, decided_on["uid"]):
             raise Conflict(f"{resource.kind} {key_of(obj)} has the same version as another object with this name")
         return stored

@@ -53,7 +53,7 @@ def _of_kind(clients: Clients, resource: Resource, cluster: Object) -> Iterator[
     try:
         yield from clients.management.list(resource, key_of(cluster).namespace, selector=selector(cluster))
     except NotServed:
-        clients.discovery.invalidate()  # the kind is not served any more
+        clients.discovery.invalidate()  # the kind is no longer served
         raise
 
 

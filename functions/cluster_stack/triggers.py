@@ -62,7 +62,7 @@ TRIGGERS = Triggers(
         Rule(CLUSTER_STACK_RELEASE.group, (CLUSTER_STACK_RELEASE.plural,), ("get", "list", "create", "delete")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("list",)),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # credentials of its own sources
-        # Templates and release objects of providers; those of another group need a rule of their own.
+        # Templates and release objects of providers; objects of another group need a rule of their own.
         Rule("infrastructure.clusterstack.x-k8s.io", ("*",), ("get", "create", "patch")),
         READ_CRDS,
     ),

@@ -38,7 +38,7 @@ _PACKAGES = (
     *(f"libpython{PYTHON}-minimal", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-minimal"),
 )
 _ARCHIVES = {"debian": "http://deb.debian.org/debian", "debian-security": "http://deb.debian.org/debian-security"}
-_SNAPSHOTS = "http://snapshot.debian.org/archive"  # keeps what the archives have replaced; addressed by time
+_SNAPSHOTS = "http://snapshot.debian.org/archive"  # keeps replaced files of the archives; addressed by time
 _LARGEST = 64 * 1024 * 1024  # bytes of a package
 _LEFT_OUT = re.compile(
     r"usr/share/(man|doc-base|lintian|locale|applications|pixmaps|binfmts|bug)/|usr/share/doc/.*/(?!copyright$)"
@@ -177,7 +177,7 @@ def write_root(root: Path, architecture: str, progress: Progress) -> list[Packag
         (root / "usr/local/bin" / name).symlink_to(f"/usr/bin/python{PYTHON}")
     (root / "tmp").mkdir()
     (root / "tmp").chmod(0o1777)
-    # What the scripts of packages would do: one file of all authorities, where OpenSSL looks for it.
+    # Does the work of the packages' scripts: one file of all authorities, where OpenSSL looks for it.
     authorities = sorted((root / "usr/share/ca-certificates").rglob("*.crt"))
     bundle = "".join(path.read_text().strip() + "\n" for path in authorities)
     _write(root / "etc/ssl/certs/ca-certificates.crt", bundle)

@@ -12,7 +12,7 @@ from shared.kube import ApiError, Client, Object, Resource, connect, deleting, k
 from shared.kube.connect import KubeconfigError
 from shared.kube.discovery import Discovery
 
-_UNLISTABLE = (404, 405)  # a kind that was just removed, or one that can only be created, such as an access review
+_UNLISTABLE = (404, 405)  # a kind that was just removed, or that can only be created, such as an access review
 
 
 class Namespaces:

@@ -191,7 +191,7 @@ MODULES = (
         for name, module, package in MANAGERS
     ),
     Module("capi-1.13", _CLUSTER_API, {}),
-    # The oldest release that is supported, and the newest one that serves v1beta1 only.
+    # The oldest supported release, and the newest release that serves v1beta1 only.
     Module("capi-1.7", _CLUSTER_API, {}),
     Module("capi-1.10", _CLUSTER_API, {}),
 )

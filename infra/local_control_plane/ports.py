@@ -44,7 +44,7 @@ def _bind(host: str, port: int) -> socket.socket:
         # SO_REUSEADDR: connections of the former run may be in TIME_WAIT on a preferred port.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((host, port))
-        # Sharing is allowed only after binding: otherwise a second `hold` of the same port would succeed.
+        # Sharing is allowed only after binding, because otherwise a second `hold` of the same port would succeed.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     except BaseException:

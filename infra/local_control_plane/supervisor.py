@@ -155,7 +155,7 @@ class Supervisor:
                     raise
                 self._end("kube-apiserver")
                 self._spawn("kube-apiserver", apiserver)
-        # Controllers start after the API server is ready: they exit if it does not answer.
+        # Controllers start after the API server is ready, because they exit if it does not answer.
         for name in chosen:
             self._spawn(name, controllers.command(name, self.executables[name], self.layout, self.network))
         for node in controllers.nodes(self.nodes) if "kwok" in chosen else ():

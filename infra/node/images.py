@@ -17,11 +17,11 @@ from infra.local_control_plane.cache import Progress, cache_directory, locked, p
 
 _AUTHORITIES = Path("/etc/ssl/certs/ca-certificates.crt")
 _USER = "65532:65532"
-_VERSION = "1"  # of what this module makes of a program
+_VERSION = "1"  # of the images of this module
 
 
 def of_program(name: str, program: str, progress: Progress, *, place: str = "") -> Path:
-    """Returns an OCI archive whose image runs an executable; it is made once for each content of that.
+    """Returns an OCI archive whose image runs an executable; once for each content of the executable.
 
     Args:
         name: The name and tag of the image.

@@ -28,7 +28,7 @@ from .components import components
 PLANE = ("etcd", "kube-apiserver", "helm")
 MANAGERS = tuple(name for name, *_ in modules.MANAGERS)
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can tell
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can record
 _CHUNK = 1 << 20
 
 Content = Mapping[str, Path | bytes]

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 ANY: Final = object()
 """Stands for a value in a sample that has any field."""
 
-# What nothing closes extends to the end of the text, so that the text is read once.
+# An unclosed action extends to the end of the text, so that the text is read once.
 _ACTION = re.compile(r"\{\{-?(.*?)(?:-?\}\}|\Z)", re.DOTALL)
 _COMMENT = re.compile(r"\{\{-?\s*/\*.*?(?:\*/\s*-?\}\}|\Z)", re.DOTALL)
 _TOKEN = re.compile(

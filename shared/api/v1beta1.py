@@ -79,8 +79,8 @@ def downgrade(obj: Mapping[str, Any], patch: Object) -> Object:
     block: Object = {name: patch[name] for name in _ONLY_IN_BLOCK if name in patch}
     found |= dig(patch, "deprecated.v1beta1") or {}
     if patch.get("conditions") and has_older_conditions_only(obj) and dig(status, f"{_OLDER}.conditions"):
-        # The list has those of others, too: `dropped` writes it as a whole. If the server keeps the block, the next
-        # patch writes those of v1beta1.
+        # The list also has others' conditions, because `dropped` writes it as a whole. If the server keeps the block,
+        # the next patch writes the conditions of v1beta1.
         found.pop("conditions", None)
     initialization = patch.get("initialization") or {}
     if "infrastructureProvisioned" in initialization:

@@ -61,7 +61,7 @@ def find_live(cluster: ClusterClients, entry: InventoryEntry) -> tuple[Resource,
     """
     try:
         return _find_served(cluster, entry)
-    except NotServed:  # the version is not served any more, but another may be
+    except NotServed:  # the version is no longer served, but another may be
         cluster.discovery.invalidate()
         return _find_served(cluster, entry)
 

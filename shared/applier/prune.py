@@ -63,7 +63,7 @@ def prune(
     for _ in range(_ATTEMPTS):
         try:
             return _prune(cluster, entry, policy, inventoried)
-        except Conflict as error:  # the object has changed since, and may not be ours any more
+        except Conflict as error:  # the object has changed since, and may no longer be ours
             refusal: ApiError = error
             entry = replace(entry, revision="")
         except Unavailable:
@@ -171,7 +171,7 @@ def _list_members(
         except NotServed:
             if last:
                 raise
-            cluster.discovery.invalidate()  # not served any more in this version
+            cluster.discovery.invalidate()  # no longer served in this version
     return {}
 
 

@@ -41,7 +41,7 @@ def _customized(deployment: Object, provider: Object, several: bool) -> Object:
     where = _path_of(key_of(deployment).name, several)
     customization = dig(provider, where, {})
     result = deepcopy(deployment)
-    # spec.manager comes last: it overrides flags of spec.deployment.
+    # spec.manager comes last, because it overrides flags of spec.deployment.
     if (changes := customization.get("deployment")) is not None:
         _change_deployment(result, changes, ".".join([*where, "deployment"]))
     if (changes := customization.get("manager")) is not None:

@@ -25,7 +25,7 @@ _CASE = re.compile(r"[\^,]{1,2}")
 _STRIP = re.compile(r"##?|%%?")
 _REPLACE = re.compile(r"/[/#%]?")
 
-# Arguments are one text or one expression, those of defaults any number of them.
+# Arguments are one text or one expression; arguments of defaults are any number of them.
 _TEXT = re.compile(r"(?:[^$}]+|\$(?!\{))+")
 _OFFSET = re.compile(r"(?![^\0-\x7f])(?:[^$}:]+|\$(?!\{))+")
 _SOUGHT = re.compile(r"(?:[^$/\\]+|\\[/\\]|\\|\$\$|\$(?!\{))+")

@@ -137,7 +137,7 @@ def _fix_service(obj: Object, _original: str, namespace: str) -> None:
 def _fix_certificate(obj: Object, original: str, namespace: str) -> None:
     secret = dig(obj, "spec.secretName") if split_api_version(obj["apiVersion"])[0] == CERT_MANAGER else None
     if secret and not (isinstance(secret, str) and len(secret) <= _LONGEST_NAME and _NAME.fullmatch(secret)):
-        # Not quoted: it may be the value of a variable, which may be secret.
+        # Not quoted, because it may be the value of a variable, which may be secret.
         raise ComponentsError(
             f"components: {obj['kind']} {obj['metadata']['name']}: spec.secretName is not a valid name"
         )

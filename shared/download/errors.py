@@ -7,7 +7,7 @@ from collections.abc import Sequence
 _NAMED = 5
 """Releases that a message names."""
 _COMPARED = 500
-_LONGEST = 1000  # characters of a message: it may quote a server, and becomes part of a status
+_LONGEST = 1000  # characters of a message, which may quote a server, and becomes part of a status
 
 
 class SourceError(Exception):

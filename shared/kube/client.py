@@ -425,7 +425,7 @@ class Client:
                 raise
             except Unavailable:
                 if attempt >= self._attempts or method not in _IDEMPOTENT or time.monotonic() >= until:
-                    raise  # a server that has used up the time of a request would use up that of the next one
+                    raise  # a server that has used up the time of a request would use up the next one's
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if status < 300:

@@ -14,8 +14,8 @@ _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 MAX_VALUE_LENGTH: Final = 63
 """Characters that the value of a label may have."""
 
-# Quantifiers of blanks are possessive: otherwise a line of blanks and commas takes exponential time. Quantifiers of
-# groups are not, since Python before 3.11.5 gets possessive groups wrong.
+# Quantifiers of blanks are possessive, because otherwise a line of blanks and commas takes exponential time.
+# Quantifiers of groups are not, since Python before 3.11.5 gets possessive groups wrong.
 _REQUIREMENT: Final = re.compile(
     rf"""\s*+ (?:
         (?P<absent>!) \s*+ (?P<unwanted>{_KEY})

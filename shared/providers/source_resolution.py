@@ -65,7 +65,7 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
     version = provider_api.spec_version(provider) or repository.default_version()
     fetched = load_components(clients, provider, inputs)
     # If the components of this version were fetched from elsewhere, a source that the provider names did not answer
-    # then: it is not requested again.
+    # then, and is not requested again.
     if fetched and (names_source(provider) or fetched.bundle.source == repository.place):
         return ResolvedSource(repository, version, fetched.bundle)
     copy = None if names_source(provider) else downloaded_copy(clients, provider, version, repository.place)

@@ -1,4 +1,4 @@
-"""Finds sentences that have to be read twice: in pages, docstrings, help texts and messages of errors.
+"""Finds sentences that have to be read twice: in pages, docstrings, comments, help texts and messages of errors.
 
 `python -m tests.support.prose` fails if a file has more findings than `prose_allowed.txt` allows, and prints them.
 With paths it prints all their findings; `--write` sets the allowed numbers to the present ones.
@@ -40,6 +40,7 @@ _STARTS = re.compile(r"\s*(?:[-*]|\d+\.) |    \w+: ")
 _TRIPLE_QUOTED = re.compile(
     r'^(?P<docstring> *)?[rf]*"""(?P<text>.*?)"""|"""(?P<other>.*?)"""', re.DOTALL | re.MULTILINE
 )
+_COMMENT = re.compile(r"^ *# [^\n]*\n(?: *# [^\n]*\n)*|(?<=\S)  # [^\n]*", re.MULTILINE)
 _STRINGS = re.compile(r'\b(?:help=|raise \w+\()\(?\s*(?P<text>(?:f?"(?:[^"\\\n]|\\.)*"\s*)+)')
 
 
@@ -83,11 +84,14 @@ def page_paragraphs(text: str) -> Iterator[tuple[int, str]]:
 
 
 def module_paragraphs(source: str) -> Iterator[tuple[int, str]]:
-    """Yields the paragraphs of docstrings, `help=` texts and raised messages, by patterns because parsing takes 3 s."""
+    """Yields the paragraphs of docstrings, comments, `help=` texts and raised messages; parsing would take 3 s."""
     for match in _TRIPLE_QUOTED.finditer(source):
         if match["docstring"] is not None:
             first = source.count("\n", 0, match.start())
             yield from ((first + line, text) for line, text in page_paragraphs(inspect.cleandoc(match["text"])))
+    for match in _COMMENT.finditer(source):
+        text = " ".join(line.strip(" #") for line in match[0].splitlines())
+        yield source.count("\n", 0, match.start()) + 1, text
     for match in _STRINGS.finditer(source):
         text = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', match["text"]))
         yield source.count("\n", 0, match.start()) + 1, re.sub(r"\{[^{}]*\}", "`x`", text)

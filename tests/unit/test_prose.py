@@ -80,10 +80,11 @@ def function(name: str = "those of") -> None:
     Raises:
         Failure: There is no object.
     """
-    option = Option("--name", help="The name.")
+    option = Option("--name", help="The name.")  # beside code
     text = """
     those of"""
-    # A comment.
+    # A comment
+    # of two lines.
     raise Failure(
         f"{name} is missing; "
         "create it"
@@ -112,8 +113,10 @@ def test_module_paragraphs() -> None:
         (14, "other: Another."),
         (16, "Raises:"),
         (17, "Failure: There is no object."),
+        (19, "beside code"),
+        (22, "A comment of two lines."),
         (19, "The name."),
-        (23, "`x` is missing; create it"),
+        (24, "`x` is missing; create it"),
     ]
 
 

@@ -85,7 +85,7 @@ class Worker:
             self._kind("delete", "cluster")
         config = self._config()
         files.write(self.job.log, "")
-        self.job.kubeconfig.unlink(missing_ok=True)  # it was that of a cluster that is gone
+        self.job.kubeconfig.unlink(missing_ok=True)  # it belonged to a cluster that is gone
         try:
             self._create_cluster(config)
         except JobFailed as error:

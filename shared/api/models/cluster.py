@@ -231,7 +231,7 @@ CLUSTER = CustomResource(
     root=Cluster,
     short_name="cl",
     columns=(
-        # The names and the order of the columns are those of Cluster API's CRD, version v1beta2.
+        # The names and the order of the columns are as in Cluster API's CRD, version v1beta2.
         Column("ClusterClass", ".spec.topology.classRef.name"),
         Column("Available", _STATUS_OF.format("Available")),
         *_replicas("CP", "controlPlane"),

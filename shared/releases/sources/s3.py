@@ -55,7 +55,7 @@ class S3Source:
                 raise ReleaseNotFound(tag, str(self))
             for entry in entries:
                 name, size = _text(entry, "Key").removeprefix(folder), _text(entry, "Size")
-                if name:  # S3 consoles represent a folder by an object whose key is that of the folder
+                if name:  # S3 consoles represent a folder by an object with the folder's key
                     yield File(name, self._content(session, folder + name), declared_size(size))
 
     def list(self) -> Sequence[str]:
