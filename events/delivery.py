@@ -22,7 +22,7 @@ TIMEOUT = 120.0
 """Seconds to wait for the answer of a function."""
 
 Deliver = Callable[[str, Event], Answer]
-"""Delivers an event to the function with this name. Never raises: failures are answers."""
+"""Delivers an event to the function with this name. Never raises, because failures are answers."""
 
 
 class HttpDelivery:

@@ -62,7 +62,7 @@ class Stats:
 
 
 def delivery_result(answer: Answer) -> DeliveryResult:
-    """Returns what an answer means for the queue. A rejected event is done: a retry cannot help."""
+    """Returns what an answer means for the queue. A rejected event is done, because a retry cannot help."""
     if answer.status < 300:
         return DONE if answer.retry_after is None else DeliveryResult("requeue", answer.retry_after)
     if is_rejection(answer):

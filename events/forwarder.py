@@ -204,7 +204,7 @@ class Forwarder:
     def activate(self) -> None:
         """Ends the standby: goes on like after a start, and delivers the last minutes' changes that no list shows.
 
-        The forwarder before may not have delivered them. Twice does not matter: events are hints.
+        The forwarder before may not have delivered them. Twice does not matter, because events are hints.
         """
         with self._lock:
             self._active = True

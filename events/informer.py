@@ -261,7 +261,8 @@ class Informer:
     def _watch(self, version: str) -> None:
         """Reports changes until the next round; opens the watch again each time the server ends it.
 
-        Not if it ended since the kind's definition has changed: the server would reject the version, and all is listed.
+        Not if it ended since the kind's definition has changed, because the server would reject the version, and all is
+        listed.
         """
         while not self._stop.is_set() and (left := self._rounds.seconds_left(self._round)) > 0:
             started, seconds = time.monotonic(), max(1, min(_WATCH_SECONDS, round(left)))

@@ -1,8 +1,8 @@
 """Holds a Lease, so that one of several forwarders delivers events while the others stand by.
 
 It follows leader election in Kubernetes. The holder renews the Lease. Another process takes it if it has seen no
-renewal for the duration of the Lease, by its own clock. A Lease is no lock: a holder that was suspended may deliver for
-a moment beside the next. Functions allow for that.
+renewal for the duration of the Lease, by its own clock. A Lease is no lock, because a holder that was suspended may
+deliver for a moment beside the next. Functions allow for that.
 
 The thread that renews the Lease outlives watches and deliveries that hang. So it asks before each renewal whether the
 process does its work (`events.health`), and gives up the Lease if the process does not.

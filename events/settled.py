@@ -153,7 +153,7 @@ class SettledRound:
                 self._finish()
 
     def _finish(self) -> None:
-        """Lets go of all objects. Last, the informers go on: a later change must not be overtaken by a held event."""
+        """Lets go of all objects. Last, the informers go on. A later change must not be overtaken by a held event."""
         self._held, self._objects = [], {}
         self._over.set()
 

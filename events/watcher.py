@@ -200,7 +200,7 @@ class Watcher:
                 informer.thread.start()
 
     def _find_definition(self, name: str) -> Object | None:
-        """Returns the CRD. Tries until the API server answers or the watcher stops: no event would repeat this."""
+        """Returns the CRD. Tries until the API server answers or the watcher stops. No event would repeat this."""
         pause = 0.5
         while True:
             try:

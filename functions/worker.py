@@ -48,7 +48,7 @@ _Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class _Sending:
-    """A mixin for sockets whose blocking mode has a timeout: a client that does not read must not hold a thread."""
+    """A mixin for sockets whose blocking mode has a timeout. A client that does not read must not hold a thread."""
 
     def setblocking(self, flag: bool) -> None:
         self.settimeout(_SEND_SECONDS if flag else 0.0)  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from .memory_budget import BUDGET, MAX_INPUT
 YAMLError = yaml.YAMLError
 
 MAX_NODES: Final = 1_000_000
-"""The maximum number of values in a stream, with aliases expanded: few nested aliases can stand for billions."""
+"""The maximum number of values in a stream, with aliases expanded. Few nested aliases can stand for billions."""
 
 MAX_COMPOSED: Final = 200_000
 """The maximum number of values in one document as it is written."""

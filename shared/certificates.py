@@ -142,7 +142,7 @@ class CertificateAuthority:
         return True
 
     def new_key(self) -> PrivateKey:
-        """Returns a new key of the CA's own type: who verifies the CA can use it. RSA keys have 2048 bits."""
+        """Returns a new key of the CA's own type, because verifiers of the CA can use it. RSA keys have 2048 bits."""
         if isinstance(self._key, rsa.RSAPrivateKey):
             return rsa.generate_private_key(public_exponent=65537, key_size=2048)
         return ec.generate_private_key(self._key.curve)
@@ -207,7 +207,7 @@ def service_account_keys() -> KeyPair:
 
 
 def _public_key(certificate: x509.Certificate) -> object:
-    """Returns the public key, None if its algorithm is not supported: a bundle may have such a certificate, too."""
+    """Returns the public key, None if its algorithm is not supported. A bundle may have such a certificate, too."""
     try:
         return certificate.public_key()
     except (ValueError, UnsupportedAlgorithm):

@@ -46,7 +46,7 @@ _TLS_FACTOR = 12
 """Bytes of memory that the TLS library takes for a byte of a kubeconfig."""
 _MAX_INVALID = 1024
 _INVALID_SECONDS = 300.0
-"""Invalid kubeconfigs that are remembered, and for how long: what is valid depends on settings, too."""
+"""Invalid kubeconfigs that are remembered, and for how long, because what is valid depends on settings, too."""
 _MAX_CONNECTED = 32
 """Workload clusters to which connections stay open, those used last: more than a process has threads. A cluster has up
 to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
@@ -266,11 +266,11 @@ class Clients:
         undefined_is_absent: bool = False,
         by_contract: bool = False,
     ) -> LookupResult:
-        """Reads the object that a reference in a Cluster API object points to. Never raises: failures are results.
+        """Reads the object that a reference in a Cluster API object points to. Never raises. Failures are results.
 
         Only a 404 for the object means that it is absent. A kind that is not served is a failure. References to
-        cluster-scoped objects and to kinds that are built into Kubernetes fail as well: objects of providers are
-        namespaced and of the provider's own kinds.
+        cluster-scoped objects and to kinds that are built into Kubernetes fail as well, because objects of providers
+        are namespaced and of the provider's own kinds.
 
         Args:
             reference: With apiGroup (v1beta2) or apiVersion (v1beta1), kind and name; None or incomplete if not set.

@@ -44,7 +44,7 @@ class Create:
             wanted = {reference["uid"] for reference in dig(self.body, "metadata.ownerReferences", [])}
             found = {reference.get("uid") for reference in dig(existing, "metadata.ownerReferences", [])}
             if wanted and not wanted & found:
-                # Not a `Conflict`, since a retry cannot help: a user has to delete or rename one of the two.
+                # Not a `Conflict`, because a retry cannot help. A user has to delete or rename one of the two.
                 raise ApiError(
                     f"{self.resource.kind} {key_of(self.body)} already exists with another owner: delete or rename it",
                     status=409,
@@ -56,8 +56,8 @@ class Create:
 class Patch:
     """Merge-patches `obj` in the management cluster, if it still has the `resourceVersion` of the decision.
 
-    The uid counts, too: an event may be replayed from another cluster, or be older than a restored backup of etcd, and
-    there an object of the same name can have had the same version.
+    The uid counts, too, because an event may be replayed from another cluster, or be older than a restored backup of
+    etcd, and there an object of the same name can have had the same version.
     """
 
     resource: Resource

@@ -32,7 +32,7 @@ STRUCTURED = "application/cloudevents+json"
 _REQUIRED = ("specversion", "id", "type", "source")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Characters that no attribute may contain (CloudEvents 1.0, type system): a line break would end a header."""
+"""Characters that no attribute may contain (CloudEvents 1.0, type system), because a line break would end a header."""
 _NAME = re.compile(r"[!-~]*")
 """The characters of kinds, versions and names."""
 _TRACE = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")

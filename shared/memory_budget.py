@@ -45,7 +45,7 @@ class MemoryBudget:
         self.size = size
         self.used = 0
         self._seconds = seconds
-        self._changed = threading.Condition()  # its lock is reentrant: garbage may be collected while it is held
+        self._changed = threading.Condition()  # reentrant, because garbage may be collected while it is held
 
     def acquire(self, weight: int) -> None:
         """Takes `weight` bytes out of the budget. Raises `MemoryBusy` if others do not return enough in time."""

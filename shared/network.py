@@ -5,7 +5,7 @@ addresses, and the networks of a setting. The address of the connection counts, 
 
 A socket's own timeout starts anew with each byte, so a server that sends one byte at a time would occupy a thread
 forever. The sockets of this module also obey a deadline per thread, over all reads and writes together. Only name
-resolution cannot be interrupted: the resolver has its own limits (`timeout` and `attempts` in resolv.conf), and a
+resolution cannot be interrupted. The resolver has its own limits (`timeout` and `attempts` in resolv.conf), and a
 deadline that passes during the resolution ends the request right after it.
 """
 
@@ -160,8 +160,8 @@ class Forbidden(OSError):
 def origin(url: str) -> tuple[str, str, int]:
     """Returns scheme, host (an IPv6 address without brackets) and port that a request for an http(s) URL goes to.
 
-    Raises `ValueError` for any other URL, and for an ambiguous one. The URL is parsed by the library that connects:
-    another parser may take a part of the path for the host.
+    Raises `ValueError` for any other URL, and for an ambiguous one. The URL is parsed by the library that connects,
+    because another parser may take a part of the path for the host.
     """
     if not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("the URL has invalid characters")

@@ -84,7 +84,7 @@ def _forms(value: str) -> set[str]:
 def _overlap(text: str, following: str, most: int) -> int:
     """Returns how many characters, at most `most`, end `text` and begin `following`; 0 if fewer than `MIN_LENGTH`.
 
-    The time is linear (Knuth, Morris, Pratt): a value may have a million characters.
+    The time is linear (Knuth, Morris, Pratt), because a value may have a million characters.
     """
     most = min(most, len(text), len(following))
     if following[:MIN_LENGTH] not in text[-most:] or most < MIN_LENGTH:

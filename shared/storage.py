@@ -92,7 +92,7 @@ class ObjectStore:
     def get(self, key: str, limit: int = MAX_OBJECT) -> bytes | None:
         """Returns the content of an object; None if the object or the bucket does not exist.
 
-        An object of more than `limit` bytes counts as absent, as a damaged one does: no caller has written it.
+        An object of more than `limit` bytes counts as absent, as a damaged one does, because no caller has written it.
         """
         import obstore
 

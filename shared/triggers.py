@@ -208,7 +208,7 @@ RECORD_EVENTS = Rule("", ("events",), ("create", "get", "patch"))
 """The rule for recording Kubernetes events."""
 
 MEMORY_TO_RENDER = "1536Mi"
-"""The memory limit of functions that render: the processes that they render in have limits too (`shared.sandbox`).
+"""The memory limit of functions that render. The processes that they render in have limits too (`shared.sandbox`).
 
 About 150 MiB are for the function itself. Beside it two processes run at a time. They are workers, with 150 MiB of
 libraries and at most 320 of work each, or runs of the helm program, with 384 MiB each, while a worker of at most 214
@@ -325,7 +325,7 @@ class Triggers:
     def find_ref(self, event: Event) -> PrimaryRef | None:
         """Returns the same as `primary_ref`, and None if the mapping fails on the object, which is logged and counted.
 
-        For whoever goes through many objects: one of them must not end the work on the others.
+        For whoever goes through many objects, because one of them must not end the work on the others.
         """
         try:
             return self.primary_ref(event)

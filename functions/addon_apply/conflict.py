@@ -1,4 +1,4 @@
-"""Handles a rollout during which another replica has changed the ClusterAddon: its objects may be out of date."""
+"""Handles a rollout during which another replica has changed the ClusterAddon. Its objects may be out of date."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ processes may both apply the release, which is harmless."""
 
 
 def _looked_up_secrets(observed: Observed) -> Collection[str]:
-    """Returns the values of Secrets that templates read by `lookup`: any rendered object may contain them."""
+    """Returns the values of Secrets that templates read by `lookup`, because any rendered object may contain them."""
     live = observed.context.capabilities.live if isinstance(observed.context, ReleaseContext) else None
     return live.secrets if live is not None else ()
 

@@ -30,7 +30,7 @@ from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
 
 
 def is_orphan(addon: Object) -> bool:
-    """Returns whether an addon without a Cluster was created for one by a made-up event: nothing was applied for it.
+    """Returns whether an addon without a Cluster was created for one by a made-up event. Nothing was applied for it.
 
     An addon that somebody created by hand has no owner, and waits for its Cluster.
     """
@@ -112,7 +112,7 @@ def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:
 
 
 def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
-    """Decides to leave the addons unchanged: the Cluster's class does not belong to a cluster stack."""
+    """Decides to leave the addons unchanged, because the Cluster's class does not belong to a cluster stack."""
     name = cluster_api.class_name(cluster)
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
     left = "the addon objects in the workload cluster stay, and nobody manages them"

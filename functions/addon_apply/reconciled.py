@@ -42,7 +42,7 @@ def is_reconciled(addon: Object, event: Event, _now: datetime) -> bool:
             and watch_filter.is_same(addon, cluster)
             and _has_valid_policy(cluster, addon)
         )
-    # Events about other objects need not check the Cluster: its changes have events of their own.
+    # Events about other objects need not check the Cluster, because its changes have events of their own.
     return event.kind != SECRET.kind and _looks_up_to_date(addon) and _has_valid_policy(addon)
 
 

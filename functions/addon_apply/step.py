@@ -111,7 +111,7 @@ def _rendered(render: Callable[[], RenderedAddons]) -> Step:
     except (ChartError, UnknownKinds) as error:
         return error
     except Busy:
-        raise  # this process is overloaded: the cluster has no problem, so there is nothing to decide
+        raise  # this process is overloaded, not the cluster, so there is nothing to decide
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not answer: {error}")
 

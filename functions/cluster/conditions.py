@@ -129,7 +129,7 @@ def set_available(scope: Scope, observed: Observed) -> None:
 def _is_topology_awaited(cluster: Object) -> bool:
     """Returns whether a topology controller has to set the references.
 
-    It sets both at once: if one of them is set, the other will not follow.
+    It sets both at once, because if one of them is set, the other will not follow.
     """
     filled_in = cluster_api.infrastructure_ref(cluster) or cluster_api.control_plane_ref(cluster)
     return dig(cluster, "spec.topology") is not None and not filled_in

@@ -61,7 +61,7 @@ def observe(clients: Clients, request: Request) -> Observed:
 
 
 def _is_probe_alone(request: Request) -> bool:
-    """Returns whether the event is not about an object that has to be read again: only an attempt to connect is due."""
+    """Returns whether the event is not about an object that has to be read again. Only an attempt to connect is due."""
     cluster, event = request.primary, request.event
     is_current = dig(cluster, "status.observedGeneration") == dig(cluster, "metadata.generation")
     return is_current and event.key == request.key and event.kind == CLUSTER.kind and not event.is_look

@@ -1,8 +1,8 @@
 """Probes whether the API server of a workload cluster answers, and remembers the failures in the condition's message.
 
-A success is kept until something fails: a Cluster in which nothing changes is probed at resyncs only. After a failure
-the next attempts follow at growing distances, so that a dead cluster costs next to nothing. Each attempt reads the
-kubeconfig Secret, so rotated credentials are used at once.
+A success is kept until something fails, so a Cluster in which nothing changes is probed at resyncs only. After a
+failure the next attempts follow at growing distances, so that a dead cluster costs next to nothing. Each attempt reads
+the kubeconfig Secret, so rotated credentials are used at once.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
 
 
 def uses_class_gates(cluster: Object) -> bool:
-    """Returns whether the availability gates of the ClusterClass count: the Cluster has a class, and no own ones."""
+    """Returns whether the availability gates of the ClusterClass count. The Cluster has a class, and no own ones."""
     return cluster_api.class_name(cluster) is not None and dig(cluster, "spec.availabilityGates") is None
 
 
@@ -98,7 +98,7 @@ def _shown(reference: Object | None, event: Event) -> LookupResult | None:
 def _recorded(cluster: Object, role: Role, reference: Object | None) -> LookupResult:
     """Returns the referenced object as the Cluster's status records it, once it is ready and has nothing more to give.
 
-    Until then it is unknown: an event about another object is a reason to read it.
+    Until then it is unknown, so an event about another object is a reason to read it.
     """
     if reference is None:
         return LookupResult("unreferenced")

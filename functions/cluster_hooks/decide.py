@@ -143,7 +143,7 @@ def _block(
 def _obstacle(addon: Object) -> str:
     """Returns why the addons are not ready, as `addon_apply` reports it.
 
-    If Ready is True, it is about the previous class: `addon_apply` has not observed the new class yet.
+    If Ready is True, it is about the previous class, because `addon_apply` has not observed the new class yet.
     """
     ready = get_condition(dig(addon, "status.conditions"), "Ready") or {}
     message = ready.get("message") or "they are not being applied yet"

@@ -15,7 +15,7 @@ from .selection import newest_per_channel, sort_tags
 _MAX_LINES = 50
 _MAX_VERSIONS = 20
 _MAX_MESSAGE = 500
-"""Characters of a release's message: the sources of a tenant can have it quote any text."""
+"""The maximum length of a release's message, because the sources of a tenant can make it quote any text."""
 
 
 def usable_releases_status(releases: list[Object]) -> Object:

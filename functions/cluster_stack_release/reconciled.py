@@ -17,8 +17,8 @@ from .conditions import set_applied
 def is_reconciled(release: Object, _event: Event, now: datetime) -> bool:
     """Returns whether the status shows that the release's objects are applied, or reports its pause.
 
-    The content of a release never changes afterwards. The words of conditions do not matter: another program may have
-    applied the release.
+    The content of a release never changes afterwards. The words of conditions do not matter, because another program
+    may have applied the release.
     """
     builder = V1Beta1StatusBuilder(release, now)
     if cluster_api.is_paused(release):

@@ -1,4 +1,4 @@
-"""Renders the class chart of a release. This is a part of `observe`: charts may look up objects of the cluster."""
+"""Renders the class chart of a release. This is a part of `observe`. Charts may look up objects of the cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The function `dead_letters`: keeps an event that is not delivered again, and records a Kubernetes event.
 
 It gets the event as Knative sends it to a dead-letter sink, with the attributes `knativeerror*`; the forwarder does the
-same. A letter that cannot be stored is lost, and only counted: a retry would hold up others, and the Kubernetes event
-says what happened, too.
+same. A letter that cannot be stored is lost, and only counted, because a retry would hold up others, and the Kubernetes
+event says what happened, too.
 """
 
 from __future__ import annotations

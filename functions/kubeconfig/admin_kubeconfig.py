@@ -30,8 +30,8 @@ def create_admin_kubeconfig(cluster: str, server: str, ca: CertificateAuthority,
     """Returns an admin kubeconfig (YAML) for `cluster` at the URL `server`.
 
     Its certificate expires at `until`, or with the CA. The key has the type of the CA's key. All certificates of a CA
-    bundle are trusted: while a CA is rotated, the server may have a certificate of either. Raises `ValueError` if the
-    CA has expired.
+    bundle are trusted, because while a CA is rotated, the server may have a certificate of either. Raises `ValueError`
+    if the CA has expired.
     """
     from cryptography.hazmat.primitives import serialization
 

@@ -31,7 +31,7 @@ PARTIAL_RETRY = 10.0
 """Seconds until the next step of the deletion."""
 
 CONTROLLER_TIMEOUT = timedelta(minutes=10)
-"""The time that controllers have to remove finalizers. Then all objects are deleted: webhooks may be the obstacle."""
+"""The time that controllers have to remove finalizers. Then all objects are deleted. Webhooks may be the obstacle."""
 
 
 def decide(observed: Observed, now: datetime) -> Decision:

@@ -52,7 +52,7 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
 
 
 def _written(results: Results) -> Sequence[InventoryEntry]:
-    """Returns the written objects. Includes failed writes: one may have succeeded although its response was lost."""
+    """Returns the written objects. Includes failed writes. One may have succeeded although its response was lost."""
     outcomes = results.of(Rollout)
     if isinstance(results.error, RolloutIncomplete):
         outcomes.append(results.error.outcome)

@@ -99,7 +99,7 @@ def _roll_out(
         if live is not None and removed_versions(live, crd):
             effects.append(MigrateStorage(live, crd))
     resources = {**management.served, **kinds_defined_by(desired_objects)}
-    # The selector of a Deployment and the roleRef of a binding are immutable: such an object is recreated.
+    # The selector of a Deployment and the roleRef of a binding are immutable, so such an object is recreated.
     policy = replace(policy, recreate=True, owner=ownership.owner(provider))
     effects.append(Rollout(management.cluster, plan, resources, policy, live=observed.live))
     return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

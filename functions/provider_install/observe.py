@@ -186,7 +186,7 @@ def _live_crds(
     """Returns the live CRDs of these objects, by name: one list by the provider's label.
 
     None is read for a first installation while the API server serves none of their kinds. For an upgrade, CRDs that
-    this list lacks are read one by one: another installer may have created them.
+    this list lacks are read one by one, because another installer may have created them.
     """
     applied = {entry.name for entry in observed.inventory if entry.kind == CRD.kind and entry.status == SYNCED}
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == CRD.kind]

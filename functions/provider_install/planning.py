@@ -26,7 +26,7 @@ from .observe import Observed
 def plan(
     observed: Observed, policy: Policy, desired: Sequence[Object], builder: ProviderStatusBuilder
 ) -> tuple[Plan, bool]:
-    """Returns the rollout to carry out now, and whether it is complete: webhook configurations may follow later."""
+    """Returns the rollout to carry out now, and whether it is complete. Webhook configurations may follow later."""
     entries, resumed = observed.inventory, observed.resumed
     complete = inventory.plan(desired, entries, resumed=resumed)
     webhooks_change = any(step.action == "apply" and step.obj["kind"] in WEBHOOK_KINDS for step in complete.steps)

@@ -24,7 +24,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if provider is None or deleting(provider):
         return Decision(message="the provider does not exist or is being deleted")
     if observed.resumable:
-        # This event may be late or duplicated: `provider_install` decides whether there is something to resume.
+        # This event may be late or duplicated, so `provider_install` decides whether there is something to resume.
         step = phases.completion_event(phases.FETCHED, provider, resync=False)
         return Decision(reply=step, message="the installation is resumed")
     if not observed.installed:

@@ -28,8 +28,8 @@ same across processes. The limit keeps threads free while a source is slow. Name
 two slots each, and together leave one for the source of the settings."""
 
 PAUSE = 5.0
-"""Seconds after a failed fetch in which the release is not requested again: each try can occupy a thread until its
-timeout."""
+"""Seconds after a failed fetch in which the release is not requested again, because each try can occupy a thread until
+its timeout."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:
@@ -82,7 +82,7 @@ def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: 
 
 
 def _is_referenced(clients: Clients, name: ReleaseName) -> bool:
-    """Returns whether an object refers to the release: any pod can send events, and must not trigger any fetch."""
+    """Returns whether an object refers to the release. Any pod can send events, and must not trigger any fetch."""
     return any(name.tag in references(list_defined(clients.management, kind)).tags for kind in REFERRING_KINDS)
 
 

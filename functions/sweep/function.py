@@ -28,7 +28,7 @@ log = logging.getLogger("capi-functions")
 
 SOURCE = "/sweep"
 MIN_INTERVAL = 30.0
-"""Seconds between two sweeps that send reconciled objects as well: any pod can request one."""
+"""Seconds between two sweeps that send reconciled objects as well, because any pod can request one."""
 
 _THROTTLE = Throttle("the sweep")
 

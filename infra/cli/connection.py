@@ -121,7 +121,7 @@ def files(directory: Path | None, kubeconfig: Path | None, context: str = "") ->
         if running(DEFAULT_DIR):
             return [_kubeconfig_of_run(DEFAULT_DIR)]
         if crashed(DEFAULT_DIR):
-            # Another cluster would be the wrong one: the user expects the run that has crashed.
+            # Another cluster would be the wrong one, because the user expects the run that has crashed.
             hint = "start it again with `capi-functions up`, or run `capi-functions down` to use another cluster"
             raise Failure(f"the run in {DEFAULT_DIR} has crashed: {hint}")
     if not any(file.exists() for file in listed):

@@ -103,7 +103,7 @@ def replay(
 
 @app.command()
 def drop(names: Ids = None, every: All = False, directory: RunDir = None) -> None:
-    """Delete letters. No work is lost: the sweep finds the objects that are not reconciled."""
+    """Delete letters. No work is lost, because the sweep finds the objects that are not reconciled."""
     from shared.storage import StorageError
 
     with report_failures(StorageError):

@@ -64,7 +64,7 @@ def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
         out.print(f"{mark} {finding.what:<16} {escape(finding.detail)}")
         return finding.state == "missing"
 
-    missing = sum(map(is_missing, examine()))  # printed first: the cluster may not answer
+    missing = sum(map(is_missing, examine()))  # printed first, because the cluster may not answer
     with report_failures():
         if kubeconfig is not None or context:
             with open_management_cluster(None, kubeconfig, context) as target:

@@ -75,7 +75,7 @@ def refuse_second(directory: Path) -> None:
 def detach(directory: Path, options: Sequence[str]) -> None:
     """Runs `up` in the background, prints its log until it is up. Raises `Failure` if it ends before.
 
-    Ctrl-C before that ends it: `down` does not find a run that is not up.
+    Ctrl-C before that ends it, because `down` does not find a run that is not up.
     """
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     log = directory / "logs" / "up.log"

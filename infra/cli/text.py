@@ -9,7 +9,7 @@ from typing import Any
 
 
 def plain(text: object, *, most: int = 500) -> str:
-    """Returns one line of at most `most` printable characters: text from a cluster can contain escape sequences."""
+    """Returns one line of at most `most` printable characters. Text from a cluster can contain escape sequences."""
     line = " ".join(str(text).split())
     line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -17,7 +17,7 @@ from shared.kube.resources import Object
 from .files import Document, yaml_text
 
 _KEPT = {"helm.sh/resource-policy": "keep"}
-"""Helm must not delete a CRD that it has taken over, nor one of a smaller release: all of its objects would be gone.
+"""Helm must not delete a CRD that it has taken over, nor one of a smaller release. All of its objects would be gone.
 
 Not for the group that Cluster API installs: whoever deletes that provider decides about its CRDs.
 """

@@ -107,7 +107,7 @@ def role_binding(role: str, service_account: str, namespace: str) -> Object:
 
 
 def _in_cluster(name: str) -> Object:
-    """Returns the metadata of an object without a namespace: a label says that the project has installed it."""
+    """Returns the metadata of an object without a namespace, with a label for objects of the project."""
     return {"name": name, "labels": dict([workloads.PART_OF])}
 
 

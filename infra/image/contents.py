@@ -122,7 +122,7 @@ def sources(project: Path) -> list[Path]:
 
 
 def compile_bytecode(folder: Path, interpreter: Sequence[str], environment: Mapping[str, str], root: Path) -> None:
-    """Compiles all modules in `folder`: a container cannot write bytecode, and would compile them at each start.
+    """Compiles all modules in `folder`. A container cannot write bytecode, and would compile them at each start.
 
     The bytecode is never compared with its source, whose time differs from build to build. It refers to the paths below
     `root` as if that was /. Syntax errors in files that nothing imports, such as templates, are ignored. Raises

@@ -46,7 +46,7 @@ def present() -> Path | None:
 
 
 def _has_pinned_major(program: str) -> bool:
-    """Returns whether a program has the pinned major version: others render differently and have other options."""
+    """Returns whether a program has the pinned major version. Others render differently and have other options."""
     major = module_of("helm").version.partition(".")[0]
     try:
         done = subprocess.run(

@@ -223,7 +223,7 @@ class LocalRun:
             ALLOWED: " ".join(filter(None, (os.environ.get(ALLOWED), "127.0.0.0/8", "::1/128"))),
             "CAPI_FUNCTIONS_DATA": str(self.directory),
             "CAPI_FUNCTIONS_OWNER": str(os.getpid()),
-            # For `provider init --managers`: a package may be the only place of the managers.
+            # For `provider init --managers`, because a package may be the only place of the managers.
             **({"KUBEBUILDER_ASSETS": str(Path(assets).absolute())} if assets else {}),
         }
 

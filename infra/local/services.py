@@ -64,7 +64,7 @@ class Services:
         Returns the environment variables of the functions: `settings`, the address of the ingress, the profiles, and
         the path of the token.
         """
-        # The ingress listens before the functions start: its address is in their environment.
+        # The ingress listens before the functions start, because its address is in their environment.
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         files.write(self._token, secrets.token_urlsafe(32))
         added = {

@@ -145,7 +145,7 @@ def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
 
 
 class _Bounded:
-    """Reads a stream up to LARGEST_UNPACKED bytes: a small archive may contain much more."""
+    """Reads a stream up to LARGEST_UNPACKED bytes, because a small archive may contain much more."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream

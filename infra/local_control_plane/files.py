@@ -26,7 +26,7 @@ def tail(path: Path, lines: int = 25, most: int = 16_384) -> str:
     """Returns the last `lines` lines of a log within its last `most` bytes; "" if there is no such file.
 
     The default is 25 lines, because etcd writes 20 lines of usage after an error. Go's stack traces at the end are left
-    out: what went wrong is said before them.
+    out, because what went wrong is said before them.
     """
     try:
         with path.open("rb") as file:

@@ -109,7 +109,7 @@ def start(
         wanted = ["etcd", "kube-apiserver", *(controller_programs.chosen(network) if controllers else ())]
         found = _find(wanted, kubernetes_version, say) if binaries is None else binaries
         executables = {name: found[name] for name in wanted}
-    if ca is not None:  # once nothing is missing: a folder with a CA alone is no instance, and could not be removed
+    if ca is not None:  # once nothing is missing: a CA alone makes no instance, and could not be removed
         _place_ca(layout, ca)
     if executables:
         say(f"starting the control plane in {layout.root}")

@@ -42,7 +42,7 @@ class Layout:
 
     @property
     def run(self) -> Path:
-        """Working directory of the servers: etcd's unix sockets are named relative to it."""
+        """Working directory of the servers, because etcd's unix sockets are named relative to it."""
         return self.root / "run"
 
     @property

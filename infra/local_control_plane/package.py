@@ -115,7 +115,7 @@ def opened(archive: Path, *, progress: Progress) -> Package:
                     with partial(folder) as part:
                         _unpack(zipped, digests, part)
                         os.replace(part, folder)
-                # Stays open: the lock shows that this process may be about to start the executables.
+                # Stays open, because the lock shows that this process may be about to start the executables.
                 fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
     except OSError as error:
         raise CacheUnusable(error) from error

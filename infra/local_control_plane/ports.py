@@ -22,7 +22,7 @@ def hold(preferred: int = 0, host: str = "127.0.0.1") -> socket.socket:
 
 
 def has_address(host: str) -> bool:
-    """Returns whether this machine has the address `host`: some have no IPv6."""
+    """Returns whether this machine has the address `host`, because some have no IPv6."""
     try:
         with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
             probe.bind((host, 0))

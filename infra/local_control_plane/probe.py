@@ -7,7 +7,7 @@ import ssl
 from infra.local_control_plane import credentials
 from infra.local_control_plane.layout import Layout
 
-# /readyz alone is not enough: the namespaces are created in the background.
+# /readyz alone is not enough, because the namespaces are created in the background.
 READY = ("/readyz", "/api/v1/namespaces/default")
 
 

@@ -38,7 +38,7 @@ class Process:
         """Sends the signal `number`. Does nothing if the process has ended."""
         descriptor = watch(self.pid)
         try:
-            # Checked after the pidfd was opened: from now on the descriptor cannot refer to another process.
+            # Checked after the pidfd was opened, because from now on the descriptor cannot refer to another process.
             if not self.alive():
                 return
             if descriptor is None:

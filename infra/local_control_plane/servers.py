@@ -12,7 +12,8 @@ ETCD_SOCKET = "client:0"
 _ETCD_URL = f"unix://{ETCD_SOCKET}"
 _PEER_URL = "unix://peer:0"
 
-# A loopback range: there is no kube-proxy, and the API server's requests to webhooks must not leave the machine.
+# A loopback range, because there is no kube-proxy, and the API server's requests to webhooks must not leave the
+# machine.
 SERVICE_RANGE = "127.96.0.0/16"
 # IPv6 has no such range. Routers discard what is sent to this one (RFC 6666).
 SERVICE_RANGE_IPV6 = "100::/112"
@@ -28,7 +29,7 @@ KUBELET_CLIENT = "kubelet-client"
 
 _WITHOUT_NODE = (
     "--authorization-mode=RBAC",
-    # Endpoints with a loopback address are invalid: the API server would retry forever to write them.
+    # Endpoints with a loopback address are invalid, because the API server would retry forever to write them.
     "--endpoint-reconciler-type=none",
 )
 

@@ -171,7 +171,7 @@ class Supervisor:
                 raise self._failure(f"was not ready within {self.timeout:g} s ({answer})", name)
 
     def _spawn(self, name: str, arguments: list[str]) -> None:
-        # etcd reads every flag from the environment too: variables for another etcd must not reach it.
+        # etcd reads every flag from the environment too, because variables for another etcd must not reach it.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD_")}
         child = processes.spawn(
             arguments, directory=self.layout.run, log=self.layout.log(name), environment=environment
@@ -212,7 +212,7 @@ class Supervisor:
         etcd = self._servers.get("etcd")
         hopeless = name == "kube-apiserver" and (etcd is None or etcd.poll() is not None)
         for number in (signal.SIGKILL,) if hopeless else (signal.SIGTERM, signal.SIGKILL):
-            # Signals the group even if the process has ended: children of it may be left.
+            # Signals the group even if the process has ended, because children of it may be left.
             try:
                 os.killpg(child.pid, number)
             except ProcessLookupError:

@@ -27,7 +27,7 @@ _SYSCTLS = {
     "kernel/keys/root_maxbytes": 25000000,
 }
 _LARGE = {"containerd": "var/lib/containerd", "kubelet": "var/lib/kubelet", "pods": "var/log/pods"}
-"""Folders of the node's folder, and where they are in the root: containerd's overlays cannot lie on an overlay."""
+"""Folders of the node's folder, and where they are in the root. Containerd's overlays cannot lie on an overlay."""
 
 
 def build_root(folder: Path, hostname: str, programs: Mapping[str, Path], packages: Path | None) -> None:

@@ -115,7 +115,7 @@ def _link(first: int) -> None:
         [*inside, "ip", "address", "add", node, "dev", "eth0"],
         [*inside, "ip", "link", "set", "eth0", "up"],
         [*inside, "ip", "link", "set", "lo", "up"],
-        # kube-proxy rewrites the address of a Service after the route was chosen: any route does.
+        # kube-proxy rewrites the address of a Service after the route was chosen, so any route does.
         [*inside, "ip", "route", "add", addresses.SERVICES, "via", addresses.MACHINE],
         ["ip", "address", "add", machine, "dev", link],
         ["ip", "link", "set", link, "up"],

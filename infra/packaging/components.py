@@ -115,7 +115,7 @@ def _render(module: Module, version: str, release: Path, progress: Progress) -> 
     kubectl = locate(["kubectl"], progress=progress)["kubectl"]
     release.mkdir(parents=True)
     for provider in PROVIDERS:
-        # The version of a manager can change alone: other providers may not have this version.
+        # The version of a manager can change alone, because other providers may not have this version.
         pinning = _pinning(provider.module, version)
         if pinning is None:
             continue

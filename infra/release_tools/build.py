@@ -6,7 +6,7 @@
     cluster-addon-values.yaml  and other files of a release: copied
 
 In all of them `<< .ClusterClassVersion >>`, `<< .ClusterAddonVersion >>` and `<< .NodeImageVersion >>` are replaced by
-versions. Of `node-image/` only the hash is used, for its version: images are not built.
+versions. Of `node-image/` only the hash is used, for its version, because images are not built.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _to_bucket(target: S3Source, name: ReleaseName, files: Files) -> None:
 
     store = ObjectStore(f"s3://{target.bucket}")
     prefix = "".join(f"{part}/" for part in (target.prefix, name.tag) if part)
-    # A release without metadata does not exist: the metadata is deleted first and written last.
+    # A release without metadata does not exist, so the metadata is deleted first and written last.
     store.delete(prefix + METADATA)
     for key in store.list(prefix):
         if key.removeprefix(prefix) not in files:

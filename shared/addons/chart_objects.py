@@ -34,7 +34,7 @@ class Capabilities:
 def chart_traits(assets: AddonAssets) -> charts.Traits:
     """Returns the traits of the release's archive: each is set if any chart in the archive may have it.
 
-    For an unreadable archive no trait is set: its rendering will report the error.
+    For an unreadable archive no trait is set, because its rendering will report the error.
 
     Raises:
         ChartError: The charts exceed a limit, so their traits are unknown.

@@ -185,7 +185,7 @@ class SaveManifest:
 
 @dataclass(frozen=True)
 class DeleteManifests:
-    """Deletes the Secret of an addon that is deleted: a local run has no garbage collector."""
+    """Deletes the Secret of an addon that is deleted, because a local run has no garbage collector."""
 
     addon: Mapping[str, Any]
 

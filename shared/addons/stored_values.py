@@ -111,7 +111,7 @@ def fields_differ(fields: Sequence[GeneratedField]) -> str:
 
 @dataclass(frozen=True)
 class DeleteValues:
-    """An effect that deletes the Secret of a deleted ClusterAddon: a local run has no garbage collector."""
+    """An effect that deletes the Secret of a deleted ClusterAddon, because a local run has no garbage collector."""
 
     addon: Mapping[str, Any]
 

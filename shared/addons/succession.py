@@ -102,7 +102,7 @@ class TakeSecrets:
 
 @dataclass(frozen=True)
 class DeleteRecord:
-    """The effect that deletes the record that a ClusterAddon has taken over: a local run has no garbage collector."""
+    """The effect that deletes the record that a ClusterAddon has taken over. A local run has no garbage collector."""
 
     addon: Object
 

@@ -11,6 +11,6 @@ from shared.kube.resources import dig
 def reported_release(addon: Mapping[str, Any]) -> str:
     """Returns the tag of the release that the status is about, empty if none is recorded.
 
-    cluster-stack-operator writes no `status.release`: such a status is about the release in the spec.
+    cluster-stack-operator writes no `status.release`, so such a status is about the release in the spec.
     """
     return str(dig(addon, "status.release") or dig(addon, "spec.clusterStack", ""))

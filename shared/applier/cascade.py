@@ -103,7 +103,7 @@ def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: st
             raise
         if error.status == _NOT_ALLOWED:
             return  # the kind cannot be listed, so its objects are not stored
-        # Listing is forbidden, or an aggregated API server does not answer: there may be objects to keep.
+        # Listing is forbidden, or an aggregated API server does not answer, so there may be objects to keep.
         objects = f"the objects of {resource.group}" if resource.group else f"{resource.kind} objects"
         raise ApiError(f"{objects} to keep cannot be listed: {error.detail}") from error
 

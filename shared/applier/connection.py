@@ -13,8 +13,8 @@ from ..kube import ApiError, Key, Resource, Unauthorized, dig
 from ..kube.connect import KubeconfigError
 
 _DEADLINE_SECONDS = 90.0
-"""The limit for all requests of one reconcile. A delivery may also begin its last reconcile late: both times together
-are below the timeout of the forwarder."""
+"""The limit for all requests of one reconcile. A delivery may also begin its last reconcile late, because both times
+together are below the timeout of the forwarder."""
 
 
 @dataclass(frozen=True)

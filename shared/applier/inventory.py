@@ -109,8 +109,8 @@ def load(entries: Any) -> list[InventoryEntry]:
 def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
     """Returns the entries as they are written to a status.
 
-    Texts are shortened, all but the first ones very much: a workload API server may send any, and the management API
-    server limits an object to 1.5 MiB.
+    Texts are shortened, all but the first ones very much, because a workload API server may send any, and the
+    management API server limits an object to 1.5 MiB.
     """
     dumped, told = [], 0
     for entry in entries:

@@ -96,7 +96,7 @@ def recheck_readiness(
 ) -> InventoryEntry:
     """Returns the entry with the present wait of its live object, and with the reason of a pod that does not start.
 
-    A Job that does not exist is complete: its TTL has deleted it. Any other missing object is not ready.
+    A Job that does not exist is complete, because its TTL has deleted it. Any other missing object is not ready.
 
     Raises:
         ApiError: The API server failed, or does not allow reading the object.

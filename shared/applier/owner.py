@@ -49,8 +49,8 @@ class Owner:
     def has(self, live: Object, entry: InventoryEntry | None = None) -> bool:
         """Returns whether a live object belongs to this owner, and is the object of the inventory `entry`.
 
-        An object with another uid counts as the entry's object if it has the mark and was applied by us: the process
-        may have ended before it recorded a new uid. The labels alone do not prove this, since people copy them.
+        An object with another uid counts as the entry's object if it has the mark and was applied by us, because the
+        process may have ended before it recorded a new uid. The labels alone do not prove this, since people copy them.
         """
         found, uid = self.mark_of(live), dig(live, "metadata.uid", "")
         if not is_owned(live) or found not in ("", self.mark):

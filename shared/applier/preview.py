@@ -200,7 +200,7 @@ def _prune(
         found = find_live(dry, entry)
         if found is None:
             return None
-        # Without the revision the object is read: a deletion that is not sent is not rejected either.
+        # Without the revision the object is read, because a deletion that is not sent is not rejected either.
         left = prune(dry, replace(entry, revision=""), policy, inventoried)
     except ApiError as error:
         return Change(entry, "refuse", reason=_rejection(entry, error))

@@ -128,7 +128,7 @@ class _Run:
             return StepResult(replace(entry, status=NOT_SYNCED, error=format_error(entry, error)))
 
     def _established(self, done: dict[Identity, StepResult]) -> dict[Identity, StepResult]:
-        """Waits for all CRDs of a wave together: after its last step most are established, as one list shows."""
+        """Waits for all CRDs of a wave together. After its last step most are established, as one list shows."""
         crds = {who: one.crd for who, one in done.items() if one.crd is not None}
         if not crds:
             return done

@@ -1,4 +1,4 @@
-"""Errors of charts. A retry helps with `HelmMissing` and `NoScratchFiles` only: the others are about the release."""
+"""Errors of charts. A retry helps with `HelmMissing` and `NoScratchFiles` only. The others are about the release."""
 
 from __future__ import annotations
 

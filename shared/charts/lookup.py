@@ -31,7 +31,7 @@ MAX_LOOKUPS: Final = 500
 """The limit of lookups in one rendering."""
 
 MAX_SECONDS: Final = 20.0
-"""The seconds for all lookups of one rendering: a slow cluster must not delay the charts of other clusters."""
+"""The seconds for all lookups of one rendering, because a slow cluster must not delay the charts of other clusters."""
 
 _VERSION: Final = re.compile(r"v\d+((alpha|beta)\d+)?")
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -141,7 +141,7 @@ class LookupServer:
         except TooLarge as error:
             return _status(400, "BadRequest", str(error))
         except (NotServed, Unavailable, Unauthorized) as error:
-            self.failure = error  # an empty list would be wrong: objects of the kind may exist
+            self.failure = error  # an empty list would be wrong, because objects of the kind may exist
             return _status(500, "InternalError", "the cluster does not answer")
         except ApiError as error:
             return _status(error.status or 500, error.reason or "Forbidden", error.detail)

@@ -1,4 +1,4 @@
-"""Runs the Helm engine as a library, in a worker process: a chart may loop or grow without end.
+"""Runs the Helm engine as a library, in a worker process, because a chart may loop or grow without end.
 
 Only the worker processes of `shared.sandbox` import this module: no process that serves functions loads the library.
 """
@@ -70,7 +70,7 @@ def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, An
 
 
 def parse(texts: list[tuple[str, str]], default_namespace: str) -> list[dict[str, Any]]:
-    """Parses rendered texts as `manifests.parse` does, but in the worker: a chart's output may take long to parse.
+    """Parses rendered texts as `manifests.parse` does, but in the worker. A chart's output may take long to parse.
 
     Raises `OutputError`.
     """

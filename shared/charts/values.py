@@ -53,7 +53,7 @@ def as_chart(template: str) -> bytes:
 def with_exact_integers(value: Any) -> Any:
     """Returns the value with large integers replaced by strings, which print the same.
 
-    They are the integers that a float may not represent exactly: a template would print another number.
+    They are the integers that a float may not represent exactly, because a template would print another number.
     """
     if isinstance(value, Mapping):
         return {key: with_exact_integers(item) for key, item in value.items()}

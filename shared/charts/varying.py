@@ -24,7 +24,7 @@ _INERT = re.compile(r"crds/|.*\.(md|tgz)$|(.*/)?LICENSE[^/]*$", re.DOTALL)
 
 
 def may_vary(members: Mapping[str, bytes]) -> bool:
-    """Returns whether a template or a value calls a function that varies: `tpl` can run values as templates."""
+    """Returns whether a template or a value calls a function that varies, because `tpl` can run values as templates."""
     return any(text_may_vary(content) for path, content in members.items() if may_run(path))
 
 

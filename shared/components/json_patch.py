@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import Any, Final
 
 MAX_NESTING: Final = 200
-"""Levels of a document: copying and comparing are recursive."""
+"""Levels of a document, because copying and comparing are recursive."""
 
 MAX_VALUES: Final = 200_000
 

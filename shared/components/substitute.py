@@ -22,7 +22,7 @@ from .expressions import Expression, Part, SubstitutionError, parse
 from .globs import prefix_lengths
 
 MAX_WORK: Final = 2**24
-"""Characters that all expressions together may read and write: a few lines can multiply into very many."""
+"""Characters that all expressions together may read and write, because a few lines can multiply into very many."""
 
 _GLOB_STEP: Final = 16
 """The characters that can be copied in the time of one step of a glob."""

@@ -10,7 +10,7 @@ from .errors import ComponentsError
 from .metadata import ProviderMetadata
 
 _PROBES = 5
-"""The number of newest versions to probe: a tag may exist before its release."""
+"""The number of newest versions to probe, because a tag may exist before its release."""
 
 
 def downgrade_refusal(installed: str, requested: str) -> str:

@@ -30,7 +30,7 @@ class File:
 def declared_size(text: str) -> int | None:
     """Returns the bytes that a server says a file has; None if it says none.
 
-    Python refuses to parse thousands of digits: of so many the first ones are more than any limit.
+    Python refuses to parse thousands of digits. Of so many, the first ones already exceed any limit.
     """
     return int(text[:18]) if text.isdecimal() else None
 

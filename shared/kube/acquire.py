@@ -1,4 +1,4 @@
-"""Acquires locks and semaphores with a time limit: a thread that waits forever cannot serve other requests."""
+"""Acquires locks and semaphores with a time limit, because a thread that waits forever cannot serve other requests."""
 
 from __future__ import annotations
 

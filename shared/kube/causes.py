@@ -1,4 +1,4 @@
-"""Describes failed requests in plain words, for conditions: the texts of the client library are not for users."""
+"""Describes failed requests in plain words, for conditions. The texts of the client library are not for users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cause(error: BaseException) -> str:
         if isinstance(inner, TimeoutError):
             return "no answer in time"
         if isinstance(inner, OSError) and inner.strerror:
-            return inner.strerror[:1].lower() + inner.strerror[1:]  # only the first letter: the text may name a setting
+            return inner.strerror[:1].lower() + inner.strerror[1:]  # the rest may name a setting
     names = [type(inner).__name__ for inner in chain]
     for name, text in _URLLIB3.items():
         if name in names:

@@ -33,7 +33,7 @@ _RECOVERED = 60.0
 """Seconds without a slow failure after which a server counts as proven again."""
 
 _WEIGHT = 0.5
-"""The weight of the last answer in the mean of the seconds that answers take: one slow answer is soon forgotten."""
+"""The weight of the last answer in the mean of the seconds that answers take. One slow answer is soon forgotten."""
 
 _slots = Turns(MAX_UNPROVEN_REQUESTS)
 

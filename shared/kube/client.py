@@ -146,7 +146,7 @@ class Client:
         """Yields the pages of a list as the server sent them, for callers that need its resourceVersion.
 
         A page that exceeds the size limit is requested again as smaller pages. Raises `TooLarge` for a list that goes
-        on beyond the limits of `LIST_LIMITS`: a broken or hostile server may never end a list.
+        on beyond the limits of `LIST_LIMITS`, because a broken or hostile server may never end a list.
         """
         if self.namespaces and resource.namespaced and not namespace:
             for each in self.namespaces:

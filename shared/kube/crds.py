@@ -20,7 +20,7 @@ because they may have failed before, and then never change."""
 _FIRST_PAUSE = 0.1
 """Seconds until the first read; the pause doubles from read to read. Each reads whole CRDs."""
 _LONGEST_PAUSE = 2.0
-"""Most seconds until the next read. A server that needs so long is busy: reads would delay it further."""
+"""Most seconds until the next read. A server that needs so long is busy, and reads would delay it further."""
 _LIST_FROM = 2
 """The number of CRDs from which one list request is cheaper than a get request for each."""
 

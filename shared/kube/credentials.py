@@ -1,6 +1,6 @@
 """The address and credentials of an API server as plain data, and the connection pool built from them.
 
-Private keys reach the TLS library through memory: nothing secret is written to a disk.
+Private keys reach the TLS library through memory, so nothing secret is written to a disk.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ _ObjectId = tuple[str, str, Key]
 class DryRunClient(Client):
     """A client that reads like `client`, overlaid with the results of its own dry runs.
 
-    The server cannot dry-run an object of a kind or in a namespace that only exists in the overlay: such an object is
-    returned as it was sent, without a uid.
+    The server cannot dry-run an object of a kind or in a namespace that only exists in the overlay, so such an object
+    is returned as it was sent, without a uid.
     """
 
     def __init__(self, client: Client) -> None:

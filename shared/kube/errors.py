@@ -37,8 +37,9 @@ class NotFound(ApiError):
 class NotServed(ApiError):
     """404 for the path: the server does not serve this kind in this version now.
 
-    Objects may exist all the same: the kind may be served in another version only, its CRD may just have been created,
-    an aggregated API server may be down. `shared.kube.crds.list_defined` and `Discovery` distinguish these cases.
+    Objects may exist all the same, because the kind may be served in another version only, its CRD may just have been
+    created, an aggregated API server may be down. `shared.kube.crds.list_defined` and `Discovery` distinguish these
+    cases.
     """
 
 
@@ -87,7 +88,7 @@ class TooLarge(Unavailable):
 
 
 class Silent(Unavailable):
-    """An open watch brought neither an event nor a bookmark for too long: its connection may be dead."""
+    """An open watch brought neither an event nor a bookmark for too long, so its connection may be dead."""
 
 
 class Unauthorized(ApiError):

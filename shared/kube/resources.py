@@ -26,8 +26,8 @@ BUILT_IN_GROUPS = frozenset(
         ),
     )
 )
-"""The API groups that some release of Kubernetes serves itself. The suffix `.k8s.io` does not identify them: groups of
-CRDs have it, too (gateway.networking.k8s.io)."""
+"""The API groups that some release of Kubernetes serves itself. The suffix `.k8s.io` does not identify them, because
+groups of CRDs have it, too (gateway.networking.k8s.io)."""
 
 Object = dict[str, Any]
 """One Kubernetes object, decoded from JSON and otherwise untouched."""
@@ -208,8 +208,9 @@ def with_owner(obj: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Object
     """Returns the owner references of `obj` with `wanted` merged in; None if nothing has to change.
 
     References are compared by uid. A reference with the same uid keeps the fields that others have set in it: version,
-    `controller`, `blockOwnerDeletion`. A reference to an earlier object of the same name is replaced: that object is
-    gone. An object has at most one controller, so `controller` becomes false if another reference is the controller.
+    `controller`, `blockOwnerDeletion`. A reference to an earlier object of the same name is replaced, because that
+    object is gone. An object has at most one controller, so `controller` becomes false if another reference is the
+    controller.
     """
     references = [dict(reference) for reference in owner_references(obj)]
     found = next((reference for reference in references if reference.get("uid") == wanted["uid"]), None)

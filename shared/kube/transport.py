@@ -78,8 +78,8 @@ class Transport:
 
     Args:
         credentials: The server, and the user.
-        cluster: Selects `LIMITS`, and is the label of the requests in metrics. The server of a workload cluster is
-            not trusted: requests to it have a circuit breaker.
+        cluster: Selects `LIMITS`, and is the label of the requests in metrics. The server of a workload cluster is not
+            trusted, so requests to it have a circuit breaker.
         timeout: Seconds to connect, and seconds without data; `LIMITS` apply to a whole request.
         user_agent: The header of this name.
     """

@@ -14,7 +14,7 @@ from shared.kube import dig
 def inventory_of(provider: Mapping[str, Any] | None) -> list[InventoryEntry]:
     """Returns the provider's inventory.
 
-    An entry whose write was begun but not confirmed has no uid: that write may have recreated the object.
+    An entry whose write was begun but not confirmed has no uid, because that write may have recreated the object.
     """
     entries = inventory.load(dig(provider, "status.resources"))
     return [replace(entry, uid="") if entry.status == NOT_SYNCED else entry for entry in entries]

@@ -85,7 +85,7 @@ def downloaded_copy(clients: Clients, provider: Object, version: str, place: str
         return None
     labels = provider_api.download_labels(provider, version)
     if not all(map(selectors.is_label_value, labels.values())):
-        return None  # such as a version with build metadata: no object can have these labels
+        return None  # no object can have these labels, such as a version with build metadata
     selector = ",".join(f"{name}={value}" for name, value in labels.items())
     listed = clients.management.list(CONFIG_MAP, key_of(provider).namespace, selector=selector)
     found = [each for each in listed if dig(each, ("metadata", "annotations", SOURCE_ANNOTATION)) in (None, place)]

@@ -57,8 +57,8 @@ class MigrateStorage:
     def _set_stored_version(self, clients: Clients, live: Object, stored: str) -> None:
         """Records in the CRD's status that all objects are stored in version `stored`.
 
-        Raises `Conflict` if the CRD's versions have changed since the objects were listed: objects that were written
-        meanwhile may be stored in another version.
+        Raises `Conflict` if the CRD's versions have changed since the objects were listed, because objects that were
+        written meanwhile may be stored in another version.
         """
         while True:
             metadata = {"uid": live["metadata"]["uid"], "resourceVersion": live["metadata"]["resourceVersion"]}

@@ -107,7 +107,8 @@ def resolve_source(clients: HasManagement, namespace: str, name: ReleaseName, *,
             raise  # a ClusterStack with sources of its own may exist
         listed = ()
     stacks = [stack for stack in listed if _publishes(stack, name)]
-    # The oldest ClusterStack of the channel comes first: a newer one must not take over the releases of an older one.
+    # The oldest ClusterStack of the channel comes first, because a newer one must not take over the releases of an
+    # older one.
     stacks.sort(
         key=lambda stack: (_other_channel(stack, name), dig(stack, "metadata.creationTimestamp", ""), key_of(stack))
     )
@@ -173,7 +174,7 @@ def _require_allowed(url: str) -> None:
 def _access(clients: HasManagement, key: Key, url: str) -> Access:
     """Returns the access in a Secret, for the hosts that it names, else for the hosts of the settings' sources.
 
-    The author of a ClusterStack may not be allowed to read the Secret: he must not choose who gets it.
+    The author of a ClusterStack may not be allowed to read the Secret, so he must not choose who gets it.
     """
     try:
         secret = clients.management.find(SECRET, key)

@@ -107,7 +107,7 @@ class ReleaseStore:
                 return first
             raise Retagged(name.tag, changed, self._pin_key(name))
         published = self._publish(release)
-        if pinned is None:  # after the manifest: a pin without one would refuse the files of a concurrent fetch
+        if pinned is None:  # after the manifest, because a pin without one would refuse the files of a concurrent fetch
             self._pin(published)
         return published
 

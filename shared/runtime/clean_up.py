@@ -20,7 +20,7 @@ from .throttle import Throttle
 KEEP = 24.0
 """The default of `RELEASE_KEEP_HOURS`: hours since the last write in which nothing is deleted."""
 MIN_INTERVAL = 30.0
-"""Seconds between two runs: any pod can request one."""
+"""Seconds between two runs, because any pod can request one."""
 
 
 class CleanUp:

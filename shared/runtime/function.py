@@ -60,7 +60,7 @@ class Request:
     """The object that an event asks a function to reconcile.
 
     Attributes:
-        event: The event. It is a hint: the object in it may be outdated.
+        event: The event. It is a hint, because the object in it may be outdated.
         key: Namespace and name of the primary object.
         primary: The primary object; None if it does not exist.
     """

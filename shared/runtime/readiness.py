@@ -39,7 +39,8 @@ class Readiness:
     def missing(self) -> list[str]:
         """Returns a sentence for each thing that is missing; no element if there is nothing.
 
-        While another thread asks, the last findings are the answer: an API server that hangs must not hold all threads.
+        While another thread asks, the last findings are the answer, because an API server that hangs must not hold all
+        threads.
         """
         if self._lock.acquire(blocking=self._until < 0):
             try:

@@ -49,7 +49,7 @@ def record_event(clients: Clients, involved: Mapping[str, Any], event: Kubernete
         event: What to record.
         name: Records the event under this name, and only once. By default the name is derived from the content.
 
-    Errors of the API server are logged, not raised: a lost event must not fail a reconciliation.
+    Errors of the API server are logged, not raised, because a lost event must not fail a reconciliation.
     """
     body = _body(involved, event, name)
     try:

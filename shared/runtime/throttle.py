@@ -1,4 +1,4 @@
-"""Limits how often a function does expensive work: any sender of events can start the sweep or a clean-up."""
+"""Limits how often a function does expensive work, because any sender of events can start the sweep or a clean-up."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ they run in a worker process that is started on first use and kept warm. A worke
 replaced; its caller gets `LimitExceeded`.
 
 A worker inherits none of this process's environment, and has neither its files nor the network (`confine`). It ends
-when this process ends: its socket is closed then, and a busy worker ends at its CPU limit at the latest.
+when this process ends, because its socket is closed then, and a busy worker ends at its CPU limit at the latest.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class _Worker:
             unless_started.pop_all()
         self._socket = ours
         self.reusable = True
-        """Whether it can execute more calls: earlier calls have left at most `SLACK` allocated."""
+        """Whether it can execute more calls, because earlier calls have left at most `SLACK` allocated."""
 
     @property
     def alive(self) -> bool:
@@ -147,7 +147,7 @@ class _Pool:
 
     @contextmanager
     def worker(self) -> Iterator[_Worker]:
-        """Provides a worker for one call. It is killed if the call raises: its response may be partly unread."""
+        """Provides a worker for one call. It is killed if the call raises. Its response may be partly unread."""
         with slot():
             began, worker = self._acquire()
             try:

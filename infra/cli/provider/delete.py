@@ -89,7 +89,7 @@ def _installed(client: Client, request: ProviderRequest) -> Object:
 
 
 def _refuse_in_use(client: Client, chosen: Sequence[Object], present: Sequence[Object]) -> None:
-    """Raises `Failure` if a provider could not be deleted: a deletion that is requested cannot be taken back."""
+    """Raises `Failure` if a provider could not be deleted. A deletion that is requested cannot be taken back."""
     from shared.kube import key_of
 
     from .dry_run import PhaseDryRun

@@ -22,7 +22,7 @@ from .requests import ProviderRequest, ProviderSettings, default_namespace, name
 from .status import WITHOUT_NETWORK, list_providers, status_of
 
 GRACE = 20.0
-"""Seconds in which a provider that has failed before may fail again: its status does not show when it tried again."""
+"""Seconds in which a provider that has failed before may fail again. Its status does not show when it tried again."""
 Progress = Callable[[str], None]
 Create = Callable[[Client, Sequence[ProviderRequest], ProviderSettings, Report], list[ProviderRequest]]
 

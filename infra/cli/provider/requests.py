@@ -29,7 +29,7 @@ _FORM = "name, name:version, name:namespace or name:namespace:version"
 _LIKE_VERSION = re.compile(r"v?[0-9]+\.[^:]*")
 """The form of a version; a namespace cannot match, since namespaces have no dots."""
 _MEANT_AS_VERSION = re.compile(r"v[^-]*|v?[0-9].*")
-"""A text of this form is read as a version if it alone follows the name: a mistyped version is not a namespace."""
+"""A text of this form is read as a version if it alone follows the name. A mistyped version is not a namespace."""
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")

@@ -119,7 +119,7 @@ class KindRuntime:
 
 
 def _has_ended(order: Order, running: Collection[str]) -> bool:
-    """Returns whether a node of the cluster is stopped, or all are gone: kind cannot make one of several again.
+    """Returns whether a node of the cluster is stopped, or all are gone, because kind cannot make one of several again.
 
     Raises `RuntimeUnavailable`.
     """

@@ -89,7 +89,8 @@ class Worker:
         try:
             self._create_cluster(config)
         except JobFailed as error:
-            # Whether the containers are ours is looked at again: another program may have been faster with the name.
+            # Whether the containers are ours is looked at again, because another program may have been faster with the
+            # name.
             if error.failure.reason != "NameTaken" and owner(self._nodes(), self.order.uid) == "us":
                 kept = self.job.log.with_suffix(".failed.log")
                 shutil.copyfile(self.job.log, kept)

@@ -25,10 +25,10 @@ class ManagerProcess:
     """The process of one manager, between `start` and `stop`.
 
     A thread spawns it, since the kernel ends it with the thread that spawned it. A manager that ends before it is
-    healthy for the first time is not started again: its configuration is wrong. Later it is started again, after
-    `backoff` seconds, doubled with each end up to `longest_backoff`, and at once counted anew after it was healthy for
-    that long. A process is killed if it does not answer `failures` health checks in a row, or is not healthy `patience`
-    seconds after its start.
+    healthy for the first time is not started again, because its configuration is wrong. Later it is started again,
+    after `backoff` seconds, doubled with each end up to `longest_backoff`, and at once counted anew after it was
+    healthy for that long. A process is killed if it does not answer `failures` health checks in a row, or is not
+    healthy `patience` seconds after its start.
 
     Args:
         name: The name for messages.

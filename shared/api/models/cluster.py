@@ -193,7 +193,8 @@ class ClusterStatus(OpenModel):
     observed_generation: Int64 | None = None
 
 
-# As in Cluster API's webhook. Only on creation: updates of an older object must still be able to remove its finalizer.
+# As in Cluster API's webhook. Only on creation, because updates of an older object must still be able to remove its
+# finalizer.
 _NAME_OF_LABEL = rule(
     "oldSelf.hasValue() || self.metadata.name.size() <= 63",
     "the name of a Cluster has at most 63 characters, since it is the value of a label",

@@ -28,7 +28,7 @@ _ONE_SOURCE = rule(
 _ONE_KIND_OF_PATCHES = rule(
     "!(has(self.patches) && has(self.manifestPatches))", "patches and manifestPatches cannot be used together"
 )
-# Only on creation: updates of an older object must still be able to remove its finalizer.
+# Only on creation, because updates of an older object must still be able to remove its finalizer.
 _NAME_OF_CORE = rule(
     f"oldSelf.hasValue() || self.metadata.name == '{CORE_NAME}'",
     f"the CoreProvider must be named {CORE_NAME}",

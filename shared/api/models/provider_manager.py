@@ -20,9 +20,9 @@ class Controller(Model):
     group_kind_concurrency: dict[str, int] | None = None
     """The number of concurrent reconciliations by kind: flag --<kind>-concurrency for each."""
     cache_sync_timeout: Int64 | None = None
-    """Nanoseconds. Accepted without effect: there is no flag for it."""
+    """Nanoseconds. Accepted without effect, because there is no flag for it."""
     recover_panic: bool | None = None
-    """Accepted without effect: there is no flag for it."""
+    """Accepted without effect, because there is no flag for it."""
 
 
 class Metrics(Model):
@@ -33,7 +33,7 @@ class Metrics(Model):
     diagnostics_address: str | None = None
     """Flag --diagnostics-address."""
     insecure_diagnostics: bool | None = None
-    """Flag --insecure-diagnostics, only set if true: not all providers have it."""
+    """Flag --insecure-diagnostics, only set if true, because not all providers have it."""
 
 
 class Health(Model):
@@ -70,7 +70,7 @@ class LeaderElection(Model):
     retry_period: Duration | None = None
     """Flag --leader-elect-retry-period."""
     resource_lock: str | None = None
-    """Accepted without effect: there is no flag for it."""
+    """Accepted without effect, because there is no flag for it."""
     resource_name: str | None = None
     """Flag --leader-election-id, together with resourceNamespace."""
     resource_namespace: str | None = None
@@ -87,7 +87,7 @@ class ManagerSpec(Model):
     cache_namespace: str | None = None
     """Flag --namespace: the only namespace that the provider watches."""
     graceful_shut_down: Duration | None = None
-    """Accepted without effect: there is no flag for it."""
+    """Accepted without effect, because there is no flag for it."""
     controller: Controller | None = None
     metrics: Metrics | None = None
     health: Health | None = None

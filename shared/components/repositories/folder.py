@@ -1,6 +1,6 @@
 """A folder as clusterctl lays it out: `file:///<root>/<label of the provider>/<version or latest>/<file>`.
 
-For the command line alone: functions must not open paths that users name.
+For the command line alone, because functions must not open paths that users name.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ To add a type, put a module into this folder that defines `SOURCE_TYPE`, a `Sour
 - if settings have credentials for it, a function that makes an `Access` of the settings.
 
 Nothing else refers to the module: `urls.from_url` finds it by its scheme, for ClusterStacks' `spec.sources`, for the
-setting `RELEASE_SOURCE` and for the command line. Import what is slow to import inside functions: all modules of this
-folder are imported with the first URL.
+setting `RELEASE_SOURCE` and for the command line. Import what is slow to import inside functions, because all modules
+of this folder are imported with the first URL.
 """
 
 from .port import Source, SourceType, SourceUrl, UnusableUrl

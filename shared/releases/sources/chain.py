@@ -20,7 +20,7 @@ class SourceChain:
         """See `Source.fetch`.
 
         The next source is tried only if the one before answers that it does not have the release. If a source fails,
-        the chain fails: a later source may have another release under this tag, which would stay in storage.
+        the chain fails, because a later source may have another release under this tag, which would stay in storage.
         """
         absences = []
         for source in self.sources:

@@ -49,7 +49,7 @@ class FolderSource:
             return sorted({path.name for paths in folders for path in paths if self._offers(path)})
 
     def _check(self) -> None:
-        """Raises `SourceError` if the folder is missing: a missing mount must not look like an empty folder."""
+        """Raises `SourceError` if the folder is missing, because a missing mount must not look like an empty folder."""
         if not self.root.is_dir():
             raise SourceError(f"release source {self.root}: the folder does not exist", transient=True)
 

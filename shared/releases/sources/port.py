@@ -52,7 +52,7 @@ class UnusableUrl(ValueError):
 class SourceUrl:
     """The URL of a source.
 
-    `scheme` is in lower case, and empty for a path. A `trusted` URL is the operator's: others may neither name a folder
+    `scheme` is in lower case, and empty for a path. A `trusted` URL is the operator's. Others may neither name a folder
     nor be opened with the credentials of the process.
     """
 

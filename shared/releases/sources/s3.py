@@ -36,7 +36,8 @@ class S3Source:
     """The releases in one bucket. `prefix` has no slash at either end.
 
     With `ambient`, credentials and endpoint that `access` does not have come from AWS variables, files and roles.
-    Without it, requests without keys are sent unsigned: a user's bucket must not be read with the operator's rights.
+    Without it, requests without keys are sent unsigned, because a user's bucket must not be read with the operator's
+    rights.
     """
 
     bucket: str
