@@ -28,7 +28,7 @@ PATTERNS = {
     "free relative": r"^What |\b(?:of|by|for|from|with|about|in|on|to|than|has|have|keeps|contains|again) what\b"
     r"|\b(?:delet|deliver|send|repeat|copi|grant|appl|writ|adopt|prun|remov|skip|ignor|leav|replac|restor|undo|do|creat|us|"
     r"stor|tak|need|read|yield|set|add|drop|clean|download|build)(?:e|es|s|y|ies|ed|ing)? what\b",
-    "colon for because": r"(?<!efault)(?<!None)(?<=\w): (?:it|they|otherwise|nobody|this|these)\b",
+    "colon for because": r"(?<!efault)(?<!None)(?<=\w): (?:it|they|otherwise|nobody|whoever|this|these)\b",
     "thing that tells": r"\b(?:tells?|told)\b",
     "inverted negation": r"(?<![Tt]here )\b(?:is|are) none\b|\b(?:any more|no more(?! than)|as far as)\b"
     r"|\balso (?:where|if|when|while)\b",
