@@ -19,7 +19,7 @@ from .files import Document, yaml_text
 _KEPT = {"helm.sh/resource-policy": "keep"}
 """Helm must not delete a CRD that it has taken over, nor one of a smaller release. All of its objects would be gone.
 
-Not for the group that Cluster API installs: whoever deletes that provider decides about its CRDs.
+Not for the group that Cluster API installs, because whoever deletes that provider decides about its CRDs.
 """
 
 _DROPPED = {"title", "additionalProperties", "$defs"}

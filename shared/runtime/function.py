@@ -89,8 +89,8 @@ class Function(Generic[O]):
             request, so that a retry cannot help. By default the error is recorded as a Kubernetes Event.
         sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.
         manager: The field manager of the status; a function that shares the status with another function has its own.
-        trusts_events: Whether an object in an event may be decided on before it is read. Not where its content leads to
-            more than its own namespace: whoever reaches the function, and knows the object's version, can make it up.
+        trusts_events: Whether an object in an event may be decided on before it is read. Not if its content leads to
+            more than its own namespace, because any sender who knows the object's version can invent the content.
         is_sole_writer: Whether hardly anyone else writes the object. Then it is assumed to be as this process wrote it
             last where an event does not contain it.
     """

@@ -72,7 +72,7 @@ class WaitOptions:
         return None if self.wait is False else self.timeout
 
     def obstacle(self, connection: ManagementCluster) -> str:
-        """Returns why functions would not do what is requested; empty if they would, and for `--wait`."""
+        """Returns why functions would not fulfil the request; empty if they would, and for `--wait`."""
         from .deployed_functions import why_not_reconciled
 
         return "" if self.wait else why_not_reconciled(connection)
