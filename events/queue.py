@@ -5,9 +5,9 @@ are about different objects, or if only the newer one contains its object. Other
 the newer event that there is nothing to do, although the replaced one requires work. A reference may be about an object
 that its object refers to, such as a provider's Secret.
 
-An event that is delivered again after a failure becomes a resync, too. One that only waited is marked as repeated, and
-a newer event about the object replaces it: `Triggers.is_reconciled` is false while there is something to wait for. If
-it is about the primary object, which the function reads in any case, an event about another object becomes the
+An event that is delivered again after a failure becomes a resync, too. An event that only waited is marked as repeated,
+and a newer event about the object replaces it, because `Triggers.is_reconciled` is false while the function has to
+wait. If it is about the primary object, which the function reads in any case, an event about another object becomes the
 repetition, and not a resync.
 
 An event that waits for its next delivery keeps no object, because the function reads the object in any case.

@@ -1,6 +1,6 @@
 """Sets the conditions of a Cluster that are about its Machines and their owners.
 
-Each but `Remediating` is the aggregate of one condition of several objects, as a row of `AGGREGATES` says.
+Each except `Remediating` aggregates one condition of several objects, as a row of `AGGREGATES` defines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides the next step of a deletion. The order: wait for dependants; webhooks, workloads, CRDs; the finalizer.
 
-With the force annotation the CRDs come first, with all custom resources: the provider's controllers still run then and
+With the force annotation the CRDs come first, with all custom resources, while the provider's controllers still run and
 can remove their finalizers.
 """
 

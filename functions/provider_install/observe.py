@@ -67,7 +67,7 @@ class Observed:
     def resumed(self) -> bool:
         """Whether a rollout of the same inputs has begun and is not complete.
 
-        Only then is the inventory current: after a completed rollout, other writers may have changed the objects.
+        The inventory is current only then, because other writers may change the objects after a completed rollout.
         """
         begun = dig(self.provider, "status.target.inputs") == self.digest
         return begun and not is_true(dig(self.provider, "status.conditions"), PROVIDER_INSTALLED)

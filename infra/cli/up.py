@@ -110,8 +110,7 @@ def up(
         downloads = _use_package(opened, wanted, given) if opened else None
         rendered = None if package else local_managers.rendered_components(wanted, given)
         has_core = bool(wanted) or LocalRun.has_managers(directory)
-        # By default KINDClusters are served beside a core, too, because a local run is where they get their control
-        # planes.
+        # By default KINDClusters are also served beside a core, because local runs provide their control planes.
         is_served = kind or not options["profile"]
         chosen = profiles_or_default(options["profile"], beside_core=has_core, kind=is_served)
         local_run = LocalRun(

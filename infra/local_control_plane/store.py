@@ -66,7 +66,7 @@ def use(
     built if no archive and no installed version matches. Executables in the cache for planes without a selector count
     as installed.
 
-    Raises BinaryNotFound: no version matches, or one cannot be installed, or a file of it was changed.
+    Raises BinaryNotFound if no version matches, a version cannot be installed, or one of its files was changed.
     """
     present = installed()
     local = {*present, *_cached()}

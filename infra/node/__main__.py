@@ -1,4 +1,4 @@
-"""`python -m infra.node`: runs a control plane with one real node until Ctrl-C; `--check` says what it lacks."""
+"""`python -m infra.node`: runs a control plane with one real node until Ctrl-C; `--check` lists what is missing."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from .transport import LIST_LIMITS, Cluster, Request, Transport
 T = TypeVar("T")
 
 MANAGER = "capi-functions"
-"""The field manager of all writes, but where a function has one of its own: then this is the first part of its name."""
+"""The field manager of all writes; a function's own field manager begins with this name."""
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

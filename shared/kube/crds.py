@@ -133,7 +133,7 @@ def await_all_established(client: Client, crds: Iterable[Object], *, within: flo
 def _changes(
     client: Client, crds: Mapping[str, Object], seconds: int
 ) -> Generator[tuple[str, Object | None], None, None]:
-    """Yields name and content of each of these CRDs, by name, as it is newer than known; None if it was deleted.
+    """Yields name and newer content of each of these CRDs; None as the content of a deleted CRD.
 
     A watch without a version begins with the present state.
     """

@@ -91,8 +91,8 @@ class Function(Generic[O]):
         manager: The field manager of the status; a function that shares the status with another function has its own.
         trusts_events: Whether an object in an event may be decided on before it is read. Not if its content leads to
             more than its own namespace, because any sender who knows the object's version can invent the content.
-        is_sole_writer: Whether hardly anyone else writes the object. Then it is assumed to be as this process wrote it
-            last where an event does not contain it.
+        is_sole_writer: Whether hardly anyone else writes the object. Then, if an event does not contain the object, the
+            function assumes the object as this process wrote it last.
     """
 
     triggers: Triggers

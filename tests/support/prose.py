@@ -24,7 +24,7 @@ MAXIMUM_WORDS = 35
 
 # Each had at most one false alarm in five findings. "They" and the like are fine in the sentence that has the noun.
 PATTERNS = {
-    "pronoun for a noun": r"\b(?:those|that) of\b|(?<!only )\bone that\b|\banother one\b",
+    "pronoun for a noun": r"\b(?:those|that) of\b|(?<!only )\b[Oo]ne that\b|\banother one\b",
     "free relative": r"^What |\b(?:of|by|for|from|with|about|in|on|to|than|has|have|keeps|contains|again) what\b"
     r"|\b(?:delet|deliver|send|repeat|copi|grant|appl|writ|adopt|prun|remov|skip|ignor|leav|replac|restor|undo|do|creat|us|"
     r"stor|tak|need|read|yield|set|add|drop|clean|download|build)(?:e|es|s|y|ies|ed|ing)? what\b",
