@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from shared.api.provider import GROUP as PROVIDERS
 from shared.api.provider import KINDS
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.applier.policy import CHOICES, PREFIX
 from shared.kube.resources import Object
 from shared.providers import annotations as provider_annotations
@@ -26,6 +26,7 @@ from .files import Document, yaml_text
 
 CLUSTER_POLICY = "capi-functions-clusters"
 PROVIDER_POLICY = "capi-functions-providers"
+KIND_POLICY = "capi-functions-kind-clusters"
 
 _API = "admissionregistration.k8s.io"
 _WHY = {
@@ -33,6 +34,7 @@ _WHY = {
     "skipped minor version.",
     PROVIDER_POLICY: "Refuses a provider's downgrade to an earlier release series, and values of annotations that are "
     "not known.",
+    KIND_POLICY: "Warns whoever creates a KINDCluster, because no function in a cluster reconciles it.",
 }
 _ANNOTATIONS = {
     **{PREFIX + name: CHOICES[name] for name in ("conflicts", "wait")},
@@ -45,9 +47,13 @@ _ANNOTATIONS = {
 
 def documents() -> Iterable[Document]:
     """Yields the policies and their bindings."""
-    for name, policy in ((CLUSTER_POLICY, _of_clusters()), (PROVIDER_POLICY, _of_providers())):
+    for name, policy, action in (
+        (CLUSTER_POLICY, _of_clusters(), "Deny"),
+        (PROVIDER_POLICY, _of_providers(), "Deny"),
+        (KIND_POLICY, _of_kind_clusters(), "Warn"),
+    ):
         yield _WHY[name], _object(name, "ValidatingAdmissionPolicy", policy)
-        binding = {"policyName": name, "validationActions": ["Deny"]}
+        binding = {"policyName": name, "validationActions": [action]}
         yield "", _object(name, "ValidatingAdmissionPolicyBinding", binding)
 
 
@@ -134,6 +140,15 @@ def _of_providers() -> Object:
             *(_known_values(name, values) for name, values in _ANNOTATIONS.items()),
         ],
     }
+
+
+def _of_kind_clusters() -> Object:
+    message = (
+        "no function in this cluster reconciles KINDClusters: `capi-functions run --kind` on a machine with docker, "
+        "podman or nerdctl does"
+    )
+    validation = {"expression": "oldObject != null", "message": message, "reason": "Invalid"}
+    return {**_matches(KIND_CLUSTER.group, [KIND_CLUSTER.plural]), "validations": [validation]}
 
 
 def _known_values(name: str, values: Iterable[str]) -> Object:

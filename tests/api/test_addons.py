@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, EVENT, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, EVENT, SECRET
 from shared.event import Event, change_event, own_event
-from shared.kube import Key, Object, Resource, dig
+from shared.kube import ApiError, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.releases.source_resolution import source_of_stack
 from shared.runtime import Answer
@@ -497,16 +497,22 @@ def test_concurrent_replicas_apply_without_conflict(world: World) -> None:
 
 def test_references_to_built_in_kinds_are_not_read(world: World) -> None:
     """A Cluster's owner can write any reference; the functions' rights must not be used to read it."""
-    path = f"../../../../../../api/v1/namespaces/{world.namespace}/secrets/demo-kubeconfig"
-    ref = {"apiGroup": "infrastructure.cluster-k8s.io", "kind": "KINDCluster", "name": path}
-    world.cluster(write_release(world.releases, "v1", [world.map("a")]), infrastructureRef=ref)
+    name, web = write_release(world.releases, "v1", [world.map("a")]), world.deployment()
+    key = key_of(world.client.create(DEPLOYMENT, web))
+    world.cluster(name, infrastructureRef={"apiGroup": "apps", "kind": "Deployment", "name": key.name})
     world.secret()
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     world.call("cluster", change_event(cluster, "update", source="/test"))
     world.settle()
-    secret = world.client.get(SECRET, Key(world.namespace, "demo-kubeconfig"))
-    assert "ownerReferences" not in secret["metadata"]
+    assert "ownerReferences" not in world.client.get(DEPLOYMENT, key)["metadata"]
     assert world.names() == []
+
+
+def test_name_of_a_reference_cannot_be_a_path(world: World) -> None:
+    path = f"../../../../../../api/v1/namespaces/{world.namespace}/secrets/demo-kubeconfig"
+    ref = {"apiGroup": "infrastructure.cluster-k8s.io", "kind": "KINDCluster", "name": path}
+    with pytest.raises(ApiError, match=r"infrastructureRef\.name in body should match"):
+        world.cluster("some-class", infrastructureRef=ref)
 
 
 def test_rejection_of_a_secret_does_not_quote_its_values(world: World) -> None:

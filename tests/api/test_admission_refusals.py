@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra import local_control_plane
 from infra.generate import refusals
 from shared.api.provider import CORE, INFRASTRUCTURE
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.applier.policy import CHOICES, PREFIX
 from shared.components import versions
 from shared.kube import ApiError, Client, Key, Object, Resource
@@ -25,9 +29,15 @@ POLICY = Resource(
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """A client of an API server of its own, since policies are about the whole cluster."""
-    with running_plane(tmp_path_factory.mktemp("refusals")) as plane, connected(plane) as client:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An API server of its own, since policies are about the whole cluster."""
+    with running_plane(tmp_path_factory.mktemp("refusals")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[Client]:
+    with connected(folder) as client:
         accounts.install(client, (obj for _, obj in refusals.documents()))
         wrong = cluster("x", "docker-ferrol-1-27-v1", "v1.28.0")
         until(lambda: refusal(client, CLUSTER, wrong), "the policy of Clusters is enforced")
@@ -148,3 +158,18 @@ def test_annotation_has_a_known_value(client: Client, name: str, values: Any) ->
 
 def test_provider_without_anything_is_admitted(client: Client) -> None:
     assert refusal(client, CORE.resource, manifest(CORE.resource, "cluster-api", "default", spec={})) == ""
+
+
+def test_kind_cluster_that_nobody_reconciles_is_created_with_a_warning(
+    client: Client, folder: Path, kubectl: Path
+) -> None:
+    command = [kubectl, f"--kubeconfig={local_control_plane.kubeconfig(folder)}", "apply", "-f", "-"]
+    obj = json.dumps(manifest(KIND_CLUSTER, "demo", "default", spec={"clusterName": "demo"}))
+
+    def said() -> str:
+        done = subprocess.run(command, input=obj, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        client.delete(KIND_CLUSTER, Key("default", "demo"))
+        return done.stderr
+
+    until(lambda: "`capi-functions run --kind`" in said(), "the warning")

@@ -94,13 +94,14 @@ def test_condition_names_release_and_fields_without_values(world: World) -> None
     assert "GeneratedValuesKept" not in [one["type"] for one in world.addon()["status"]["conditions"]]
 
 
-def test_secret_is_deleted_with_the_addon(world: World) -> None:
+def test_secret_is_deleted_with_cluster_and_addon(world: World) -> None:
     world.cluster(release(world, "v1", PASSWORD))
     world.secret()
     world.settle()
     secret = kept(world)
     assert secret is not None
     assert owned_by(secret, world.addon())
+    world.client.delete(CLUSTER, world.cluster_key)
     world.client.delete(CLUSTER_ADDON, world.addon_key)
     world.call("addon_apply", change_event(world.addon(), "update", source="/test"))
     assert kept(world) is None

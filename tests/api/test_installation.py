@@ -108,14 +108,14 @@ def create_cluster(server: Server, name: str) -> None:
 def test_chart_brings_the_cluster_kind_upgrades_it_and_keeps_it(server: Server, tmp_path: Path) -> None:
     older = shutil.copytree(CHART, tmp_path / "older")
     definitions = older / "definitions.yaml"
-    definitions.write_text(definitions.read_text().replace("name: Infrastructure provisioned", "name: Older"))
+    definitions.write_text(definitions.read_text().replace("name: ClusterClass", "name: Older"))
     server.release("install", chart=older)
     assert server.profile() == "all"
     create_cluster(server, "demo")
     assert "Older" in columns(server)
 
     server.release("upgrade", "profile=standalone")
-    assert "Infrastructure provisioned" in columns(server)
+    assert "ClusterClass" in columns(server)
     server.release("upgrade", "profile=addons")
     server.uninstall()
     assert server.client.get(CLUSTER, Key("default", "demo")), "no object goes with the release"

@@ -140,7 +140,7 @@ def test_second_user_of_a_control_plane_is_refused(tmp_path: Path) -> None:
     assert re.search(why, content[f"{other}.err"]), content
     assert content[f"{owner}.status"].startswith("shared ready https://127.0.0.1:")
     assert content[f"{other}.status"].startswith("no control plane in ")
-    assert content[f"{owner}.down"] == "shared is stopped"
+    assert content[f"{owner}.down"] == "shared is stopped; `capi-functions local up shared` starts it again"
     assert content[f"{other}.down"] == (
         "error: there is no control plane shared; there are: none; `capi-functions local up shared` starts it"
     )
