@@ -212,12 +212,13 @@ class Journey:
         return {name: obj["data"]["k"] for name, obj in owned(self.client, CONFIG_MAP, self.namespace).items()}
 
     def check(self, release: int) -> None:
-        """Asserts that the labelled objects are those of a release, and that the inventory lists just them."""
+        """Asserts that the labelled objects are those of a release, and that the inventory lists just them.
+
+        The hook is the newest release's, because a rollback does not run it.
+        """
         assert self.values() == self.wanted(release)
         job = self.client.get(JOB, Key(self.namespace, "before"))
-        assert dig(job, "spec.template.spec.containers")[0]["args"] == [
-            self.released[release].removeprefix(f"{STACK}-")
-        ]
+        assert dig(job, "spec.template.spec.containers")[0]["args"] == [self.released[-1].removeprefix(f"{STACK}-")]
         maps = owned(self.client, CONFIG_MAP, self.namespace)
         live = {("ConfigMap", name): obj["metadata"]["uid"] for name, obj in maps.items()}
         inventory = self.addons.inventory()
