@@ -27,7 +27,7 @@ _OUTPUT = {
 """Settings of `go` that decide about the bytes of an executable; empty for Go's default."""
 _INPUT = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOAUTH", "GOMODCACHE", "GOCACHE")
 """Settings of `go` that decide where its input comes from: the checksums in go.sum decide what that is."""
-_MODULE = re.compile(r"([A-Za-z0-9][\w.~-]*(?:/[\w.~-]+)+)@(v[0-9]+\.[0-9]+\.[0-9]+[\w.+-]*)", re.ASCII)
+_MODULE = re.compile(r"([A-Za-z0-9][\w.~-]*(?:/[\w.~-]+)+)@(v[0-9]+\.[0-9]+\.[0-9][\w.+-]*)", re.ASCII)
 
 
 class BuildFailed(Exception):

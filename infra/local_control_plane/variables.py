@@ -8,7 +8,7 @@ STOP = "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT"
 ATTACH = "KUBEBUILDER_ATTACH_CONTROL_PLANE_OUTPUT"
 EXISTING = "USE_EXISTING_CLUSTER"
 
-_PARTS = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)", re.ASCII)
+_PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 

@@ -391,7 +391,7 @@ PARSERS = (
         (ComponentsError,),
         (b"${A} ${B:-c} ${A/b/${D:=e}} $$ ${#A} ${A:1:2}",),
     ),
-    Parser("shared.components.semver.parse", _text(semver.parse), (ValueError,), (b"v1.2.3-rc.1+b",)),
+    Parser("shared.semver.parse", _text(semver.parse), (ValueError,), (b"v1.2.3-rc.1+b",)),
     Parser("shared.components.durations.whole_seconds", _text(durations.whole_seconds), (ValueError,), (b"1h2m3.5s",)),
     Parser(
         "shared.components.globs.prefix_lengths",

@@ -18,7 +18,12 @@ from shared.components.repositories import Files
 
 from ..failures import Failure
 
-_IMAGE_VERSION = re.compile(r"^\s*image:\s*[\"']?\S+:(v[0-9]+\.[0-9]+\.[0-9]+[\w.-]*)[\"']?\s*$", re.M | re.ASCII)
+_CONTRACT_LABEL = re.compile(r"^[ \t]+cluster\.x-k8s\.io/(v[a-z0-9]{1,20}):", re.M)
+_IMAGE_VERSION = re.compile(
+    r"^[ \t]*image:[ \t]*[\"']?\S+:(v[0-9]+\.[0-9]+\.[0-9][\w.-]*)[\"']?[ \t]*$", re.M | re.ASCII
+)
+    r"^[ \t]*image:[ \t]*[\"']?\S+:(v[0-9]+\.[0-9]+\.[0-9]+[\w.-]*)[\"']?[ \t]*$", re.M | re.ASCII
+)
 
 
 def file_of(kind: ProviderKind, name: str) -> str:
@@ -56,7 +61,8 @@ def files(folder: Path, kind: ProviderKind, name: str, version: str) -> Files:
 
 def _metadata(components: str, version: str) -> str:
     major, minor = semver.parse(version).series
-    labelled = [one for one in CONTRACTS if re.search(rf"^\s+cluster\.x-k8s\.io/{one}:", components, re.M)]
+    labels = set(_CONTRACT_LABEL.findall(components))
+    labelled = [one for one in CONTRACTS if one in labels]
     contract = next(iter(labelled), CONTRACTS[0])
     series = {"major": major, "minor": minor, "contract": contract}
     return json.dumps({"apiVersion": API_VERSION, "kind": "Metadata", "releaseSeries": [series]})

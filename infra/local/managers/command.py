@@ -26,7 +26,8 @@ _REPLACED = (*LEADER_ELECTION, *HEALTH, *DIAGNOSTICS, *WEBHOOK_PORT, *WEBHOOK_CE
 
 _CERTIFICATES = "serving-certs"
 """The last part of the path of a certificate's volume by convention."""
-_PRINTED_FLAG = re.compile(r"^\s+(?:-\w, )?--?([A-Za-z][\w.-]+)", re.M | re.ASCII)
+_SEPARATOR = re.compile(r"([=:,])")
+_PRINTED_FLAG = re.compile(r"^[ \t]+(?:-\w, )?--?([A-Za-z][\w.-]+)", re.M | re.ASCII)
 """A flag in the help that programs of Go print."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 
@@ -176,9 +177,13 @@ def _expand(text: str, environment: Mapping[str, str]) -> str:
 
 def _local(text: str, addresses: Addresses) -> str:
     """Returns a text with the local folders of volumes in the place of their paths in the container."""
+    parts = _SEPARATOR.split(text)
     for path, folder in addresses.folders.items():
-        text = re.sub(rf"(^|[=:,]){re.escape(path.rstrip('/'))}(?=/|[:,]|$)", rf"\g<1>{folder}", text)
-    return text
+        mounted = path.rstrip("/")
+        parts = [
+            f"{folder}{part.removeprefix(mounted)}" if f"{part}/".startswith(f"{mounted}/") else part for part in parts
+        ]
+    return "".join(parts)
 
 
 def _flag(argument: str) -> str:
