@@ -22,8 +22,6 @@ _CONTRACT_LABEL = re.compile(r"^[ \t]+cluster\.x-k8s\.io/(v[a-z0-9]{1,20}):", re
 _IMAGE_VERSION = re.compile(
     r"^[ \t]*image:[ \t]*[\"']?\S+:(v[0-9]+\.[0-9]+\.[0-9][\w.-]*)[\"']?[ \t]*$", re.M | re.ASCII
 )
-    r"^[ \t]*image:[ \t]*[\"']?\S+:(v[0-9]+\.[0-9]+\.[0-9]+[\w.-]*)[\"']?[ \t]*$", re.M | re.ASCII
-)
 
 
 def file_of(kind: ProviderKind, name: str) -> str:
