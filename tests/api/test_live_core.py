@@ -345,6 +345,8 @@ def test_kubeconfig_that_core_has_created_is_renewed_on_request(core: LiveCore) 
     by_core, status = value(), dig(core.client.get(CLUSTER, key), "status.conditions")
     look()
     assert value() == by_core
+    # Core replaces all conditions, so it may remove one that was written meanwhile; the next event brings it again.
+    until(lambda: condition(core, key, "KubeconfigAvailable"), "the condition stays", between=look)
     assert condition(core, key, "KubeconfigAvailable")["reason"] == "ManagedByClusterAPI"
     others = [
         one for one in dig(core.client.get(CLUSTER, key), "status.conditions") if one["type"] != "KubeconfigAvailable"

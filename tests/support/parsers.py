@@ -170,9 +170,10 @@ def _accessed(obj: Mapping[str, Any]) -> None:
         cluster.desired_replicas,
         cluster.versions,
         cluster.failure,
-        cluster.failure_domains,
     ):
         read(obj)
+    with suppress(ValueError):  # what it declares
+        cluster.failure_domains(obj)
 
 
 def _managed(fields: Mapping[str, Any]) -> dict[str, Any]:
