@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from .clusters import ClusterOptions
 from .connection import TargetOptions
-from .failures import Failure, report_failures
+from .failures import confirm, report_failures
 from .option_groups import App
 from .output import Timeline, out
 
@@ -39,8 +39,8 @@ def remove(
             timeline.say("applying the addons of the Cluster's class again")
         else:
             what = removal.summarize(addon)
-            if not yes and not _confirmed(f"Remove {what} of the addons from the workload cluster {key_of(found)}?"):
-                raise Failure("nothing was removed; `--yes` removes without a question")
+            if not yes:
+                confirm(f"Remove {what} of the addons from the workload cluster {key_of(found)}?")
             removal.request_removal(target.client, found)
             timeline.say(f"removing {what}")
         obstacle = rollback.wait_obstacle(found)
@@ -56,14 +56,6 @@ def remove(
         timeline.say(
             "done" if undo else "done; the same command with --undo applies them again", mark="✔", style="green"
         )
-
-
-def _confirmed(question: str) -> bool:
-    """Returns the answer; False without a terminal to ask at."""
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        return False
 
 
 def register(app: typer.Typer) -> None:

@@ -57,7 +57,7 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
 def confirm(question: str) -> None:
     """Asks the user. Raises `Failure` without a yes, and where there is no terminal to ask at."""
     if not sys.stdin.isatty():
-        raise Failure(f"{question} Nothing was changed, because there is no terminal to ask at: --yes confirms")
+        raise Failure(f"{question} Nothing was changed, because there is no terminal to ask at: --yes confirms it")
     if not typer.confirm(question, err=True):
         raise Failure("nothing was changed")
 

@@ -55,42 +55,43 @@ def core(
 @contextmanager
 def served(providers: Providers, *names: tuple[Any, str, str]) -> Iterator[None]:
     """Runs the functions for these providers until the block ends, ready or not, deleted or not."""
-    failed: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            while not over.wait(0.1):
-                for kind, name, namespace in names:
-                    providers.reconcile_with_workloads(kind, name, namespace)
-        except BaseException as error:  # the test raises it, not this thread
-            failed.append(error)
+    def work(over: threading.Event) -> None:
+        while not over.wait(0.1):
+            for kind, name, namespace in names:
+                providers.reconcile_with_workloads(kind, name, namespace)
 
-    over, thread = threading.Event(), threading.Thread(target=work)
-    thread.start()
-    try:
+    with _beside(work):
         yield
-    finally:
-        over.set()
-        thread.join()
-    assert not failed, failed
 
 
 @contextmanager
 def working(providers: Providers, *names: tuple[Any, str, str]) -> Iterator[None]:
     """Runs the functions for these providers, one after the other, once they exist."""
+
+    def work(over: threading.Event) -> None:
+        for kind, name, namespace in names:
+            while providers.client.find(kind.resource, Key(namespace, name)) is None:
+                if over.wait(0.05):
+                    return
+            providers.until_ready(kind, name, namespace)
+
+    with _beside(work):
+        yield
+
+
+@contextmanager
+def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Runs `work` in a thread beside the block; it gets the flag that is set when the block ends."""
     failed: list[BaseException] = []
 
-    def work() -> None:
+    def run() -> None:
         try:
-            for kind, name, namespace in names:
-                while providers.client.find(kind.resource, Key(namespace, name)) is None:
-                    if over.wait(0.05):
-                        return
-                providers.until_ready(kind, name, namespace)
+            work(over)
         except BaseException as error:  # the test raises it, not this thread
             failed.append(error)
 
-    over, thread = threading.Event(), threading.Thread(target=work)
+    over, thread = threading.Event(), threading.Thread(target=run)
     thread.start()
     try:
         yield

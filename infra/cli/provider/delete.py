@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..failures import Failure, report_failures
+from ..failures import Failure, confirm, report_failures
 from ..output import Timeline, wait_for
 from .options import ClusterctlTargetOptions, ClusterctlWaitOptions, ProviderOptions
 
@@ -133,9 +132,7 @@ def _confirm(chosen: Sequence[Object], namespaces: Sequence[str], where: str, *,
     objects = ", with ALL OBJECTS of their kinds (Clusters, machines; their clouds may keep what costs)"
     question = f"Delete {names}{objects if include_crd else ''}"
     question += f", and the namespaces {', '.join(namespaces)} with all objects" if namespaces else ""
-    if not sys.stdin.isatty():
-        raise Failure(f"{question}? There is no terminal to ask: --yes confirms it")
-    typer.confirm(f"{question}, in {where}?", abort=True)
+    confirm(f"{question}, in {where}?")
 
 
 def _request(client: Client, chosen: Sequence[Object], timeline: Timeline, *, force: bool) -> None:
