@@ -47,10 +47,13 @@ def finalize(addon: Object, cluster: Object | None) -> Decision:
     """Decides to delete the Secrets of an addon that is being deleted, and to remove its finalizer.
 
     The objects in the workload cluster stay, because they end with that cluster. If the Cluster stays, so does the
-    addon's record, for the addon that `addon_create` creates in its place.
+    addon's record, for the addon that `addon_create` creates in its place. While the Cluster is paused nothing is
+    changed, because `clusterctl move` deletes the addon and the Cluster, and removes their finalizers itself.
     """
     if not deleting(addon) or not has_finalizer(addon, ADDON_FINALIZER):
         return Decision(message="the Cluster or the ClusterAddon is being deleted")
+    if cluster is not None and not deleting(cluster) and cluster_api.is_paused(cluster):
+        return Decision(message="paused")
     remove = RemoveFinalizer(CLUSTER_ADDON, addon, ADDON_FINALIZER)
     stays = cluster is not None and not deleting(cluster) and not names_another_cluster(addon, cluster)
     if cluster is not None and stays and succession.is_recorded(addon):

@@ -19,7 +19,7 @@ from infra.local_control_plane.processes import Process
 from shared.api.provider import PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT, KIND_CLUSTER
 from shared.charts import HelmMissing
-from shared.kube import Client, Object, connect, dig
+from shared.kube import ApiError, Client, Object, connect, dig
 from shared.network import ALLOWED
 
 from . import crds, helm, kind_clusters
@@ -120,8 +120,11 @@ class LocalRun:
         """
         try:
             return self._start(prepare)
-        except BaseException:
+        except BaseException as error:
             self.stop()
+            plane = local_control_plane.status(self.plane)
+            if isinstance(error, ApiError) and plane.phase == "failed":
+                raise LocalRunError(f"the control plane in {self.plane} has ended: {plane.error}") from error
             raise
 
     def _start(self, prepare: Callable[[], None]) -> Urls:

@@ -69,7 +69,9 @@ def test_deleted_addon_needs_nothing() -> None:
         (None, False, []),
         (None, True, [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]),
         (a_cluster(), True, [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]),
+        (a_cluster(paused=True), True, []),
     ],
+    ids=["no Cluster", "deleted, no Cluster", "deleted, Cluster", "deleted, paused Cluster"],
 )
 def test_finalizer_of_a_deleted_addon_is_removed_with_its_secrets(
     cluster: Object | None, deleted: bool, effects: list[type]
