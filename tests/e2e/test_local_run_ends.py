@@ -21,6 +21,7 @@ def test_end_of_the_api_server_is_the_reason_that_the_run_did_not_start(tmp_path
         state = State.read(Layout(run.plane).state)
         assert state is not None
         os.kill(state.servers["kube-apiserver"].pid, signal.SIGKILL)
+        assert run.client
         list(run.client.list(CRD))
 
     with pytest.raises(LocalRunError, match=r"the control plane in .* has ended: kube-apiserver exited with SIGKILL"):
