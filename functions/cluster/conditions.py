@@ -7,8 +7,8 @@ from datetime import timedelta
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CONTROL_PLANE_INITIALIZED, TOPOLOGY_RECONCILED, conditions
 from shared.api.conditions import get_condition, is_reason
-from shared.clients import NOT_ALLOWED, LookupResult
 from shared.kube import Object, deleting, dig
+from shared.references import NOT_ALLOWED, LookupResult
 
 from .descendants import machines
 from .merge import Reasons, Weight, summarize, weigh

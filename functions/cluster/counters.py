@@ -9,8 +9,8 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import conditions, count, desired_replicas
 from shared.api.conditions import is_true
 from shared.api.resources import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
-from shared.clients import LookupResult
 from shared.kube import Object, dig, owned_by
+from shared.references import LookupResult
 from shared.semver import Version, try_parse
 
 from .descendants import Descendants, is_of_pool, machines

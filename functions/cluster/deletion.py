@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.core import core_deadline
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
-from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
+from shared.clients import Clients
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, Resource, deleting, dig, has_finalizer, key_of, owned_by
+from shared.references import NOT_ALLOWED, NOT_SERVED
 
 from .descendants import DESCENDANTS, Descendants, machines, selector, served_as
 from .merge import enumerated

@@ -11,10 +11,12 @@ from shared.api.core import core_state, is_new
 from shared.api.resources import CLUSTER
 from shared.clients import Clients
 from shared.kube import ApiError, Key, Object, deleting, dig
+from shared.references import get_reference
 from shared.runtime import Request
 
 from . import descendants
 from .deletion import waits_for_reference
+from .lookups import class_gates, core_runs, is_watched
 from .observed import Observed
 from .probe import due, probe
 from .recorded import recorded, shows_machines, shows_no_machines, uses_class_gates
@@ -26,7 +28,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     key, cluster, now = request.key, request.primary, datetime.now(UTC)
     if cluster is None:
         return Observed(None)
-    manager = core_state(cluster, now, is_running=is_new(cluster) and bool(clients.running_core()))
+    manager = core_state(cluster, now, is_running=is_new(cluster) and core_runs(clients))
     if manager in ("live", "late") and not (deleting(cluster) and cluster_api.ok_to_delete(cluster)):
         return Observed(cluster, core=manager, look=request.event.is_look)
     wanted = due(cluster, now, again=request.event.is_look)
@@ -37,7 +39,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     being_deleted = deleting(cluster)
     infrastructure, control_plane = (
         check_contract(
-            clients.get_reference(reference, key.namespace, undefined_is_absent=being_deleted, by_contract=True)
+            get_reference(clients, reference, key.namespace, undefined_is_absent=being_deleted, by_contract=True)
         )
         for reference in (infrastructure_ref(cluster), control_plane_ref(cluster))
     )
@@ -45,7 +47,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     unwatched = tuple(
         found.resource
         for found in (infrastructure, control_plane)
-        if found.resource and found.contract and not clients.is_watched(found.resource)
+        if found.resource and found.contract and not is_watched(clients, found.resource)
     )
     observed = replace(observed, unwatched=unwatched, look=request.event.is_look)
     try:
@@ -71,7 +73,7 @@ def _class_gates(clients: Clients, cluster: Object) -> tuple[Object, ...]:
     if not uses_class_gates(cluster):
         return ()
     try:
-        return clients.class_gates(Key(cluster_api.class_namespace(cluster), cluster_api.class_name(cluster) or ""))
+        return class_gates(clients, Key(cluster_api.class_namespace(cluster), cluster_api.class_name(cluster) or ""))
     except ApiError:
         if deleting(cluster):  # a class that cannot be read must not hold the deletion up
             return ()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shared.api.core import CoreState
-from shared.clients import LookupResult
 from shared.kube import Object, Resource
+from shared.references import LookupResult
 
 from .descendants import Descendants
 from .probe import Probe

@@ -9,10 +9,10 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import get_condition
 from shared.api.core import CoreState
-from shared.clients import LookupResult
 from shared.event import Event
 from shared.kube import Object, Resource, dig, key_of, owner_reference
 from shared.kube.resources import conventional_plural, group_of, split_api_version
+from shared.references import LookupResult
 
 from . import counters
 from .descendants import is_about_machines

@@ -12,10 +12,10 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.contract import CONTRACTS, LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.clients import NOT_ALLOWED, LookupResult
 from shared.effects import Patch
 from shared.kube import Object, deleting, dig, key_of, owner_reference, owners, with_owner
 from shared.kube.resources import split_api_version
+from shared.references import NOT_ALLOWED, LookupResult
 
 from .scope import Scope
 

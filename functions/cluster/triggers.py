@@ -17,8 +17,7 @@ from shared.api.cluster import (
 )
 from shared.api.contract import provider_kind
 from shared.api.core import CORE_ANNOTATION
-from shared.api.event_sources import API_SERVER_SOURCE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, KIND_CLUSTER
+from shared.api.resources import API_SERVER_SOURCE, CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, KIND_CLUSTER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.settings import INSTALLATION, NETWORK

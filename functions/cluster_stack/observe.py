@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
-from shared.clients import Clients, LookupResult
+from shared.clients import Clients
 from shared.download import Listing, SourceError
 from shared.kube import NotServed, Object, deleting, dig, key_of, owned_by
 from shared.kube.crds import list_defined
+from shared.references import LookupResult, get_reference
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import scope_of, source_of_stack
 from shared.releases.usage import Users, users_by_release
@@ -94,7 +95,7 @@ def observe(clients: Clients, request: Request) -> Observed:
         selection,
         using,
         failure,
-        clients.get_reference(None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
+        get_reference(clients, None if spec.get("noProvider") is True else spec.get("providerRef"), key.namespace),
         _poll(),
     )
 

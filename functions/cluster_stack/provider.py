@@ -6,8 +6,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from shared.api.resources import CLUSTER_STACK_RELEASE
-from shared.clients import Clients, LookupResult
+from shared.clients import Clients
 from shared.kube import MANAGER, ApiError, Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference
+from shared.references import LookupResult
 from shared.releases.naming import is_provider_release
 
 TEMPLATE = "Template"

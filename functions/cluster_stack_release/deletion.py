@@ -5,9 +5,9 @@ from __future__ import annotations
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.rollout import Rollout
-from shared.clients import NOT_ALLOWED
 from shared.effects import Delete, Effect, RemoveFinalizer
 from shared.kube import deleting, dig, has_finalizer, owned_by
+from shared.references import NOT_ALLOWED
 from shared.releases.usage import FINALIZER
 from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder

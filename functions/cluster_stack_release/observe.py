@@ -8,10 +8,11 @@ from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.connection import ClusterConnection, connect_management
-from shared.clients import NOT_ALLOWED, Clients, LookupResult
+from shared.clients import Clients
 from shared.kube import Key, NotServed, Object, deleting, dig, key_of
 from shared.kube.crds import list_defined
 from shared.manifests import Identity
+from shared.references import NOT_ALLOWED, LookupResult, get_reference
 from shared.releases.missing_assets import MissingAssets, read_release
 from shared.releases.naming import ReleaseName, is_provider_release
 from shared.releases.release import Release
@@ -94,7 +95,7 @@ def _provider(clients: Clients, release: Object, *, undefined_is_absent: bool = 
     if kind and not is_provider_release(kind):
         error = f"spec.providerRef: {kind} is not a <Provider>{CLUSTER_STACK_RELEASE.kind}"
         return LookupResult("failed", kind, error=error, reason=NOT_ALLOWED)
-    return clients.get_reference(reference, key_of(release).namespace, undefined_is_absent=undefined_is_absent)
+    return get_reference(clients, reference, key_of(release).namespace, undefined_is_absent=undefined_is_absent)
 
 
 def _observe_deletion(clients: Clients, key: Key, release: Object, name: ReleaseName | None) -> Observed:

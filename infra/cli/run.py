@@ -72,8 +72,8 @@ def run(
     from infra.local.helm import HelmProgram
     from infra.local.services import KIND_CLUSTERS, Services, store_in
     from shared.charts import HelmMissing
-    from shared.clients import find_running_core
     from shared.kube import ApiError
+    from shared.running_core import find_running_core
 
     timeline = Timeline()
     with (

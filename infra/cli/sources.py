@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shared.api.event_sources import API_SERVER_SOURCE
+from shared.api.resources import API_SERVER_SOURCE
 from shared.kube import ApiError, Client, Key, Object, dig
 from shared.triggers import Triggers, Watch
 

@@ -14,8 +14,9 @@ from shared.applier.inventory import InventoryEntry
 from shared.applier.labelled import labelled_entries
 from shared.applier.policy import Policy
 from shared.charts import LiveCluster
-from shared.clients import Clients, LookupResult
+from shared.clients import Clients
 from shared.kube import ApiError, Key, Object, dig, key_of
+from shared.references import LookupResult, get_reference
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared, resolve_source
@@ -59,8 +60,8 @@ def resolve_release(
         return entries
     target = RolloutTarget.of_release(addon, cluster, assets, capabilities)
     progress = Progress.for_target(target, addon, assets)
-    control_plane = clients.get_reference(cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
-    infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
+    control_plane = get_reference(clients, cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
+    infrastructure = get_reference(clients, cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)
     context = {"Cluster": cluster, "ControlPlane": control_plane.object, "InfraCluster": infrastructure.object}
     return ReleaseContext(
         addon=addon,

@@ -49,3 +49,4 @@ WEBHOOK_CONFIGURATIONS = tuple(
     )
 )
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
+API_SERVER_SOURCE = Resource("sources.knative.dev", "v1", "ApiServerSource", "apiserversources")

@@ -211,6 +211,6 @@ def test_cluster_with_a_malformed_reference_is_reported(reference: str, found: C
 
 @pytest.fixture
 def found() -> Callable[[Object], Any]:
-    from shared.clients import LookupResult
+    from shared.references import LookupResult
 
     return lambda bad: LookupResult("present", "Made", bad, Resource("g", "v1", "Made", "mades"), contract="v1beta2")

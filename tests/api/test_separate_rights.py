@@ -17,10 +17,11 @@ from functions.sweep.triggers import SWEPT
 from infra.generate.__main__ import PROJECT
 from shared import profiles
 from shared.api.resources import CLUSTER, NAMESPACE, SECRET
-from shared.clients import Clients, find_running_core
+from shared.clients import Clients
 from shared.event import Event
 from shared.kube import ApiError, Client, Key, Object
 from shared.kube.connect import management as connect_management
+from shared.running_core import find_running_core
 from shared.runtime.answer import Answer
 from shared.runtime.readiness import _rights
 from tests.support import processes

@@ -22,11 +22,12 @@ from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
 from shared.api.provider import PROVIDER_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, DEPLOYMENT, EVENT, MACHINE, SECRET
-from shared.clients import NOT_ALLOWED, NOT_SERVED, Clients
+from shared.clients import Clients
 from shared.event import PING, Event, change_event
 from shared.kube import Client, Key, Object, Resource, connect, dig, owner_reference
 from shared.kube.crds import CRD, await_established
 from shared.kube.discovery import Discovery
+from shared.references import NOT_ALLOWED, NOT_SERVED
 from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Answer
 from shared.storage import ObjectStore

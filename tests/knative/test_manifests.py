@@ -20,10 +20,9 @@ from functions import catalog
 from infra.cli.main import app
 from infra.generate import rbac, serving
 from infra.local_control_plane import kubeconfig, remove, start
-from shared.api.event_sources import API_SERVER_SOURCE
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import CORE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER
+from shared.api.resources import API_SERVER_SOURCE, CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER
 from shared.clients import Clients
 from shared.event import Event, change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of

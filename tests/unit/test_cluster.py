@@ -21,9 +21,9 @@ from shared.api.resources import (
     MACHINE_POOL,
     MACHINE_SET,
 )
-from shared.clients import NOT_ALLOWED, NOT_SERVED, LookupResult
 from shared.effects import Delete, Patch, RemoveFinalizer, would_change
 from shared.kube import Object, Resource
+from shared.references import NOT_ALLOWED, NOT_SERVED, LookupResult
 from shared.runtime import Decision
 from tests.support.objects import written_by_core
 

@@ -12,6 +12,7 @@ import pytest
 from functions.cluster import probe
 from functions.cluster.decide import decide
 from functions.cluster.descendants import Descendants
+from functions.cluster.lookups import watched_kinds
 from functions.cluster.merge import Reasons, aggregate
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
@@ -19,12 +20,11 @@ from functions.cluster.recorded import recorded, shows_machines, shows_no_machin
 from functions.cluster.scope import FINALIZER
 from functions.cluster.triggers import TRIGGERS, relevant_in_cluster
 from shared.api.conditions import get_condition, rfc3339
-from shared.api.event_sources import watched_kinds
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
-from shared.clients import LookupResult
 from shared.effects import Patch
 from shared.event import Change, change_event
 from shared.kube import Object, Resource, dig
+from shared.references import LookupResult
 from shared.runtime import Decision
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

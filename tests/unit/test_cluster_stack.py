@@ -18,10 +18,10 @@ from functions.cluster_stack.writes import Attempt
 from functions.cluster_stack_release.triggers import TRIGGERS as RELEASE_TRIGGERS
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE
-from shared.clients import LookupResult
 from shared.effects import Create, Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event
 from shared.kube import Key, Object
+from shared.references import LookupResult
 from shared.releases.source_resolution import scope_of
 from shared.releases.usage import release_of, users_by_release
 from shared.runtime import Decision

@@ -22,10 +22,11 @@ from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import InventoryEntry, content_hash
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
-from shared.clients import ClusterClients, LookupResult
+from shared.clients import ClusterClients
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event, own_event
 from shared.kube import Key, Object, Resource
+from shared.references import LookupResult
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER

@@ -13,8 +13,8 @@ from infra.cli.describe.cluster_objects import ClusterObjects
 from infra.cli.describe.document import NO_RELEASE, document
 from infra.cli.describe.tree import show
 from shared.addons.status import ROLLED_BACK
-from shared.clients import LookupResult
 from shared.kube import Object
+from shared.references import LookupResult
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 SINCE = "2026-01-01T11:56:48Z"

@@ -30,9 +30,9 @@ from functions.kubeconfig.triggers import TRIGGERS as KUBECONFIG
 from shared.api.conditions import remove_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER, SECRET
-from shared.clients import LookupResult
 from shared.event import Change, Event, change_event, own_event
 from shared.kube import Object, Resource
+from shared.references import LookupResult
 from shared.triggers import Triggers
 from tests.support import objects
 from tests.support.addon_cases import TAG

@@ -51,10 +51,11 @@ from shared.applier.inventory import content_hash
 from shared.applier.outcome import RolloutOutcome
 from shared.applier.rollout import Rollout
 from shared.certificates import CertificateAuthority
-from shared.clients import ClusterClients, LookupResult
+from shared.clients import ClusterClients
 from shared.effects import Patch
 from shared.event import Event, change_event
 from shared.kube import Object, Resource, dig
+from shared.references import LookupResult
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
 from shared.runtime import Decision

@@ -19,8 +19,8 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import set_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.clients import LookupResult
 from shared.kube import Key, Object, dig, key_of, owner_reference
+from shared.references import LookupResult
 from shared.triggers import Triggers, Watch
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

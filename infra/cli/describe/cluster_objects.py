@@ -9,8 +9,9 @@ from typing import Any
 from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK_RELEASE, EVENT
-from shared.clients import Clients, LookupResult
+from shared.clients import Clients
 from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
+from shared.references import LookupResult, get_reference
 from shared.releases.naming import ReleaseName
 
 EVENTS = 10
@@ -34,8 +35,8 @@ def gather(management: Client, cluster: Object) -> ClusterObjects:
     """Reads the objects around a Cluster, and the newest events about them."""
     clients, namespace = Clients(management), key_of(cluster).namespace
     wanted = release_of(cluster)
-    infrastructure = clients.get_reference(cluster_api.infrastructure_ref(cluster), namespace)
-    control_plane = clients.get_reference(cluster_api.control_plane_ref(cluster), namespace)
+    infrastructure = get_reference(clients, cluster_api.infrastructure_ref(cluster), namespace)
+    control_plane = get_reference(clients, cluster_api.control_plane_ref(cluster), namespace)
     addon = _look_up(management, CLUSTER_ADDON, addon_of(cluster))
     release = _look_up(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
     objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]

@@ -15,8 +15,8 @@ from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.applier.prune import KEPT
-from shared.clients import LookupResult
 from shared.kube import Key, Object, deleting, dig, key_of
+from shared.references import LookupResult
 
 from ..finalizers import finalizers
 from ..text import age
