@@ -14,6 +14,7 @@ from shared.addons.context import AwaitingReadiness, ReleaseContext, RemovalCont
 from shared.addons.first_values import RenderedAddons
 from shared.addons.status import belongs_to_earlier_cluster, names_another_cluster
 from shared.api import cluster as cluster_api
+from shared.api.addon import AddonCondition
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.connection import ConnectionFailed
 from shared.applier.desired import UnknownKinds
@@ -117,8 +118,8 @@ def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) 
         case Unchanged():
             return rollout.skip_rollout(builder, context)
         case InvalidStages(problem):
-            config, reason = "ClusterAddonConfigValidated", "ParsingClusterAddonConfigFailed"
-            return _failed(builder, config, reason, problem, BROKEN_RETRY)
+            reason = "ParsingClusterAddonConfigFailed"
+            return _failed(builder, "ClusterAddonConfigValidated", reason, problem, BROKEN_RETRY)
         case UnreadableReference(problem):
             return _not_rendered(builder, f"{context}: {problem}", CLUSTER_RETRY)
         case charts.ChartError() as error:
@@ -142,6 +143,8 @@ def _not_rendered(builder: AddonStatusBuilder, message: str, seconds: float) -> 
     return _failed(builder, "HelmChartTemplated", "TemplateNewClusterStackFailed", message, seconds)
 
 
-def _failed(builder: AddonStatusBuilder, condition: str, reason: str, message: str, seconds: float) -> Decision:
+def _failed(
+    builder: AddonStatusBuilder, condition: AddonCondition, reason: str, message: str, seconds: float
+) -> Decision:
     builder.set_false(condition, reason, message, "Error", event_type="Warning")
     return wait(builder, seconds, message)

@@ -19,7 +19,6 @@ from shared.kube import ApiError, Key, dig, key_of
 from shared.releases.missing_assets import DOWNLOADED
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
-from shared.runtime.status import V1Beta1StatusBuilder
 
 from . import readiness, removal, rollback, rollout, stages
 from .observe import Observed
@@ -152,7 +151,7 @@ def _record_outcome(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> Non
 
 
 def report_generated_values(
-    builder: V1Beta1StatusBuilder, name: ReleaseName | None, effect: stored_values.SaveValues | None
+    builder: AddonStatusBuilder, name: ReleaseName | None, effect: stored_values.SaveValues | None
 ) -> None:
     """Reports which fields are generated, without their values."""
     if effect is None or not effect.fields:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from shared.addons.status import is_rollback_requested
 from shared.api import cluster as cluster_api
-from shared.api.addon import reported_release
+from shared.api.addon import AddonCondition, reported_release
 from shared.api.conditions import remove_condition
 from shared.applier import inventory
 from shared.applier.inventory import KEPT
@@ -20,7 +21,7 @@ from shared.kube import Object, dig
 from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime.status import V1Beta1StatusBuilder
 
-OBSTACLES = (
+OBSTACLES: tuple[AddonCondition, ...] = (
     "ClusterReady",
     DOWNLOADED,
     "ClusterAddonConfigValidated",
@@ -29,13 +30,13 @@ OBSTACLES = (
     "HelmChartDeleted",
 )
 """Conditions that report obstacles to a rollout. A decision removes each that it does not set, unless it is True."""
-GENERATED_VALUES_KEPT = "GeneratedValuesKept"
+GENERATED_VALUES_KEPT: Final = "GeneratedValuesKept"
 RELEASE_CONDITIONS = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
 """Conditions that describe the release: removed when the release changes. `ClusterReady` describes the Cluster."""
 
 
 @dataclass
-class AddonStatusBuilder(V1Beta1StatusBuilder):
+class AddonStatusBuilder(V1Beta1StatusBuilder[AddonCondition]):
     """Builds the status for one release."""
 
     release: str = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from shared.api import cluster as cluster_api
+from shared.api.addon import AddonCondition
 from shared.api.conditions import is_true
 from shared.api.hooks import CLEANED_UP, HookWait, cleanup_wait
 from shared.applier.connection import ConnectionFailed
@@ -27,7 +28,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     addon, leftovers = observed.addon, observed.leftovers
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Decision(message="nothing to clean up")
-    builder = V1Beta1StatusBuilder(addon, now)
+    builder = V1Beta1StatusBuilder[AddonCondition](addon, now)
     if isinstance(leftovers, Leftovers) and not leftovers.awaited:
         message = "the workload cluster is cleaned up"
         builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
@@ -52,7 +53,7 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     failures = [failure for result in results.of(RemoveLeftovers) for failure in result]
     if not failures:
         return decision
-    builder = V1Beta1StatusBuilder(observed.addon or {}, now)
+    builder = V1Beta1StatusBuilder[AddonCondition](observed.addon or {}, now)
     message = _first_few(failures)
     builder.set_false(CLEANED_UP, "CleanupFailed", message, "Error", event_type="Warning")
     return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)

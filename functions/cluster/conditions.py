@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CONTROL_PLANE_INITIALIZED, TOPOLOGY_RECONCILED, conditions
@@ -66,7 +67,8 @@ def set_control_plane_initialized(scope: Scope, observed: Observed) -> None:
     Without a control-plane object the control plane is initialized once one of its Machines has a node; without
     Machines, once the API server answers.
     """
-    type_, found = CONTROL_PLANE_INITIALIZED, observed.control_plane
+    type_: Final = CONTROL_PLANE_INITIALIZED
+    found = observed.control_plane
     if scope.initialization.get(CONTROL_PLANE.fact):
         scope.set(type_, "True", "Initialized")
     elif found.state == "failed":

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from shared.api import cluster as cluster_api
-from shared.api.cluster import conditions
+from shared.api.cluster import ClusterCondition, conditions
 from shared.api.conditions import get_condition
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.kube import Object, owned_by
@@ -42,7 +43,7 @@ class Aggregate:
         with_control_plane: Whether the control-plane object is among the objects.
     """
 
-    type: str
+    type: ClusterCondition
     of: str
     members: Members
     none: str
@@ -97,7 +98,7 @@ _READY = Reasons("Ready", "NotReady", "ReadyUnknown")
 _UP_TO_DATE = Reasons("UpToDate", "NotUpToDate", "UpToDateUnknown")
 
 
-def _changing(type_: str, members: Members) -> Aggregate:
+def _changing(type_: ClusterCondition, members: Members) -> Aggregate:
     reasons = Reasons(f"Not{type_}", type_, f"{type_}Unknown")
     return Aggregate(type_, type_, members, f"Not{type_}", reasons, negative=True, with_control_plane=True)
 
@@ -132,7 +133,7 @@ def set_aggregate(scope: Scope, observed: Observed, one: Aggregate) -> None:
 
 def set_remediating(scope: Scope, observed: Observed) -> None:
     """Sets `Remediating`: whether owners of unhealthy Machines replace these."""
-    type_ = "Remediating"
+    type_: Final = "Remediating"
     if observed.failure:
         scope.set(type_, "Unknown", UNREADABLE, observed.failure)
     elif observed.descendants is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from shared.api import cluster as cluster_api
 from shared.api.cluster import KUBECONFIG_AVAILABLE
@@ -22,7 +22,7 @@ from shared.kube.circuit_breaker import NotSent
 
 from .scope import Scope
 
-PROBED = "RemoteConnectionProbe"
+PROBED: Final = "RemoteConnectionProbe"
 GRACE = timedelta(seconds=50)
 """The time for which the condition stays True while probes fail."""
 TIMEOUT = 5.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.api import cluster as cluster_api
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.cluster import CLUSTER_NAME_LABEL, ClusterCondition
 from shared.api.contract import CONTRACTS, LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.effects import Patch
@@ -39,7 +39,7 @@ class Role:
     """The fact in messages, such as "provisioned"."""
     field: str
     """The field in which the object reports the fact, in the v1beta2 contract."""
-    condition: str
+    condition: ClusterCondition
     """The type of the Cluster's condition, which mirrors a condition of the object."""
     object_condition: str
     """The type of that condition of the object."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from shared.api import cluster as cluster_api
-from shared.api.cluster import CERTIFICATES_AVAILABLE, KUBECONFIG_AVAILABLE, TOPOLOGY_RECONCILED
+from shared.api.cluster import ClusterCondition
 from shared.api.conditions import get_condition
 from shared.effects import Effect
 from shared.kube import Object, deleting, dig
@@ -15,33 +15,13 @@ from shared.runtime.status import StatusBuilder
 
 FINALIZER = "cluster.cluster.x-k8s.io"
 
-_ORDER = (
-    "Available",
-    "RemoteConnectionProbe",
-    "InfrastructureReady",
-    "ControlPlaneInitialized",
-    "ControlPlaneAvailable",
-    "WorkersAvailable",
-    TOPOLOGY_RECONCILED,
-    "RollingOut",
-    "Remediating",
-    "ScalingDown",
-    "ScalingUp",
-    "ControlPlaneMachinesReady",
-    "WorkerMachinesReady",
-    "ControlPlaneMachinesUpToDate",
-    "WorkerMachinesUpToDate",
-)
-_LAST = ("Paused", "Deleting")
-"""The order of the conditions; other types are between the first and the last ones, by name."""
-
 _OF_V1BETA1 = ("Ready", "ControlPlaneReady")
-_OWN = {*_ORDER, *_LAST, *_OF_V1BETA1, KUBECONFIG_AVAILABLE, CERTIFICATES_AVAILABLE} - {TOPOLOGY_RECONCILED}
-"""The types of the conditions that functions write."""
+_ORDER = get_args(ClusterCondition)
+"""The order of the conditions; other types precede `Paused`, by name."""
 
 
 @dataclass
-class Scope(StatusBuilder):
+class Scope(StatusBuilder[ClusterCondition]):
     """The decisions of the phases of one reconciliation; each phase adds its own."""
 
     initialization: dict[str, Any] = field(init=False)
@@ -66,7 +46,7 @@ class Scope(StatusBuilder):
     def cluster(self) -> Object:
         return self.obj
 
-    def keep(self, type_: str) -> None:
+    def keep(self, type_: ClusterCondition) -> None:
         """Leaves a condition as it is whose objects were not read; asks for a repetition unless it is up to date."""
         before = get_condition(self.initial, type_) or {}
         if before.get("observedGeneration") != self.generation:
@@ -85,14 +65,13 @@ class Scope(StatusBuilder):
 
 def foreign_conditions(conditions: Iterable[Object]) -> Iterator[Object]:
     """Yields the conditions that other programs write."""
-    return (entry for entry in conditions if entry.get("type") not in _OWN)
+    return (entry for entry in conditions if entry.get("type") not in (*_ORDER, *_OF_V1BETA1))
 
 
-def _rank(condition: Object) -> tuple[int, str]:
+def _rank(condition: Object) -> tuple[int, bool, str]:
     type_ = condition["type"]
-    if type_ in _ORDER:
-        return _ORDER.index(type_), ""
-    return (len(_ORDER) + 1 + _LAST.index(type_), "") if type_ in _LAST else (len(_ORDER), type_)
+    is_own = type_ in _ORDER
+    return _ORDER.index(type_ if is_own else "Paused"), is_own, type_
 
 
 def status_fields(scope: Scope) -> Object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 from shared.api.conditions import abridged, get_condition
 from shared.kube import Object, dig
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
@@ -10,13 +12,25 @@ from .observe import Observed, usable
 from .provider import ProviderTemplate
 from .selection import MAX_RELEASES, auto_subscribes, listed_versions
 
-CLIENT, SYNCED = "AssetsClientAPIAvailable", "ReleasesSynced"
-PROVIDER, RELEASES = "ProviderClusterStackReleasesSynced", "ClusterStackReleasesSynced"
-AVAILABLE = "ClusterStackReleaseAvailable"
+CLIENT: Final = "AssetsClientAPIAvailable"
+SYNCED: Final = "ReleasesSynced"
+PROVIDER: Final = "ProviderClusterStackReleasesSynced"
+RELEASES: Final = "ClusterStackReleasesSynced"
+AVAILABLE: Final = "ClusterStackReleaseAvailable"
+StackStatusBuilder = V1Beta1StatusBuilder[
+    Literal[
+        "AssetsClientAPIAvailable",
+        "ReleasesSynced",
+        "ProviderClusterStackReleasesSynced",
+        "ClusterStackReleasesSynced",
+        "ClusterStackReleaseAvailable",
+        "Paused",
+    ]
+]
 
 
 def set_conditions(
-    builder: V1Beta1StatusBuilder,
+    builder: StackStatusBuilder,
     observed: Observed,
     template: ProviderTemplate | str,
     releases: list[Object],
@@ -40,7 +54,7 @@ def set_conditions(
     _set_available_condition(builder, releases)
 
 
-def _set_source_conditions(builder: V1Beta1StatusBuilder, observed: Observed) -> None:
+def _set_source_conditions(builder: StackStatusBuilder, observed: Observed) -> None:
     """Sets the conditions about access to the source and about its list of releases."""
     listing = observed.listing
     if listing.config_error:
@@ -56,9 +70,7 @@ def _set_source_conditions(builder: V1Beta1StatusBuilder, observed: Observed) ->
         builder.set_true(SYNCED)
 
 
-def _set_provider_condition(
-    builder: V1Beta1StatusBuilder, observed: Observed, template: ProviderTemplate | str
-) -> None:
+def _set_provider_condition(builder: StackStatusBuilder, observed: Observed, template: ProviderTemplate | str) -> None:
     """Sets the condition about the template and the objects cloned from it."""
     rejected = _rejected(observed, PROVIDER)
     if dig(builder.obj, "spec.noProvider") is True:
@@ -73,7 +85,7 @@ def _set_provider_condition(
         builder.set_false(PROVIDER, "ProviderTemplateNotFound", template, "Error", event_type="Warning")
 
 
-def _set_releases_condition(builder: V1Beta1StatusBuilder, observed: Observed, left_out: int) -> None:
+def _set_releases_condition(builder: StackStatusBuilder, observed: Observed, left_out: int) -> None:
     """Sets the condition about the ClusterStackReleases that are created and deleted."""
     problems = [f"spec.versions: {problem}" for problem in listed_versions(dig(builder.obj, "spec", {}))[1]]
     problems += _rejected(observed, RELEASES)
@@ -96,7 +108,7 @@ def _rejected(observed: Observed, condition: str) -> list[str]:
     return [rejection.message for rejection in observed.rejections if rejection.condition == condition]
 
 
-def _set_available_condition(builder: V1Beta1StatusBuilder, releases: list[Object]) -> None:
+def _set_available_condition(builder: StackStatusBuilder, releases: list[Object]) -> None:
     """Sets the condition about whether at least one release is ready."""
     if any(map(usable, releases)):
         builder.set_true(AVAILABLE)
@@ -104,7 +116,7 @@ def _set_available_condition(builder: V1Beta1StatusBuilder, releases: list[Objec
         builder.set_false(AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary has their progress")
 
 
-def has_external_failure(builder: V1Beta1StatusBuilder) -> bool:
+def has_external_failure(builder: StackStatusBuilder) -> bool:
     """Returns whether the source or the provider fails, which may resolve itself soon."""
     return any(
         (get_condition(builder.conditions, condition) or {}).get("status") == "False"

@@ -13,9 +13,9 @@ from shared.kube import Key, Object, deleting, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import scope_of
 from shared.runtime import Decision
-from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
+from shared.runtime.status import PAUSED
 
-from .conditions import has_external_failure, set_conditions
+from .conditions import StackStatusBuilder, has_external_failure, set_conditions
 from .deletion import FINALIZER, reconcile_deletion
 from .observe import Observed, Rejection
 from .provider import ProviderTemplate, read_template
@@ -32,7 +32,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     stack = observed.stack
     if stack is None:
         return Decision(message="the ClusterStack is gone")
-    builder = V1Beta1StatusBuilder(stack, now)
+    builder = StackStatusBuilder(stack, now)
     if cluster_api.is_paused(stack):
         return Decision(status=builder.paused_status(), message="paused")
     if deleting(stack):
@@ -90,7 +90,7 @@ def _tag(release: Object) -> str:
     return key_of(release).name
 
 
-def _requeue_after(builder: V1Beta1StatusBuilder, observed: Observed) -> float:
+def _requeue_after(builder: StackStatusBuilder, observed: Observed) -> float:
     """Returns the seconds until the next poll, sooner after a failure, but not before the source allows a request."""
     seconds = min(RETRY, observed.poll) if has_external_failure(builder) or observed.rejections else observed.poll
     blocked = observed.listing.blocked_until

@@ -7,9 +7,8 @@ from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object, deleting, dig, has_finalizer, key_of
 from shared.runtime import Decision
-from shared.runtime.status import V1Beta1StatusBuilder
 
-from .conditions import RELEASES
+from .conditions import RELEASES, StackStatusBuilder
 from .observe import Observed
 from .selection import MAX_RELEASES
 
@@ -20,7 +19,7 @@ DELETION_RETRY = 20.0
 """Seconds until the next reconciliation."""
 
 
-def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
+def reconcile_deletion(builder: StackStatusBuilder, observed: Observed) -> Decision:
     """Deletes the releases and waits until they are gone, then removes the finalizer."""
     stack = observed.stack or {}
     if not has_finalizer(stack, FINALIZER):

@@ -9,9 +9,8 @@ from shared.api.resources import CLUSTER_STACK
 from shared.effects import would_change
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
-from shared.runtime.status import V1Beta1StatusBuilder
 
-from .conditions import set_conditions
+from .conditions import StackStatusBuilder, set_conditions
 from .deletion import FINALIZER
 from .observe import Observed, SourceListing
 from .provider import ProviderTemplate
@@ -25,7 +24,7 @@ def is_reconciled(stack: Object, event: Event, now: datetime) -> bool:
 
     Otherwise each event is a reason to read its source, its template and its releases. A timer reads them, too.
     """
-    builder, status = V1Beta1StatusBuilder(stack, now), dig(stack, "status", {})
+    builder, status = StackStatusBuilder(stack, now), dig(stack, "status", {})
     if cluster_api.is_paused(stack):
         return not would_change(status, builder.paused_status())
     if deleting(stack):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.effects import Effect, ensure_finalizer
 from shared.kube import Object
@@ -10,10 +12,19 @@ from shared.releases.usage import FINALIZER
 from shared.runtime import Decision
 from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
 
-PROVIDER = "ProviderClusterStackReleaseReady"
-APPLIED, DELETED = "HelmChartApplied", "HelmChartDeleted"
+PROVIDER: Final = "ProviderClusterStackReleaseReady"
+APPLIED: Final = "HelmChartApplied"
+DELETED: Final = "HelmChartDeleted"
+ReleaseCondition = Literal[
+    "ClusterStackReleaseDownloaded",
+    "ProviderClusterStackReleaseReady",
+    "HelmChartApplied",
+    "HelmChartDeleted",
+    "Paused",
+]
+ReleaseStatusBuilder = V1Beta1StatusBuilder[ReleaseCondition]
 
-PREREQUISITES = (DOWNLOADED, PROVIDER)
+PREREQUISITES: tuple[ReleaseCondition, ...] = (DOWNLOADED, PROVIDER)
 """Conditions that are True before objects are applied."""
 
 # Seconds until the next reconciliation.
@@ -23,7 +34,7 @@ FAILURE_RETRY = 60.0
 """The interval for failures that only a user can fix: attempts are rare, but do not end."""
 
 
-def set_applied(builder: V1Beta1StatusBuilder) -> None:
+def set_applied(builder: ReleaseStatusBuilder) -> None:
     """Sets the conditions of a release all of whose objects are applied."""
     for condition in (*PREREQUISITES, APPLIED):
         builder.set_true(condition)
@@ -31,8 +42,8 @@ def set_applied(builder: V1Beta1StatusBuilder) -> None:
 
 
 def decide_failure(
-    builder: V1Beta1StatusBuilder,
-    condition: str,
+    builder: ReleaseStatusBuilder,
+    condition: ReleaseCondition,
     reason: str,
     message: str,
     *,
@@ -45,6 +56,6 @@ def decide_failure(
     return builder.decision(*effects, requeue_after=requeue_after, message=message, **fields or {})
 
 
-def finalizer_effects(builder: V1Beta1StatusBuilder) -> tuple[Effect, ...]:
+def finalizer_effects(builder: ReleaseStatusBuilder) -> tuple[Effect, ...]:
     """Returns the effect that adds the finalizer, if it is missing."""
     return ensure_finalizer(CLUSTER_STACK_RELEASE, builder.obj, FINALIZER)

@@ -12,9 +12,9 @@ from shared.api import cluster as cluster_api
 from shared.kube import deleting, dig, key_of
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.runtime import Decision
-from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
+from shared.runtime.status import PAUSED
 
-from .conditions import FAILURE_RETRY, PROVIDER, PROVIDER_RETRY, decide_failure, finalizer_effects
+from .conditions import FAILURE_RETRY, PROVIDER, PROVIDER_RETRY, ReleaseStatusBuilder, decide_failure, finalizer_effects
 from .deletion import reconcile_deletion
 from .observe import Assets, Observed
 from .ownership import policy
@@ -29,7 +29,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     release = observed.release
     if release is None:
         return Decision(message="the ClusterStackRelease is gone")
-    builder = V1Beta1StatusBuilder(release, now)
+    builder = ReleaseStatusBuilder(release, now)
     if cluster_api.is_paused(release):
         return Decision(status=builder.paused_status(), message="paused")
     builder.remove(PAUSED)
@@ -49,7 +49,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     return roll_out(builder, observed.rendered, observed.management, kubernetes, observed.claimed, owned)
 
 
-def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> Decision:
+def _not_downloaded(builder: ReleaseStatusBuilder, missing: MissingAssets) -> Decision:
     """Decides to wait for the release in storage, and requests its download."""
     if missing.failure:
         decision = decide_failure(builder, DOWNLOADED, missing.reason, missing.message)
@@ -63,7 +63,7 @@ def _not_downloaded(builder: V1Beta1StatusBuilder, missing: MissingAssets) -> De
     return replace(decision, reply=request)
 
 
-def _not_provided(builder: V1Beta1StatusBuilder, observed: Observed, assets: Assets) -> Decision:
+def _not_provided(builder: ReleaseStatusBuilder, observed: Observed, assets: Assets) -> Decision:
     """Decides to wait until the provider's object is ready."""
     provider = observed.provider
     what = f"{provider.kind} {dig(builder.obj, 'spec.providerRef.name', '')}"

@@ -10,9 +10,8 @@ from shared.kube import deleting, dig, has_finalizer, owned_by
 from shared.references import NOT_ALLOWED
 from shared.releases.usage import FINALIZER
 from shared.runtime import Decision
-from shared.runtime.status import V1Beta1StatusBuilder
 
-from .conditions import DELETED, PROVIDER, PROVIDER_RETRY
+from .conditions import DELETED, PROVIDER, PROVIDER_RETRY, ReleaseStatusBuilder
 from .observe import Observed
 from .ownership import policy, release_inventory
 
@@ -20,7 +19,7 @@ IN_USE_RETRY = 60.0
 """Seconds until the next reconciliation."""
 
 
-def reconcile_deletion(builder: V1Beta1StatusBuilder, observed: Observed) -> Decision:
+def reconcile_deletion(builder: ReleaseStatusBuilder, observed: Observed) -> Decision:
     """Prunes the release's objects and deletes the provider's object, or reports what the deletion waits for."""
     release = observed.release or {}
     if not has_finalizer(release, FINALIZER):

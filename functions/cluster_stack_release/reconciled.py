@@ -9,9 +9,8 @@ from shared.effects import would_change
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.releases.usage import FINALIZER
-from shared.runtime.status import V1Beta1StatusBuilder
 
-from .conditions import set_applied
+from .conditions import ReleaseStatusBuilder, set_applied
 
 
 def is_reconciled(release: Object, _event: Event, now: datetime) -> bool:
@@ -20,7 +19,7 @@ def is_reconciled(release: Object, _event: Event, now: datetime) -> bool:
     The content of a release never changes afterwards. The words of conditions do not matter, because another program
     may have applied the release.
     """
-    builder = V1Beta1StatusBuilder(release, now)
+    builder = ReleaseStatusBuilder(release, now)
     if cluster_api.is_paused(release):
         return not would_change(dig(release, "status", {}), builder.paused_status())
     if deleting(release):

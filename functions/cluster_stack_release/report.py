@@ -11,9 +11,9 @@ from shared.applier.rollout import Rollout
 from shared.effects import Results
 from shared.kube import deleting, dig
 from shared.runtime import Decision, KubernetesEvent
-from shared.runtime.status import PAUSED, V1Beta1StatusBuilder
+from shared.runtime.status import PAUSED
 
-from .conditions import APPLIED, DELETED, PARTIAL_RETRY, PREREQUISITES, set_applied
+from .conditions import APPLIED, DELETED, PARTIAL_RETRY, PREREQUISITES, ReleaseStatusBuilder, set_applied
 from .observe import Assets, Observed
 
 
@@ -25,18 +25,18 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     if deleting(observed.release):
         status = (decision.status or {}) | {"resources": inventory.dump(rollouts[-1].entries)}
         return replace(decision, status=status)
-    return _applied(decision, V1Beta1StatusBuilder(observed.release, now), observed, rollouts[-1])
+    return _applied(decision, ReleaseStatusBuilder(observed.release, now), observed, rollouts[-1])
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
     """Reports a rollout in which objects failed; no other failure."""
     if observed.release is None or not isinstance(results.error, RolloutIncomplete):
         return None
-    return _incomplete(decision, V1Beta1StatusBuilder(observed.release, now), results.error)
+    return _incomplete(decision, ReleaseStatusBuilder(observed.release, now), results.error)
 
 
 def _applied(
-    decision: Decision, builder: V1Beta1StatusBuilder, observed: Observed, outcome: RolloutOutcome
+    decision: Decision, builder: ReleaseStatusBuilder, observed: Observed, outcome: RolloutOutcome
 ) -> Decision:
     """Reports that all objects are applied, and the release is ready."""
     set_applied(builder)
@@ -54,17 +54,16 @@ def _applied(
     )
 
 
-def _incomplete(decision: Decision, builder: V1Beta1StatusBuilder, incomplete: RolloutIncomplete) -> Decision:
+def _incomplete(decision: Decision, builder: ReleaseStatusBuilder, incomplete: RolloutIncomplete) -> Decision:
     """Reports which objects could not be applied or deleted."""
     message = str(incomplete)
     builder.remove(PAUSED)
     if deleting(builder.obj):
-        condition, reason = DELETED, "FailedToDeleteObjects"
+        builder.set_false(DELETED, "FailedToDeleteObjects", message, "Warning", event_type="Warning")
     else:
-        condition, reason = APPLIED, "ObjectsApplyingOngoing"
         for prerequisite in PREREQUISITES:
             builder.set_true(prerequisite)
-    builder.set_false(condition, reason, message, "Warning", event_type="Warning")
+        builder.set_false(APPLIED, "ObjectsApplyingOngoing", message, "Warning", event_type="Warning")
     return replace(
         decision,
         status=builder.status(resources=inventory.dump(incomplete.outcome.entries)),

@@ -16,15 +16,14 @@ from shared.effects import Effect, write_ahead
 from shared.kube import Object, key_of
 from shared.manifests import Identity
 from shared.runtime import Decision
-from shared.runtime.status import V1Beta1StatusBuilder
 
-from .conditions import APPLIED, FAILURE_RETRY, PARTIAL_RETRY, decide_failure, finalizer_effects
+from .conditions import APPLIED, FAILURE_RETRY, PARTIAL_RETRY, ReleaseStatusBuilder, decide_failure, finalizer_effects
 from .ownership import release_inventory
 from .rendering import RenderedClass
 
 
 def roll_out(
-    builder: V1Beta1StatusBuilder,
+    builder: ReleaseStatusBuilder,
     rendered: RenderedClass,
     management: ClusterConnection,
     kubernetes: str,

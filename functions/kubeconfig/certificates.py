@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from shared.api.cluster import CERTIFICATES_AVAILABLE, CLUSTER_NAME_LABEL, control_plane_ref, is_paused
+from shared.api.cluster import (
+    CERTIFICATES_AVAILABLE,
+    CLUSTER_NAME_LABEL,
+    ClusterCondition,
+    control_plane_ref,
+    is_paused,
+)
 from shared.api.conditions import get_condition, is_true
 from shared.api.names import (
     CERTIFICATES_ANNOTATION,
@@ -139,9 +145,16 @@ def _fault(secret: Object) -> str:
     return "" if dig(secret, "data", {}).get("tls.crt") else f"Secret {key_of(secret).name} has no tls.crt"
 
 
-def decide_certificates(
-    status: StatusBuilder, cluster: Object, certificates: Certificates
-) -> tuple[GenerateCertificate, ...]:
+class Status(StatusBuilder[ClusterCondition]):
+    """Builds conditions without a generation, since they do not depend on the spec: a new generation writes nothing.
+
+    `kubectl wait` ignores a condition of an older generation.
+    """
+
+    has_generation = False
+
+
+def decide_certificates(status: Status, cluster: Object, certificates: Certificates) -> tuple[GenerateCertificate, ...]:
     """Decides to generate what is missing; sets the condition once all is there, or if something stands in the way.
 
     Certificates of a CA that is still to be generated are not among them; they follow when the CA exists.
@@ -178,7 +191,7 @@ def awaits_secrets(cluster: Object, conditions: list[Object]) -> bool:
     return _is_task(cluster) and found.get("status") == "False" and found.get("reason") in (_INVALID, _MISSING)
 
 
-def _report_record(status: StatusBuilder, cluster: Object, record: Collection[str], lost: Collection[str]) -> None:
+def _report_record(status: Status, cluster: Object, record: Collection[str], lost: Collection[str]) -> None:
     """Sets the condition with the existing and the lost certificates; without a record there is no condition."""
     if lost:
         name = certificate_secret_of(key_of(cluster), next(iter(lost))).name
@@ -189,7 +202,7 @@ def _report_record(status: StatusBuilder, cluster: Object, record: Collection[st
         status.set_true(CERTIFICATES_AVAILABLE, "Available", _text(record))
 
 
-def _report_fault(status: StatusBuilder, reason: str, record: Collection[str], fault: str) -> None:
+def _report_fault(status: Status, reason: str, record: Collection[str], fault: str) -> None:
     """Sets the condition to a fault, after the record: what was there is not generated again once the fault is gone."""
     message = f"{_text(record)}{_FAULT}{fault}" if record else fault
     status.set_false(CERTIFICATES_AVAILABLE, reason, message, event_type="Warning")

@@ -19,10 +19,9 @@ from shared.clients import Clients
 from shared.effects import Create, Effect, Patch
 from shared.kube import Object, key_of, owner_reference
 from shared.runtime import Decision
-from shared.runtime.status import StatusBuilder
 
 from .admin_kubeconfig import create_admin_kubeconfig
-from .certificates import awaits_secrets, decide_certificates
+from .certificates import Status, awaits_secrets, decide_certificates
 from .existing import FIELD_MANAGER, GENERATED_TYPE, Existing
 from .need import is_managed_by_core, why_not_now
 from .observe import Observed
@@ -72,23 +71,12 @@ class WriteKubeconfig:
         return Create(SECRET, {**self.secret, "data": data}, FIELD_MANAGER).execute(clients)
 
 
-class _Status(StatusBuilder):
-    """Builds conditions without a generation, since they do not depend on the spec: a new generation writes nothing.
-
-    `kubectl wait` ignores a condition of an older generation.
-    """
-
-    @property
-    def generation(self) -> None:
-        return None
-
-
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides which requested certificates to generate, whether to write the kubeconfig, and what to report."""
     cluster = observed.cluster
     if cluster is None:
         return Decision(message="the Cluster is gone")
-    status = _Status(cluster, now)
+    status = Status(cluster, now)
     if generated := decide_certificates(status, cluster, observed.certificates):
         return status.decision(*generated, proceed=True)
     decision = _decide_kubeconfig(status, cluster, observed)
@@ -96,7 +84,7 @@ def decide(observed: Observed, now: datetime) -> Decision:
     return replace(decision, requeue_after=CA_RETRY) if is_wait_missing else decision
 
 
-def _decide_kubeconfig(status: StatusBuilder, cluster: Object, observed: Observed) -> Decision:
+def _decide_kubeconfig(status: Status, cluster: Object, observed: Observed) -> Decision:
     """Decides whether to write the kubeconfig, and what to report."""
     existing = observed.existing
     if reason := why_not_now(cluster):
@@ -110,7 +98,7 @@ def _decide_kubeconfig(status: StatusBuilder, cluster: Object, observed: Observe
     return status.decision()
 
 
-def _create(status: StatusBuilder, cluster: Object, observed: Observed) -> Decision:
+def _create(status: Status, cluster: Object, observed: Observed) -> Decision:
     """Decides to create the Secret, or to wait for the CA, or for Cluster API core."""
     key, ca = kubeconfig_secret_of(key_of(cluster)), observed.ca
     if is_managed_by_core(cluster, status.now):
@@ -141,7 +129,7 @@ def _create(status: StatusBuilder, cluster: Object, observed: Observed) -> Decis
     return _write(status, cluster, secret, ca, Threshold.of(cluster, observed.setting))
 
 
-def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, observed: Observed) -> Decision:
+def _keep_valid(status: Status, cluster: Object, existing: Existing, observed: Observed) -> Decision:
     """Decides to renew a generated kubeconfig if there is a reason to, and no obstacle."""
     threshold, ca = Threshold.of(cluster, observed.setting), observed.ca
     changed = why_changed(existing, cluster, ca)
@@ -167,14 +155,12 @@ def _keep_valid(status: StatusBuilder, cluster: Object, existing: Existing, obse
     return _write(status, cluster, existing.secret, ca, threshold)
 
 
-def _is_left_to_core(status: StatusBuilder, cluster: Object, threshold: Threshold) -> bool:
+def _is_left_to_core(status: Status, cluster: Object, threshold: Threshold) -> bool:
     """Returns whether core manages the Cluster, and no annotation or setting has the kubeconfig renewed here."""
     return is_managed_by_core(cluster, status.now) and not threshold.is_set
 
 
-def _write(
-    status: StatusBuilder, cluster: Object, secret: Object, ca: CertificateAuthority, threshold: Threshold
-) -> Decision:
+def _write(status: Status, cluster: Object, secret: Object, ca: CertificateAuthority, threshold: Threshold) -> Decision:
     """Decides to write a new kubeconfig into the Secret, and then to remove the annotation that requests it."""
     new = Existing(True, wanted_server(cluster), expiry(ca, status.now))
     effects: list[Effect] = [WriteKubeconfig(secret, key_of(cluster).name, new.server, ca, new.expires or status.now)]
@@ -184,7 +170,7 @@ def _write(
     return status.decision(*effects)
 
 
-def _report_generated(status: StatusBuilder, cluster: Object, existing: Existing, threshold: Threshold) -> None:
+def _report_generated(status: Status, cluster: Object, existing: Existing, threshold: Threshold) -> None:
     """Sets the condition of a generated kubeconfig that needs nothing now."""
     if existing.fault:
         _report_fault(status, existing, f"Cluster API core manages this Cluster: {RENEW_HINT}")
@@ -198,7 +184,7 @@ def _report_generated(status: StatusBuilder, cluster: Object, existing: Existing
     report(status, existing, GENERATED, describe(existing) + note, event_type="Warning" if note else "")
 
 
-def _report_user_provided(status: StatusBuilder, existing: Existing) -> None:
+def _report_user_provided(status: Status, existing: Existing) -> None:
     """Sets the condition with the facts about a user's own kubeconfig."""
     if existing.fault:
         _report_fault(status, existing)
@@ -207,14 +193,12 @@ def _report_user_provided(status: StatusBuilder, existing: Existing) -> None:
     _report_validity(status, existing, USER_PROVIDED, message)
 
 
-def _report_fault(status: StatusBuilder, existing: Existing, obstacle: str = "") -> None:
+def _report_fault(status: Status, existing: Existing, obstacle: str = "") -> None:
     """Sets the condition to why the kubeconfig cannot be used; of a generated one also to why it is not replaced."""
     status.set_false(KUBECONFIG_AVAILABLE, INVALID, describe(existing, obstacle), event_type="Warning")
 
 
-def _report_validity(
-    status: StatusBuilder, existing: Existing, reason: str, message: str, *, event_type: str = ""
-) -> None:
+def _report_validity(status: Status, existing: Existing, reason: str, message: str, *, event_type: str = "") -> None:
     """Sets the condition of a kubeconfig that is not renewed, and warns if it expires soon."""
     if is_due(existing, WARNING_BEFORE, status.now):
         reason = EXPIRED if is_due(existing, timedelta(0), status.now) else EXPIRES
@@ -222,7 +206,7 @@ def _report_validity(
     _report(status, existing, reason, message, event_type=event_type)
 
 
-def _report(status: StatusBuilder, existing: Existing, reason: str, message: str, *, event_type: str = "") -> None:
+def _report(status: Status, existing: Existing, reason: str, message: str, *, event_type: str = "") -> None:
     value = "False" if is_due(existing, timedelta(0), status.now) else "True"
     is_news = reason != MANAGED_BY_CORE  # that is recorded once, whatever the message says of the expiry
     status.set(KUBECONFIG_AVAILABLE, value, reason, message, event_type=event_type, progress=not is_news)

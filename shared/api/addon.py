@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from shared.kube.resources import dig
+
+AddonCondition = Literal[
+    "ClusterReady",
+    "ClusterStackReleaseDownloaded",
+    "ClusterAddonConfigValidated",
+    "HelmChartTemplated",
+    "EvaluatedCEL",
+    "HelmChartDeleted",
+    "HelmChartApplied",
+    "GeneratedValuesKept",
+    "ObjectsReady",
+    "WorkloadCleanedUp",
+]
+"""The conditions that functions write."""
 
 
 def reported_release(addon: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal
 
 from shared.kube.resources import Object, dig
 
@@ -29,16 +29,38 @@ CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 OK_TO_DELETE_ANNOTATION = "runtime.cluster.x-k8s.io/ok-to-delete"
 """Set by Cluster API core once all BeforeClusterDelete hooks allow the deletion."""
 
-KUBECONFIG_AVAILABLE = "KubeconfigAvailable"
+KUBECONFIG_AVAILABLE: Final = "KubeconfigAvailable"
 """The condition that records that a Cluster's kubeconfig Secret exists."""
 
-CERTIFICATES_AVAILABLE = "CertificatesAvailable"
+CERTIFICATES_AVAILABLE: Final = "CertificatesAvailable"
 """The condition whose message begins with the record of the Cluster's certificates that were there."""
 
-CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
+CONTROL_PLANE_INITIALIZED: Final = "ControlPlaneInitialized"
 
 TOPOLOGY_RECONCILED = "TopologyReconciled"
 """The condition that only Cluster API's topology controller writes."""
+
+ClusterCondition = Literal[
+    "Available",
+    "RemoteConnectionProbe",
+    "InfrastructureReady",
+    "ControlPlaneInitialized",
+    "ControlPlaneAvailable",
+    "WorkersAvailable",
+    "RollingOut",
+    "Remediating",
+    "ScalingDown",
+    "ScalingUp",
+    "ControlPlaneMachinesReady",
+    "WorkerMachinesReady",
+    "ControlPlaneMachinesUpToDate",
+    "WorkerMachinesUpToDate",
+    "CertificatesAvailable",
+    "KubeconfigAvailable",
+    "Paused",
+    "Deleting",
+]
+"""The conditions that functions write, in their order."""
 
 _Object = Mapping[str, Any]
 

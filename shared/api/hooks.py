@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from shared.kube.resources import dig
@@ -23,7 +23,7 @@ WAIT_ANNOTATION = "capi-functions.dev/hook-awaited"
 CLEANUP_ANNOTATION = "capi-functions.dev/cleanup"
 """The annotation of a Cluster that disables the clean-up of load balancers and volumes with the value `false`."""
 
-CLEANED_UP = "WorkloadCleanedUp"
+CLEANED_UP: Final = "WorkloadCleanedUp"
 """The condition that ends the wait for a clean-up once it is True."""
 
 _CLOCK_SKEW = timedelta(minutes=1)

@@ -11,7 +11,7 @@ from shared.kube import ApiError, Object
 from shared.runtime import Decision
 
 from .inputs import Inputs
-from .status import ProviderStatusBuilder
+from .status import ProviderCondition, ProviderStatusBuilder
 
 RETRY = 60.0
 """Seconds until a rejected request is repeated: its cause, a webhook or a role, may change without an event."""
@@ -26,7 +26,7 @@ class _HasInputs(Protocol):
 
 
 def report_rejection(
-    condition: str, reason: str, status: str = "False"
+    condition: ProviderCondition, reason: str, status: str = "False"
 ) -> Callable[[Object, ApiError, datetime], Decision]:
     """Returns a function that reports a rejected request in a condition, for use as `Function.on_rejected`.
 

@@ -6,17 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Literal
 
 from shared.api.conditions import READY, get_condition, set_condition
 from shared.kube import Object, dig
 from shared.runtime.status import StatusBuilder
 
-PREFLIGHT_CHECK_PASSED = "PreflightCheckPassed"
-PROVIDER_INSTALLED = "ProviderInstalled"
-PROVIDER_UPGRADED = "ProviderUpgraded"
-COMPONENTS_AVAILABLE = "ComponentsAvailable"
-DELETING = "Deleting"
+PREFLIGHT_CHECK_PASSED: Final = "PreflightCheckPassed"
+PROVIDER_INSTALLED: Final = "ProviderInstalled"
+PROVIDER_UPGRADED: Final = "ProviderUpgraded"
+COMPONENTS_AVAILABLE: Final = "ComponentsAvailable"
+DELETING: Final = "Deleting"
+ProviderCondition = Literal[
+    "PreflightCheckPassed", "ProviderInstalled", "ProviderUpgraded", "ComponentsAvailable", "Deleting"
+]
 
 _DECISIVE = (PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED, COMPONENTS_AVAILABLE)
 """The conditions that `Ready` depends on, besides a failed upgrade."""
@@ -48,14 +51,14 @@ def awaits_workloads(provider: Mapping[str, Any]) -> bool:
     return condition.get("status") == "Unknown"
 
 
-class ProviderStatusBuilder(StatusBuilder):
+class ProviderStatusBuilder(StatusBuilder[ProviderCondition]):
     """Builds the status of a provider; `Ready` follows from the conditions of all phases."""
 
-    def set_unknown(self, type_: str, reason: str, message: str) -> None:
+    def set_unknown(self, type_: ProviderCondition, reason: str, message: str) -> None:
         """Sets the condition to Unknown."""
         self.set(type_, "Unknown", reason, message)
 
-    def remove_outdated(self, *types: str) -> None:
+    def remove_outdated(self, *types: ProviderCondition) -> None:
         """Removes each of these conditions that is not True and is about another generation of the spec."""
         for type_ in types:
             condition = get_condition(self.conditions, type_) or {}

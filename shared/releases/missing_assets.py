@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from shared.event import Event
 from shared.kube import Object
@@ -16,7 +16,7 @@ from shared.storage import StorageError
 
 T = TypeVar("T")
 
-DOWNLOADED = "ClusterStackReleaseDownloaded"
+DOWNLOADED: Final = "ClusterStackReleaseDownloaded"
 """The condition that says whether the release is in storage."""
 
 

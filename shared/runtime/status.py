@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar, Final, Generic, TypeVar
 
 from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, summary, truncate
 from ..effects import Effect
@@ -16,14 +17,17 @@ from ..kube import Object, dig
 from .decision import Decision
 from .recorder import KubernetesEvent
 
-PAUSED = "Paused"
+C = TypeVar("C", bound=str)  # the types of the conditions that the builder may set, as a Literal
+
+PAUSED: Final = "Paused"
 
 
 @dataclass
-class StatusBuilder:
+class StatusBuilder(Generic[C]):
     """Builds conditions in the shape of metav1.Condition, with `observedGeneration`.
 
-    The builder starts with the conditions of `obj`. Setting a condition with an `event_type` ("Normal" or "Warning")
+    `C` declares the types of the conditions: mypy refuses others. The builder starts with the conditions of `obj`.
+    Setting a condition with an `event_type` ("Normal" or "Warning")
     also adds a Kubernetes event with the same reason and message, unless `obj` already has the condition with this
     status, reason and message. `progress` marks a message that changes while work proceeds: a new message alone adds
     no event.
@@ -37,24 +41,26 @@ class StatusBuilder:
     """The types of the conditions that were set since the builder was made."""
     initial: list[Object] = field(default_factory=list, init=False)
     """The conditions of `obj`."""
+    has_generation: ClassVar[bool] = True
+    """Whether the conditions have an `observedGeneration`."""
 
     def __post_init__(self) -> None:
         self.initial = list(dig(self.obj, "status.conditions", []))
         self.conditions = list(self.initial)
 
     def set_true(
-        self, type_: str, reason: str = "", message: str = "", *, event_type: str = "", progress: bool = False
+        self, type_: C, reason: str = "", message: str = "", *, event_type: str = "", progress: bool = False
     ) -> None:
         """Sets the condition to True."""
         self.set(type_, "True", reason, message, event_type=event_type, progress=progress)
 
-    def set_false(self, type_: str, reason: str, message: str, *, event_type: str = "", progress: bool = False) -> None:
+    def set_false(self, type_: C, reason: str, message: str, *, event_type: str = "", progress: bool = False) -> None:
         """Sets the condition to False."""
         self.set(type_, "False", reason, message, event_type=event_type, progress=progress)
 
     def set(
         self,
-        type_: str,
+        type_: C,
         status: str,
         reason: str,
         message: str = "",
@@ -87,20 +93,20 @@ class StatusBuilder:
 
     @property
     def generation(self) -> int | None:
-        """The `observedGeneration` of the conditions: the generation of `obj`."""
+        """The `observedGeneration` of the conditions: the generation of `obj`; None without `has_generation`."""
         generation: int | None = dig(self.obj, "metadata.generation")
-        return generation
+        return generation if self.has_generation else None
 
-    def remove(self, *types: str) -> None:
+    def remove(self, *types: C) -> None:
         """Removes the conditions of these types; types without a condition are ignored."""
         for type_ in types:
             self.conditions = remove_condition(self.conditions, type_)
 
-    def is_true(self, type_: str) -> bool:
+    def is_true(self, type_: C) -> bool:
         """Returns whether the condition is True; False without a condition of this type."""
         return is_true(self.conditions, type_)
 
-    def seconds_since(self, type_: str) -> float:
+    def seconds_since(self, type_: C) -> float:
         """Returns the seconds since the status of the condition last changed; 0 without a condition of this type."""
         return seconds_since(self.conditions, type_, self.now)
 
@@ -137,16 +143,18 @@ class StatusBuilder:
 
 
 @dataclass
-class V1Beta1StatusBuilder(StatusBuilder):
+class V1Beta1StatusBuilder(StatusBuilder[C]):
     """Builds conditions in the shape of Cluster API's v1beta1: with severities, without generations.
 
     `Ready` summarizes the others. If several are False, `Ready` shows a condition that this builder has set, because
     the others come from earlier decisions and may be outdated.
     """
 
+    has_generation = False
+
     def set_false(
         self,
-        type_: str,
+        type_: C,
         reason: str,
         message: str,
         severity: str = "Info",
@@ -157,16 +165,11 @@ class V1Beta1StatusBuilder(StatusBuilder):
         """Sets the condition to False; `severity` is "Error", "Warning" or "Info"."""
         self.set(type_, "False", reason, message, severity=severity, event_type=event_type, progress=progress)
 
-    @property
-    def generation(self) -> None:
-        """None: conditions of v1beta1 have no `observedGeneration`."""
-        return None
-
     def summarized(self) -> list[Object]:
         """Returns the conditions with `Ready`."""
         return summary(self.conditions, now=self.now, first=self.updated_types)
 
     def paused_status(self) -> Object:
         """Returns the status of a paused object: `Paused` is True, all other conditions stay as they are."""
-        self.set_true(PAUSED, message="Not reconciled until the annotation cluster.x-k8s.io/paused is removed")
-        return {"conditions": self.conditions}
+        message = "Not reconciled until the annotation cluster.x-k8s.io/paused is removed"
+        return {"conditions": set_condition(self.conditions, PAUSED, "True", message=message, now=self.now)}

@@ -1,8 +1,10 @@
+# mypy: enable-error-code="arg-type"
 """StatusBuilder: length of messages, and which conditions become Kubernetes events."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
 
@@ -16,7 +18,9 @@ NOW = datetime(2027, 1, 1, tzinfo=UTC)
 
 @pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
 @pytest.mark.parametrize(("length", "ends"), [(MAX_MESSAGE, "x"), (MAX_MESSAGE + 1, "…")])
-def test_long_message_is_shortened_in_condition_and_event(kind: type[StatusBuilder], length: int, ends: str) -> None:
+def test_long_message_is_shortened_in_condition_and_event(
+    kind: type[StatusBuilder[str]], length: int, ends: str
+) -> None:
     builder = kind({}, NOW)
     builder.set_false("Done", "TooMuch", "x" * length, event_type="Warning")
     condition = get_condition(builder.status()["conditions"], "Done") or {}
@@ -41,7 +45,7 @@ def broken(message: str) -> Object:
     ],
 )
 def test_changed_reason_or_message_adds_an_event(
-    kind: type[StatusBuilder], reason: str, message: str, progress: bool, recorded: bool
+    kind: type[StatusBuilder[str]], reason: str, message: str, progress: bool, recorded: bool
 ) -> None:
     builder = kind(broken("the disk is full"), NOW)
     builder.set_false("Done", reason, message, event_type="Warning", progress=progress)
@@ -61,7 +65,7 @@ def test_event_of_an_unchanged_condition_is_left_out_after_redaction(before: str
 
 
 @pytest.mark.parametrize("kind", [StatusBuilder, V1Beta1StatusBuilder])
-def test_decision_has_the_status_and_events_that_were_built(kind: type[StatusBuilder]) -> None:
+def test_decision_has_the_status_and_events_that_were_built(kind: type[StatusBuilder[str]]) -> None:
     builder = kind({}, NOW)
     builder.set_false("Done", "Broken", "the disk is full", event_type="Warning")
     expected = Decision(
@@ -71,3 +75,8 @@ def test_decision_has_the_status_and_events_that_were_built(kind: type[StatusBui
         message="waits",
     )
     assert builder.decision(resources=["a"], requeue_after=3.0, message="waits") == expected
+
+
+def test_type_checker_refuses_a_condition_that_is_not_declared() -> None:
+    """Without the error the comment would be unused, which is an error itself."""
+    StatusBuilder[Literal["Done"]]({}, NOW).set_true("Gone")  # type: ignore[arg-type]
