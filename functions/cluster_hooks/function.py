@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import flask
@@ -17,11 +17,12 @@ from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.event import Event
-from shared.kube import MANAGER, ApiError, Key, NotFound, Object, dig, key_of
-from shared.runtime import Answer, KubernetesEvent, logs, record_event
+from shared.kube import MANAGER, NotFound, Object, dig, key_of
+from shared.runtime import Answer, KubernetesEvent, Task, done, logs, record_event
 from shared.runtime.http import read_body, refused, respond_to_get, response_content
 
 from . import protocol
+from .access import ACCESS
 from .decide import RETRY, HookDecision, decide
 
 log = logging.getLogger("capi-functions")
@@ -29,24 +30,6 @@ log = logging.getLogger("capi-functions")
 NAME = "cluster_hooks"
 _MAX_BODY = 4 * 1024 * 1024
 """The maximum size of a request in bytes. It contains a Cluster, which etcd limits to 1.5 MiB."""
-
-
-@dataclass(frozen=True)
-class HookCall:
-    """One call of a hook with its response; `hook` is empty if the path belongs to no hook.
-
-    `outcome` is for logs and metrics: from the `HookDecision`, or `refused` (invalid request), or `failed`.
-    """
-
-    hook: str
-    code: int
-    response: Object
-    outcome: str
-    cluster: Key = Key("", "")  # noqa: RUF009 - immutable
-
-    @property
-    def message(self) -> str:
-        return str(self.response.get("message", ""))
 
 
 def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Response]:
@@ -68,34 +51,68 @@ def target(clients: Clients | None = None) -> Callable[[flask.Request], flask.Re
             called = call(clients, request.path, body)
             _log(called, time.perf_counter() - started)
             _describe(span, called)
-        content = json.dumps(called.response)
-        return flask.Response(response_content(content, body, _MAX_BODY), called.code, mimetype="application/json")
+        content = response_content(json.dumps(called.response), body, _MAX_BODY)
+        return flask.Response(content, called.code, mimetype="application/json")
 
     return cluster_hooks
 
 
+@dataclass(frozen=True)
+class HookCall:
+    """One call of a hook, as an event whose type is the hook, with its answer.
+
+    The type is empty if the path belongs to no hook.
+    """
+
+    event: Event
+    answer: Answer
+
+    @property
+    def outcome(self) -> str:
+        """The outcome for logs and metrics: from the `HookDecision`, or `refused` (invalid request), or `failed`."""
+        return self.answer.context.get("outcome", "failed" if self.answer.status >= 500 else "refused")
+
+    @property
+    def code(self) -> int:
+        """The status code of the HTTP response."""
+        return 200 if self.answer.status < 300 else self.answer.status
+
+    @property
+    def response(self) -> Object:
+        """The content of the HTTP response."""
+        hook, message = self.event.type, self.answer.message
+        if self.code != 200:
+            return protocol.failure(hook, message)
+        return protocol.success(hook, message, int(self.answer.retry_after or 0))
+
+
 def call(clients: Clients, path: str, body: bytes) -> HookCall:
     """Handles one call of Cluster API's runtime client. Never raises: a failure becomes a failure response."""
-    hook = ""
+    event = Event(type="", source="", id="")
     try:
-        hook = protocol.hook_at(path)
-        if hook == protocol.DISCOVERY:
-            return HookCall(hook, 200, protocol.discovery(), "continue")
-        if len(body) > _MAX_BODY:
-            raise protocol.BadRequest(f"the request is larger than {_MAX_BODY} bytes")
-        cluster = protocol.cluster_of(hook, body)
-        decision = _reconcile(clients, hook, cluster)
-        response = protocol.success(hook, decision.message, RETRY if decision.outcome == "block" else 0)
-        return HookCall(hook, 200, response, decision.outcome, key_of(cluster))
+        event = replace(event, type=protocol.hook_at(path))
+        if event.type != protocol.DISCOVERY:
+            if len(body) > _MAX_BODY:
+                raise protocol.BadRequest(f"the request is larger than {_MAX_BODY} bytes")
+            cluster = protocol.cluster_of(event.type, body)
+            event = replace(event, data=cluster, **key_of(cluster)._asdict())
+        return HookCall(event, handle(clients, event))
     except protocol.UnknownHook as error:
-        return _failed(hook, 404, "refused", str(error))
+        return HookCall(event, Answer(404, str(error)))
     except protocol.BadRequest as error:
-        return _failed(hook, 400, "refused", str(error))
-    except ApiError as error:
-        return _failed(hook, 503, "failed", str(error))
+        return HookCall(event, Answer(400, str(error)))
     except Exception as error:
-        log.exception("%s failed", hook)
-        return _failed(hook, 500, "failed", f"{type(error).__name__} in {NAME}; the log has the details")
+        log.exception("%s failed", event.type)
+        return HookCall(event, Answer(500, f"{type(error).__name__} in {NAME}; the log has the details"))
+
+
+def run(clients: Clients, event: Event) -> Answer:
+    """Answers a call of a hook: decides on the ClusterAddon of the Cluster, and patches it."""
+    if event.type == protocol.DISCOVERY:
+        return done(context={"outcome": "continue"})
+    decision = _reconcile(clients, event.type, event.data)
+    retry_after = RETRY if decision.outcome == "block" else None
+    return done(decision.message, retry_after=retry_after, context={"outcome": decision.outcome})
 
 
 def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
@@ -127,21 +144,16 @@ def _live_cluster(clients: Clients, cluster: Object) -> Object | None:
     return None if live is None or (uid and uid != live["metadata"]["uid"]) else live
 
 
-def _failed(hook: str, code: int, outcome: str, message: str) -> HookCall:
-    return HookCall(hook, code, protocol.failure(hook, message), outcome)
-
-
 def _describe(span: tracing.Span, called: HookCall) -> None:
-    key = str(called.cluster) if called.cluster.name else ""
+    key = str(called.event.key) if called.event.name else ""
     span.set({"capi_functions.function": NAME, "capi_functions.outcome": called.outcome, "capi_functions.key": key})
-    span.set({"capi_functions.hook": called.hook, "http.response.status_code": called.code})
+    span.set({"capi_functions.hook": called.event.type, "http.response.status_code": called.code})
 
 
 def _log(called: HookCall, seconds: float) -> None:
-    hook = called.hook or "unknown"
-    metrics.HOOKS.labels(hook, called.outcome).inc()
+    metrics.HOOKS.labels(called.event.type or "unknown", called.outcome).inc()
     metrics.SECONDS.labels(NAME).observe(seconds)
-    about = Event(type=hook, source="", id="", kind=hook, namespace=called.cluster.namespace, name=called.cluster.name)
-    retry_after = RETRY if called.outcome == "block" else None
-    answer = Answer(called.code, called.message, retry_after=retry_after, context={"outcome": called.outcome})
-    logs.delivery(NAME, about, answer, seconds)
+    logs.delivery(NAME, called.event, called.answer, seconds)
+
+
+handle = Task(ACCESS, run).handle

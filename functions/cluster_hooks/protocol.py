@@ -99,6 +99,8 @@ def cluster_of(hook: str, body: bytes) -> Object:
 
 def success(hook: str, message: str, retry_after: int = 0) -> Object:
     """Returns the response of a successful call; `retry_after` is in seconds, and 0 lets Cluster API continue."""
+    if hook == DISCOVERY:
+        return discovery()
     response = _response(hook, "Success", message)
     return response | ({"retryAfterSeconds": retry_after} if _BY_HOOK[hook].has_retry_after else {})
 

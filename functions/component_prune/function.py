@@ -9,7 +9,7 @@ from shared.api.provider import KINDS
 from shared.clients import Clients
 from shared.components.garbage_collection import collect_garbage, digests_in_use
 from shared.providers.peers import list_providers
-from shared.runtime.clean_up import CleanUp
+from shared.runtime.clean_up import clean_up
 from shared.storage import ObjectStore
 
 from .triggers import TRIGGERS
@@ -20,4 +20,4 @@ def _collect(clients: Clients, objects: ObjectStore, before: datetime) -> str:
     return f"{counted(deleted, 'bundle')} deleted"
 
 
-handle = CleanUp(TRIGGERS, "components", _collect).handle
+handle = clean_up(TRIGGERS, "components", _collect).handle

@@ -18,11 +18,11 @@ from shared.dead_letters import DeadLetter, DeadLetters, dead_letter
 from shared.event import Event
 from shared.kube import ApiError, Object, Unavailable
 from shared.kube.acquire import acquired
-from shared.runtime import Answer, KubernetesEvent, done, record_event
+from shared.runtime import Answer, KubernetesEvent, Task, done, record_event
 from shared.runtime.keyed_lock import TIMEOUT
 from shared.storage import ObjectStore, StorageError
 
-from .triggers import FUNCTIONS, KINDS
+from .triggers import FUNCTIONS, KINDS, TRIGGERS
 
 log = logging.getLogger("capi-functions")
 
@@ -31,7 +31,7 @@ _LOCK = Lock()
 """One letter at a time, so that a flood of them, or a slow object store, leaves threads for others."""
 
 
-def handle(clients: Clients, event: Event) -> Answer:
+def run(clients: Clients, event: Event) -> Answer:
     """Keeps an event that was given up."""
     letter = dead_letter(event, datetime.now(UTC))
     outcome = _keep(letter)
@@ -75,3 +75,6 @@ def _find(clients: Clients, event: Event) -> Object | None:
             except ApiError as error:
                 log.warning("no Kubernetes event about %s %s: %s", event.kind, event.key, error)
     return None
+
+
+handle = Task(TRIGGERS, run).handle

@@ -10,9 +10,9 @@ from shared.api.provider import CORE, KINDS
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
 from shared.event import Event
-from shared.kube import ApiError, Object
+from shared.kube import Object
 from shared.providers import peers, phases
-from shared.runtime import Answer, done
+from shared.runtime import Answer, Task, done
 from shared.runtime.emit import emit
 
 from .decide import affected_providers, may_reference
@@ -26,25 +26,19 @@ _recent: tuple[float, Sequence[Object]] = (float("-inf"), ())
 """The last list of providers, and when its reading began, by the monotonic clock."""
 
 
-def handle(clients: Clients, event: Event) -> Answer:
+def run(clients: Clients, event: Event) -> Answer:
     """Handles a change of the core provider, a Secret or a ConfigMap: emits an event for each affected provider."""
-    ref = TRIGGERS.primary_ref(event)
-    if ref is None:
-        return done("the event is not for this function")
-    try:
-        providers = _providers(clients, since=time.monotonic())
-        if not providers:
-            return done("there are no providers")
-        if event.kind == CONFIG_MAP.kind and not any(may_reference(provider, event.key) for provider in providers):
-            # Nearly all ConfigMaps end here, without being read.
-            return done("no provider is affected")
-        changed = event.as_object
-        # The decision needs the labels of a ConfigMap, or the conditions of a core provider: read a missing object.
-        if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):
-            resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource
-            changed = clients.management.find(resource, event.key) or changed
-    except ApiError as error:
-        return Answer(503, str(error), retry_after=5.0)
+    providers = _providers(clients, since=time.monotonic())
+    if not providers:
+        return done("there are no providers")
+    if event.kind == CONFIG_MAP.kind and not any(may_reference(provider, event.key) for provider in providers):
+        # Nearly all ConfigMaps end here, without being read.
+        return done("no provider is affected")
+    changed = event.as_object
+    # The decision needs the labels of a ConfigMap, or the conditions of a core provider: read a missing object.
+    if event.object is None and event.kind in (CONFIG_MAP.kind, CORE.kind):
+        resource = CONFIG_MAP if event.kind == CONFIG_MAP.kind else CORE.resource
+        changed = clients.management.find(resource, event.key) or changed
     found = affected_providers(changed, providers)
     if not found:
         return done("no provider is affected")
@@ -64,3 +58,6 @@ def _providers(clients: Clients, since: float) -> Sequence[Object]:
             time.sleep(max(0.0, _recent[0] + _PAUSE - time.monotonic()))
             _recent = (time.monotonic(), peers.list_providers(clients, *KINDS))
         return _recent[1]
+
+
+handle = Task(TRIGGERS, run).handle

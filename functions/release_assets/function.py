@@ -11,16 +11,16 @@ from shared import metrics
 from shared.clients import Clients
 from shared.download import SourceError
 from shared.event import Event
-from shared.kube import ApiError, Unavailable
 from shared.kube.crds import list_defined
 from shared.releases.events import WANTED, answer_request
 from shared.releases.garbage_collection import REFERRING_KINDS, references
 from shared.releases.naming import InvalidName, ReleaseName
 from shared.releases.release import InvalidRelease
 from shared.releases.source_resolution import ScopedSource, resolve_source
-from shared.runtime import Answer, done
+from shared.runtime import Answer, Task, done
 from shared.runtime.keyed_lock import KeyedLock
-from shared.storage import StorageError, StorageUnavailable
+
+from .triggers import TRIGGERS
 
 _LOCK = KeyedLock("the fetch of releases", limit=4, each=2)
 """Serializes requests for one release in a process, so that the second finds the release stored; the store does the
@@ -32,11 +32,11 @@ PAUSE = 5.0
 its timeout."""
 
 
-def handle(clients: Clients, event: Event) -> Answer:
+def run(clients: Clients, event: Event) -> Answer:
     """Handles a request for a release, named in the event's data."""
     arrived = datetime.now(UTC)
     tag, namespace = event.data.get("release"), event.data.get("namespace") or event.namespace
-    if event.type != WANTED or not isinstance(tag, str) or not isinstance(namespace, str):
+    if not isinstance(tag, str) or not isinstance(namespace, str):
         return Answer(400, f"event {event.id}: not a {WANTED} event with the name of a release in data.release")
     try:
         name = ReleaseName.parse(tag)
@@ -45,10 +45,6 @@ def handle(clients: Clients, event: Event) -> Answer:
             return _ensure(clients, resolved, name, event, arrived)
     except InvalidName as error:
         return Answer(400, f"event {event.id}: {error}")
-    except (Unavailable, StorageUnavailable) as error:
-        return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
-    except (ApiError, StorageError) as error:
-        return Answer(503, str(error), retry_after=30.0)
 
 
 def _ensure(clients: Clients, resolved: ScopedSource, name: ReleaseName, event: Event, arrived: datetime) -> Answer:
@@ -100,3 +96,6 @@ def _fetched(event: Event, name: ReleaseName) -> Event | None:
         "metadata": {"namespace": event.namespace, "name": event.name},
     }
     return answer_request(name.tag, about)
+
+
+handle = Task(TRIGGERS, run).handle

@@ -8,7 +8,7 @@ from shared.api.conditions import counted
 from shared.clients import Clients
 from shared.kube.crds import list_defined
 from shared.releases.garbage_collection import REFERRING_KINDS, collect_garbage, references
-from shared.runtime.clean_up import CleanUp
+from shared.runtime.clean_up import clean_up
 from shared.storage import ObjectStore
 
 from .triggers import TRIGGERS
@@ -20,4 +20,4 @@ def _collect(clients: Clients, objects: ObjectStore, before: datetime) -> str:
     return f"{counted(collected.releases, 'release')} and {counted(collected.blobs, 'blob')} deleted"
 
 
-handle = CleanUp(TRIGGERS, "releases", _collect).handle
+handle = clean_up(TRIGGERS, "releases", _collect).handle

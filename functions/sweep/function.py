@@ -16,7 +16,7 @@ from shared.event import Event, change_event
 from shared.kube import Key, NotServed, Object, deleting, key_of
 from shared.kube.crds import list_defined
 from shared.kube.resources import split_api_version
-from shared.runtime import Answer
+from shared.runtime import Answer, Task
 from shared.runtime.emit import emit
 from shared.runtime.throttle import Throttle
 from shared.settings import SETTINGS
@@ -36,10 +36,8 @@ _Listed = Mapping[tuple[str, str, Key], Object]
 """Objects by group, kind and key."""
 
 
-def handle(clients: Clients, event: Event) -> Answer:
+def run(clients: Clients, event: Event) -> Answer:
     """Answers a ping event: lists the objects and sends those that need it to K_SINK."""
-    if TRIGGERS.key(event) is None:
-        return Answer(400, f"event {event.id}: the sweep takes only events of type {TRIGGERS.subscriptions[0].type}")
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
     if kind is not None and kind not in [resource.kind for resource in KINDS]:
         return Answer(400, f"event {event.id}: data.kind is not a kind that is swept")
@@ -49,10 +47,9 @@ def handle(clients: Clients, event: Event) -> Answer:
         return Answer(503, f"setting CAPI_FUNCTIONS_PROFILES: {error}", retry_after=60.0)
     interval = MIN_INTERVAL if everything or kind else 0.0
 
-    def sweep() -> Answer:
-        return _sweep(clients, swept, kind, everything=everything)
-
-    return _THROTTLE.run(clients, (everything, kind), interval, sweep)
+    return _THROTTLE.run(
+        clients, (everything, kind), interval, lambda: _sweep(clients, swept, kind, everything=everything)
+    )
 
 
 def _swept() -> tuple[Triggers, ...]:
@@ -134,3 +131,6 @@ def _objects(clients: Clients, swept: Sequence[Triggers], kind: str | None) -> I
             yield from list_defined(clients.management, resource)
         except NotServed as error:
             log.warning("the sweep skips %s", error)
+
+
+handle = Task(TRIGGERS, run).handle

@@ -1,8 +1,9 @@
-"""Runs functions: a CloudEvent in, observe, decide, act and report, an HTTP response out."""
+"""Runs functions: a CloudEvent in, the four steps of a `Function` or a `Task`, an HTTP response out."""
 
 from .answer import Answer, done
 from .decision import Decision
 from .function import Function, Request
 from .recorder import KubernetesEvent, record_event
+from .task import Task
 
-__all__ = ["Answer", "Decision", "Function", "KubernetesEvent", "Request", "done", "record_event"]
+__all__ = ["Answer", "Decision", "Function", "KubernetesEvent", "Request", "Task", "done", "record_event"]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..event import Event, issue
+from ..kube import ApiError, Unavailable
+from ..storage import StorageError, StorageUnavailable
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,11 @@ def done(
     """Returns an answer of success: 200 with a `reply`, which is issued, 202 with `retry_after` (seconds), else 204."""
     status = 200 if reply is not None else 202 if retry_after is not None else 204
     return Answer(status, message, issue(reply) if reply is not None else None, retry_after, context or {})
+
+
+def failed(error: ApiError | StorageError) -> Answer:
+    """Returns the answer after an error of an API server or of object storage: the event is to be delivered again."""
+    if isinstance(error, Unavailable | StorageUnavailable):
+        return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
+    # The settings of the storage, or its content, have to be mended.
+    return Answer(503, str(error), retry_after=60.0 if isinstance(error, StorageError) else 10.0)

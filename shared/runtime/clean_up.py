@@ -1,4 +1,4 @@
-"""Clean-ups: functions that the hourly timer starts, and that delete from object storage what no object refers to.
+"""Clean-ups: tasks that the hourly timer starts, and that delete from object storage what no object refers to.
 
 Nothing is deleted unless all objects that may refer to it could be read.
 """
@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 
 from ..clients import Clients
 from ..event import Event
-from ..kube import ApiError
 from ..settings import SETTINGS
-from ..storage import ObjectStore, StorageError
+from ..storage import ObjectStore
 from ..triggers import Triggers
 from .answer import Answer, done
+from .task import Task
 from .throttle import Throttle
 
 KEEP = 24.0
@@ -23,29 +23,21 @@ MIN_INTERVAL = 30.0
 """Seconds between two runs, because any pod can request one."""
 
 
-class CleanUp:
-    """A function that deletes `what`, for messages.
+def clean_up(triggers: Triggers, what: str, collect: Callable[[Clients, ObjectStore, datetime], str]) -> Task:
+    """Returns the task that deletes `what`, for messages.
 
     `collect` deletes objects that were last written before a time, and returns a text about the deletions. It may raise
     `ApiError` and `StorageError`.
     """
+    throttle = Throttle(f"the clean-up of {what}")
 
-    def __init__(self, triggers: Triggers, what: str, collect: Callable[[Clients, ObjectStore, datetime], str]) -> None:
-        self._triggers, self._collect = triggers, collect
-        self._throttle = Throttle(f"the clean-up of {what}")
-
-    def handle(self, clients: Clients, event: Event) -> Answer:
-        """Handles the hourly timer event."""
-        if self._triggers.key(event) is None:
-            return done("the event is not for this function")
-        return self._throttle.run(clients, "prune", MIN_INTERVAL, lambda: self._run(clients))
-
-    def _run(self, clients: Clients) -> Answer:
+    def run(clients: Clients, _event: Event) -> Answer:
         before = datetime.now(UTC) - timedelta(hours=_hours())
-        try:
-            return done(self._collect(clients, ObjectStore.from_env(), before))
-        except (ApiError, StorageError) as error:
-            return Answer(503, str(error), retry_after=60.0)
+        return throttle.run(
+            clients, "prune", MIN_INTERVAL, lambda: done(collect(clients, ObjectStore.from_env(), before))
+        )
+
+    return Task(triggers, run)
 
 
 def _hours() -> float:

@@ -37,11 +37,11 @@ from ..kube import (
     dig,
     key_of,
 )
-from ..storage import StorageError, StorageUnavailable
+from ..storage import StorageError
 from ..triggers import Triggers
 from ..watch_filter import Filtered
 from . import last_written, wait_times
-from .answer import Answer, done
+from .answer import Answer, done, failed
 from .assumed import Assumed, assume, primary_in
 from .decision import Decision
 from .recorder import KubernetesEvent, record_event
@@ -153,15 +153,13 @@ class Function(Generic[O]):
                 if isinstance(error, NotFound) or conflicts >= _MAX_CONFLICTS or time.monotonic() >= end:
                     return Answer(503, str(error), retry_after=1.0)
                 time.sleep(random.uniform(0.005, 0.025) * 2**conflicts)  # noqa: S311 - jitter
-            except (Unavailable, StorageUnavailable) as error:
-                return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
-            except StorageError as error:  # its settings, or what is stored, have to be mended
-                return Answer(503, str(error), retry_after=60.0)
+            except (Unavailable, StorageError) as error:
+                return failed(error)
             except ApiError as error:
                 if assumed is not None and assumed.primary is None:
                     assumed = None  # perhaps the object exists already: read it
                     continue
-                return Answer(503, str(error), retry_after=10.0)
+                return failed(error)
 
     def _is_reconciled(self, primary: Object, event: Event) -> bool:
         predicate = self.triggers.is_reconciled

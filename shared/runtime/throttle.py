@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable
 from weakref import WeakKeyDictionary
 
 from ..clients import Clients
-from ..kube import Unavailable
 from .answer import Answer, done
 from .keyed_lock import KeyedLock
 
@@ -21,16 +20,16 @@ class Throttle:
         self._finished: WeakKeyDictionary[Clients, dict[Hashable, float]] = WeakKeyDictionary()
 
     def run(self, clients: Clients, key: Hashable, interval: float, work: Callable[[], Answer]) -> Answer:
-        """Returns the answer of `work`, without running it if `key` succeeded less than `interval` seconds ago."""
-        try:
-            with self._lock.hold(id(clients)):
-                finished = self._finished.setdefault(clients, {})
-                ago = time.monotonic() - finished.get(key, float("-inf"))
-                if ago < interval:
-                    return done(f"{self._work} was done {ago:.0f} s ago")
-                answer = work()
-                if answer.status < 300:
-                    finished[key] = time.monotonic()
-                return answer
-        except Unavailable as error:
-            return Answer(503, str(error), retry_after=error.retry_after)
+        """Returns the answer of `work`, without running it if `key` succeeded less than `interval` seconds ago.
+
+        Raises `Unavailable` while another thread does the work.
+        """
+        with self._lock.hold(id(clients)):
+            finished = self._finished.setdefault(clients, {})
+            ago = time.monotonic() - finished.get(key, float("-inf"))
+            if ago < interval:
+                return done(f"{self._work} was done {ago:.0f} s ago")
+            answer = work()
+            if answer.status < 300:
+                finished[key] = time.monotonic()
+            return answer

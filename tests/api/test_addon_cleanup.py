@@ -151,7 +151,7 @@ def hook(world: World) -> int:
     """Calls the hook as Cluster API does; returns the seconds until the next call, 0 to continue."""
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     called = call(world.clients, PATH, json.dumps({"cluster": cluster}).encode())
-    assert called.code == 200, called.message
+    assert called.code == 200, called.answer.message
     return int(called.response["retryAfterSeconds"])
 
 

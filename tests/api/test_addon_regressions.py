@@ -348,9 +348,9 @@ def ask(world: World) -> int:
     """Calls the hook before an upgrade as Cluster API does; returns the seconds until the next call, 0 to continue."""
     cluster = world.client.get(CLUSTER, Key(world.namespace, "demo"))
     cluster["spec"]["topology"]["version"] = "v1.36.3"
-    answer = call(world.clients, PATH, json.dumps({"cluster": cluster}).encode())
-    assert answer.code == 200, answer.message
-    return int(answer.response["retryAfterSeconds"])
+    called = call(world.clients, PATH, json.dumps({"cluster": cluster}).encode())
+    assert called.code == 200, called.answer.message
+    return int(called.response["retryAfterSeconds"])
 
 
 def go(world: World, class_name: str) -> float | None:

@@ -398,7 +398,7 @@ def test_unavailable_api_server_is_a_failure_that_names_it(tmp_path: Path, kubec
     metadata: dict[str, Any] = {"name": "demo", "namespace": "default"}
     called = call(Clients(client), *request(BEFORE_CLUSTER_UPGRADE, {"metadata": metadata}))
     assert (called.code, called.response["status"]) == (503, "Failure")
-    assert "https://127.0.0.1:1" in called.message
+    assert "https://127.0.0.1:1" in called.answer.message
 
 
 def test_invalid_limits_are_a_failure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ OURS, USER = "admin", "user"
 _EXTENSION = Resource("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig", "extensionconfigs", namespaced=False)
 DOCKER_MANAGER = "port-19000"
 """What a machine has once: docker's manager listens on this port, which no flag changes."""
-_CALL = re.compile(r"cluster_hooks (\w+) (\S+) -> 200 .* outcome=(\w+)")
+_CALL = re.compile(r"cluster_hooks (\w+) (\S+) -> 20[24] .*outcome=(\w+)")
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",

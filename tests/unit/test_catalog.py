@@ -21,7 +21,7 @@ from shared.clients import Clients
 from shared.event import PING, Event
 from shared.kube import Resource
 from shared.profiles import belongs
-from shared.runtime import Function, http
+from shared.runtime import Function, Task, http
 
 FOLDERS = {path.parent.name for path in Path(catalog.__file__).parent.glob("*/function.py")}
 
@@ -39,12 +39,25 @@ def test_every_function_is_found_by_its_folder() -> None:
     assert set(catalog.names()) == FOLDERS - {"cluster_hooks"}, "Cluster API calls the hooks, no event does"
 
 
+def shape(name: str) -> object:
+    """Returns what handles the events of a function: its steps, or its task."""
+    module = import_module(f"functions.{name}.function")
+    return getattr(module, "FUNCTION", None) or getattr(module.handle, "__self__", None)
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_function_has_one_of_two_shapes(name: str) -> None:
+    """A function with a primary object runs the four steps; a function without is a task."""
+    function = shape(name)
+    assert isinstance(function, Function | Task)
+    assert function.triggers.name == name
+
+
 @pytest.mark.parametrize("name", sorted(FOLDERS - {"cluster_hooks"}))
 def test_function_that_reaches_beyond_a_namespace_trusts_no_event(name: str) -> None:
     """Providers name Secrets of any namespace and consist of any objects; a local function starts programs."""
     declared = catalog.triggers()[name]
-    handle = import_module(f"functions.{name}.function").handle
-    function = getattr(handle, "__self__", None)
+    function = shape(name)
     if isinstance(function, Function):
         reaches_beyond = declared.local or not {kind.resource for kind in KINDS}.isdisjoint(declared.primaries)
         assert function.trusts_events is not reaches_beyond

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from shared.clients import Clients
+from shared.kube import Unavailable
 from shared.runtime import Answer, done
 from shared.runtime.throttle import Throttle
 from tests.support.until import HANGS
@@ -33,7 +36,7 @@ def test_failed_work_may_be_repeated_at_once() -> None:
     assert throttle.run(clients, "a", 60, lambda: done("worked")).message == "worked"
 
 
-def test_run_during_other_work_answers_503() -> None:
+def test_run_during_other_work_is_unavailable() -> None:
     throttle, clients = Throttle("the work"), Clients()
     throttle._lock._timeout = 0.1
     entered, leave = threading.Event(), threading.Event()
@@ -47,7 +50,8 @@ def test_run_during_other_work_answers_503() -> None:
     thread.start()
     try:
         assert entered.wait(HANGS)
-        assert throttle.run(clients, "b", 0, work).status == 503
+        with pytest.raises(Unavailable, match="the work"):
+            throttle.run(clients, "b", 0, work)
     finally:
         leave.set()
         thread.join()
