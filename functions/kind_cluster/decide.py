@@ -8,16 +8,17 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any, Literal
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, created_at
-from shared.api.conditions import READY, get_condition, rfc3339, set_condition, truncate
+from shared.api.conditions import READY, rfc3339
 from shared.api.names import requested_certificates
 from shared.api.resources import KIND_CLUSTER, SECRET
 from shared.clients import Clients
 from shared.effects import Create, Delete, Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
 from shared.kube import Object, deleting, dig, has_finalizer, key_of, owned_by, owner_reference, owners
-from shared.runtime import Decision, KubernetesEvent
-from shared.runtime.status import PAUSED
+from shared.runtime import Decision
+from shared.runtime.status import PAUSED, StatusBuilder
 
 from .observe import (
     PROVISIONING,
@@ -40,7 +41,7 @@ from .runtime import (
 from .triggers import FINALIZER
 
 MAX_HISTORY = 20
-"""The number of past events in status.conditions, which upstream uses as a history."""
+"""The number of past events in `status.conditions`."""
 
 CREATED, NOT_CREATED = "ClusterCreated", "ClusterNotCreated"
 CREATED_MESSAGE = "Cluster was successfully created"
@@ -87,6 +88,40 @@ class DeleteInstance:
         runtime_for(self.kind_cluster).delete(InstanceSpec.of(self.kind_cluster))
 
 
+@dataclass
+class _Status(StatusBuilder[Literal["Ready", "Paused"]]):
+    """Builds the conditions `Ready` and `Paused`, and after them past events, because upstream keeps a history there.
+
+    The conditions have no `observedGeneration`: publishing the endpoint makes a new generation, and `kubectl wait`
+    ignores conditions about an older generation.
+    """
+
+    history: list[Object] = field(default_factory=list, init=False)
+    has_generation = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.conditions = [entry for entry in self.initial if entry.get("type") in (READY, PAUSED)]
+        self.history = [_as_condition(entry) for entry in self.initial if entry.get("type") not in (READY, PAUSED)]
+
+    def record(self, type_: str, message: str, cause: str = "") -> None:
+        """Adds an event of now to the history, as upstream writes it, with the cause as its reason."""
+        entry: Object = {"type": type_, "timestamp": rfc3339(self.now), "message": message, "reason": cause}
+        self.history.append(_as_condition(entry))
+
+    def summarized(self) -> list[Object]:
+        """Returns the conditions and the latest past events."""
+        return [*self.conditions, *self.history[-MAX_HISTORY:]]
+
+    def report(
+        self, phase: str, reason: str, text: str, *effects: Effect, failure: str | None = None, **arguments: Any
+    ) -> Decision:
+        """Returns the decision for an instance that is not ready; `arguments` are as for `decision`."""
+        self.set_false(READY, reason, text)
+        self.set(PAUSED, "False", "NotPaused")
+        return self.decision(*effects, ready=False, phase=phase, failureMessage=failure, **arguments)
+
+
 def decide(observed: Observed, now: datetime) -> Decision:
     """Decides by the phase of the instance: starts an absent or failed one, and publishes a ready one."""
     kind_cluster, instance = observed.kind_cluster, observed.instance
@@ -99,29 +134,31 @@ def decide(observed: Observed, now: datetime) -> Decision:
     if observed.published:
         retry = STARTING_RETRY if instance.phase == "starting" else None
         return Decision(requeue_after=retry, message=instance.phase)
+    status = _Status(kind_cluster, now)
     if is_paused(kind_cluster, observed.cluster):
-        return Decision(status=_paused(kind_cluster, now), message="paused")
+        status.set_true(PAUSED, "Paused")
+        return status.decision(message="paused")
     if deleting(kind_cluster):
-        return _delete(observed, kind_cluster, now)
+        return _delete(status, observed, kind_cluster)
     if observed.cluster is not None and not owned_by(kind_cluster, observed.cluster):
-        return _unowned(kind_cluster, instance, now)
+        return _unowned(status, instance)
     effects: list[Effect] = [*ensure_finalizer(KIND_CLUSTER, kind_cluster, FINALIZER)]
     match instance.phase:
         case "ready":
-            return _ready(observed, kind_cluster, effects, now)
+            return _ready(status, observed, kind_cluster, effects)
         case "starting" | "deleting":
-            return _pending(kind_cluster, effects, now, instance.step)
+            return _pending(status, effects, instance.step)
         case "unknown":
-            return _failed(kind_cluster, instance, [], now)
+            return _failed(status, instance, [])
         case "failed":
             if not instance.retry_after:
                 effects.append(_start(observed, kind_cluster))
-            return _failed(kind_cluster, instance, effects, now)
+            return _failed(status, instance, effects)
         case "absent" if "ca" in requested_certificates(observed.cluster or {}) and observed.ca_secret is None:
-            return _pending(kind_cluster, effects, now, "waiting for the CA that the Cluster requests")
+            return _pending(status, effects, "waiting for the CA that the Cluster requests")
         case "absent":
             start = _start(observed, kind_cluster)
-            return _pending(kind_cluster, [*effects, start], now, instance.error, instance.reason or CREATING)
+            return _pending(status, [*effects, start], instance.error, instance.reason or CREATING)
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
@@ -133,12 +170,13 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
     if kind_cluster is None:
         return None
     if isinstance(error, StillDeleting):
-        return _deleting(kind_cluster, now, error.message, error.reason)
+        return _deleting(_Status(kind_cluster, now), error.message, error.reason)
     if not isinstance(error, RuntimeUnavailable):
         return None
     if deleting(kind_cluster):
-        return _deleting(kind_cluster, now, str(error), error.reason)
-    return _failed(kind_cluster, Instance("failed", str(error), reason=error.reason), list(decision.effects), now)
+        return _deleting(_Status(kind_cluster, now), str(error), error.reason)
+    failed = Instance("failed", str(error), reason=error.reason)
+    return _failed(_Status(kind_cluster, now), failed, list(decision.effects))
 
 
 def _start(observed: Observed, kind_cluster: Object) -> CreateInstance:
@@ -149,7 +187,7 @@ def _start(observed: Observed, kind_cluster: Object) -> CreateInstance:
     return CreateInstance(kind_cluster, user_ca)
 
 
-def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now: datetime) -> Decision:
+def _ready(status: _Status, observed: Observed, kind_cluster: Object, effects: list[Effect]) -> Decision:
     """Decides to publish a ready instance: CA and kubeconfig in Secrets, the endpoint in the spec."""
     instance = observed.instance
     certificate, private_key = instance.ca
@@ -168,23 +206,19 @@ def _ready(observed: Observed, kind_cluster: Object, effects: list[Effect], now:
     if dig(kind_cluster, "spec.controlPlaneEndpoint") != endpoint:
         effects.append(Patch(KIND_CLUSTER, kind_cluster, {"spec": {"controlPlaneEndpoint": endpoint}}))
     if observed.ca_secret and _has_other_ca(observed.ca_secret, certificate):
-        return _blocked(kind_cluster, OTHER_CA, _OTHER_CA.format(f"{name}-ca"), effects, now)
+        return _blocked(status, OTHER_CA, _OTHER_CA.format(f"{name}-ca"), effects)
     if observed.config and (others := _other_owners(kind_cluster, observed.config)):
         message = _SAME_NAME.format(key_of(observed.config).name, others[0])
-        return _blocked(kind_cluster, SECRET_TAKEN, message, effects, now)
-    is_new = dig(kind_cluster, "status.ready") is not True
+        return _blocked(status, SECRET_TAKEN, message, effects)
     version = other_version(kind_cluster, instance)
-    entry = (CREATED, CREATED_MESSAGE, "") if is_new else None
-    status: Object = {
-        "ready": True,
-        "phase": "Ready",
-        "failureMessage": None,
-        "initialization": {"provisioned": True},
-        "conditions": _conditions(kind_cluster, now, "True", "Provisioned", version, entry=entry),
-    }
-    address = f"API server at {instance.host}:{instance.port}"
-    event = KubernetesEvent(CREATED, "; ".join(filter(None, [f"{CREATED_MESSAGE}, {address}", version])))
-    return Decision(tuple(effects), status, (event,) if is_new else (), message="ready")
+    status.set_true(READY, "Provisioned", version)
+    status.set(PAUSED, "False", "NotPaused")
+    if dig(kind_cluster, "status.ready") is not True:
+        status.record(CREATED, CREATED_MESSAGE)
+        address = f"API server at {instance.host}:{instance.port}"
+        status.add_event(CREATED, "; ".join(filter(None, [f"{CREATED_MESSAGE}, {address}", version])))
+    fields: Object = {"phase": "Ready", "failureMessage": None, "initialization": {"provisioned": True}}
+    return status.decision(*effects, message="ready", ready=True, **fields)
 
 
 def _has_other_ca(secret: Object, certificate: bytes) -> bool:
@@ -207,101 +241,71 @@ def _other_owners(kind_cluster: Object, secret: Object) -> list[str]:
     return [owner["name"] for owner in owners(secret, KIND_CLUSTER.kind, KIND_CLUSTER.group)]
 
 
-def _blocked(kind_cluster: Object, reason: str, message: str, effects: list[Effect], now: datetime) -> Decision:
+def _blocked(status: _Status, reason: str, message: str, effects: list[Effect]) -> Decision:
     """Decides to report that the instance runs, but cannot be used until a Secret is changed."""
-    before = get_condition(_current(kind_cluster), READY) or {}
-    status: Object = {
-        "ready": False,
-        "phase": "Failed",
-        "failureMessage": message,
-        "conditions": _conditions(kind_cluster, now, "False", reason, message),
-    }
-    events = () if before.get("reason") == reason else (KubernetesEvent(reason, message, "Warning"),)
-    return Decision(tuple(effects), status, events, requeue_after=BLOCKED_RETRY, message=message)
+    status.set_false(READY, reason, message, event_type="Warning", progress=True)
+    retry = BLOCKED_RETRY
+    return status.report("Failed", reason, message, *effects, failure=message, requeue_after=retry, message=message)
 
 
-def _pending(
-    kind_cluster: Object, effects: list[Effect], now: datetime, step: str = "", reason: str = CREATING
-) -> Decision:
+def _pending(status: _Status, effects: list[Effect], step: str = "", reason: str = CREATING) -> Decision:
     """Decides to wait until the instance is ready; `step` says what it does or waits for now."""
-    status: Object = {
-        "ready": False,
-        "phase": PROVISIONING,
-        "failureMessage": None,
-        "conditions": _conditions(kind_cluster, now, "False", reason, step),
-    }
-    return Decision(tuple(effects), status, requeue_after=STARTING_RETRY, message=step or "starting")
+    return status.report(PROVISIONING, reason, step, *effects, requeue_after=STARTING_RETRY, message=step or "starting")
 
 
-def _unowned(kind_cluster: Object, instance: Instance, now: datetime) -> Decision:
+def _unowned(status: _Status, instance: Instance) -> Decision:
     """Decides to wait until the Cluster owns the KINDCluster, as infrastructure providers of Cluster API do.
 
     In the first `OWNER_RETRY` seconds of the KINDCluster nothing is written, because a write could conflict with the
     write of the owner reference. While the instance is ready, the status is kept.
     """
-    since = created_at(kind_cluster) or now
-    if instance.phase == "ready" or (now - since).total_seconds() < OWNER_RETRY:
+    since = created_at(status.obj) or status.now
+    if instance.phase == "ready" or (status.now - since).total_seconds() < OWNER_RETRY:
         return Decision(requeue_after=OWNER_RETRY, message=UNOWNED)
-    return replace(_pending(kind_cluster, [], now, UNOWNED, "WaitingForCluster"), requeue_after=OWNER_RETRY)
+    return replace(_pending(status, [], UNOWNED, "WaitingForCluster"), requeue_after=OWNER_RETRY)
 
 
-def _failed(kind_cluster: Object, instance: Instance, effects: list[Effect], now: datetime) -> Decision:
+def _failed(status: _Status, instance: Instance, effects: list[Effect]) -> Decision:
     """Decides to report a failed instance, and to try again after a while."""
     cause = instance.error or "the runtime gave no reason"
     message = f"{NOT_CREATED_MESSAGE}: {cause}"
     # The history decides whether the failure is new: phase and message of the status change with each attempt.
-    last = _history(kind_cluster)[-1:]
-    is_new = [(entry.get("message"), entry.get("reason")) for entry in last] != [(NOT_CREATED_MESSAGE, cause)]
-    status: Object = {
-        "ready": False,
-        "phase": "Failed",
-        "failureMessage": message,
-        "conditions": _conditions(
-            kind_cluster,
-            now,
-            "False",
-            instance.reason or "CreationFailed",
-            cause,
-            entry=(NOT_CREATED, NOT_CREATED_MESSAGE, cause) if is_new else None,
-        ),
-    }
-    event = KubernetesEvent(NOT_CREATED, message, "Warning")
+    last = [(entry.get("message"), entry.get("reason")) for entry in status.history[-1:]]
+    if last != [(NOT_CREATED_MESSAGE, cause)]:
+        status.record(NOT_CREATED, NOT_CREATED_MESSAGE, cause)
+        status.add_event(NOT_CREATED, message, "Warning")
     retry = instance.retry_after or (BLOCKED_RETRY if instance.reason == NOT_ALLOWED else FAILED_RETRY)
-    return Decision(tuple(effects), status, (event,) if is_new else (), requeue_after=retry, message=message)
+    reason = instance.reason or "CreationFailed"
+    return status.report("Failed", reason, cause, *effects, failure=message, requeue_after=retry, message=message)
 
 
-def _delete(observed: Observed, kind_cluster: Object, now: datetime) -> Decision:
+def _delete(status: _Status, observed: Observed, kind_cluster: Object) -> Decision:
     """Decides to delete the instance and the Secrets that the KINDCluster owns, and to remove the finalizer."""
     if not has_finalizer(kind_cluster, FINALIZER):
         return Decision()
     instance = observed.instance
     if instance.phase == "unknown":
-        return _deleting(kind_cluster, now, instance.error, instance.reason)
+        return _deleting(status, instance.error, instance.reason)
     if instance.phase == "deleting":
-        return _deleting(kind_cluster, now)
+        return _deleting(status)
     effects: list[Effect] = [DeleteInstance(kind_cluster)]
     secrets = (observed.ca_secret, observed.config)
     effects += [Delete(SECRET, secret) for secret in secrets if secret and owned_by(secret, kind_cluster)]
     effects.append(RemoveFinalizer(KIND_CLUSTER, kind_cluster, FINALIZER))
-    waiting = _deleting(kind_cluster, now)
-    return Decision(tuple(effects), waiting.status, message="deleted")
+    return replace(_deleting(status), effects=tuple(effects), requeue_after=None, message="deleted")
 
 
-def _deleting(kind_cluster: Object, now: datetime, error: str = "", reason: str = "") -> Decision:
+def _deleting(status: _Status, error: str = "", reason: str = "") -> Decision:
     """Decides to wait for the deletion; `error` says why the last attempt failed, empty if it continues."""
     message = f"cannot delete: {error}" if error else "deleting"
-    status: Object = {
-        "ready": False,
-        "phase": "Deleting",
-        "failureMessage": message if error else None,
-        "conditions": _conditions(kind_cluster, now, "False", reason if error and reason else "Deleting", error),
-    }
-    return Decision(status=status, requeue_after=FAILED_RETRY if error else STARTING_RETRY, message=message)
-
-
-def _paused(kind_cluster: Object, now: datetime) -> Object:
-    conditions = set_condition(_current(kind_cluster), PAUSED, "True", "Paused", now=now)
-    return {"conditions": [*conditions, *_history(kind_cluster)]}
+    return status.report(
+        "Deleting",
+        reason if error and reason else "Deleting",
+        error,
+        failure=message if error else None,
+        requeue_after=FAILED_RETRY if error else STARTING_RETRY,
+        message=message,
+    )
 
 
 def _secret(kind_cluster: Object, name: str, data: dict[str, bytes]) -> Object:
@@ -315,42 +319,6 @@ def _secret(kind_cluster: Object, name: str, data: dict[str, bytes]) -> Object:
         },
         "data": {field: base64.b64encode(value).decode() for field, value in data.items()},
     }
-
-
-def _conditions(
-    kind_cluster: Object,
-    now: datetime,
-    ready: str,
-    reason: str,
-    message: str = "",
-    *,
-    entry: tuple[str, str, str] | None = None,
-) -> list[Object]:
-    """Returns `status.conditions`: Ready, Paused, and the history, to which `entry` is added if there is one.
-
-    The oldest entries are dropped. `entry` has type, message and reason, as upstream writes them. The conditions have
-    no `observedGeneration`: publishing the endpoint makes a new generation, and `kubectl wait` ignores conditions about
-    an older generation.
-    """
-    state = set_condition(_current(kind_cluster), READY, ready, reason, truncate(message), now=now)
-    state = set_condition(state, PAUSED, "False", "NotPaused", now=now)
-    history = _history(kind_cluster)
-    if entry is not None:
-        type_, text, cause = entry
-        new: Object = {"type": type_, "timestamp": rfc3339(now), "message": text, "reason": cause}
-        history = [*history, _as_condition(new)]
-    return [*state, *history[-MAX_HISTORY:]]
-
-
-def _current(kind_cluster: Object) -> list[Object]:
-    """Returns the conditions Ready and Paused, without the history."""
-    return [entry for entry in dig(kind_cluster, "status.conditions", []) if entry.get("type") in (READY, PAUSED)]
-
-
-def _history(kind_cluster: Object) -> list[Object]:
-    """Returns the history in `status.conditions`: past events, each with the fields of a condition."""
-    entries = dig(kind_cluster, "status.conditions", [])
-    return [_as_condition(entry) for entry in entries if entry.get("type") not in (READY, PAUSED)]
 
 
 def _as_condition(entry: Object) -> Object:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from shared.kube.resources import Object
 
 Conditions = Iterable[Mapping[str, Any]] | None
 
-READY = "Ready"
+READY: Final = "Ready"
 
 MAX_MESSAGE = 4_000
 """The longest message of a condition, in characters. Messages that list objects could exceed the limit of the API."""
