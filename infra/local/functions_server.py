@@ -1,7 +1,7 @@
 """Runs the server of functions as a child process, on a socket of the parent.
 
-The parent listens and passes the socket to the child in the way of systemd's socket activation, which gunicorn
-understands. So no port is guessed, and while the server restarts, clients wait in the socket's queue.
+The parent listens and passes the socket to gunicorn. So no port is guessed, and while the server restarts, clients wait
+in the socket's queue.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from functions import serving
 from infra import allocator
 from infra.local_control_plane import processes
 
-_FIRST_PASSED = 3  # the first file descriptor of socket activation
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,7 +25,7 @@ class FunctionsServer:
     """A server of all functions, or of one, at `url`. It can be started and stopped any number of times."""
 
     def __init__(self, environment: Mapping[str, str], log: Path, *, function: str = "", port: int = 0) -> None:
-        self._environment = dict(environment)
+        self._environment = {"THREADS": "16", **allocator.VARIABLES, **environment}
         self._log = log
         self._function = function
         self._listener = socket.create_server(("127.0.0.1", port), backlog=256)
@@ -40,16 +38,17 @@ class FunctionsServer:
 
     def start(self) -> None:
         """Starts the server without waiting for it. Call it from the main thread: the server ends with it."""
-        arguments = [sys.executable, "-m", "infra.local.functions_server", str(self._listener.fileno()), self._function]
+        descriptor = self._listener.fileno()
+        name, *arguments = serving.command(self._function, f"--bind=fd://{descriptor}")
         with self._log.open("ab") as output:
             self.process = subprocess.Popen(
-                arguments,
+                [Path(sys.executable).with_name(name), *arguments],
                 cwd=ROOT,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                pass_fds=[self._listener.fileno()],
+                pass_fds=[descriptor],
                 process_group=0,
                 preexec_fn=processes.die_with_parent(signal.SIGTERM),
             )
@@ -78,26 +77,3 @@ class FunctionsServer:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
         self.process = None
-
-
-def main() -> None:
-    """Replaces this process by the server: `python -m infra.local.functions_server FD [FUNCTION]`."""
-    descriptor, function = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
-    if descriptor != _FIRST_PASSED:
-        os.dup2(descriptor, _FIRST_PASSED)
-        os.close(descriptor)
-    os.set_inheritable(_FIRST_PASSED, True)
-    os.environ |= {
-        "THREADS": "16",
-        **allocator.VARIABLES,
-        **os.environ,
-        "LISTEN_FDS": "1",
-        "LISTEN_PID": str(os.getpid()),
-    }
-    name, *arguments = serving.command(function)
-    program = Path(sys.executable).with_name(name)
-    os.execv(program, [str(program), *arguments])  # noqa: S606 - no shell
-
-
-if __name__ == "__main__":
-    main()
