@@ -6,6 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from shared.api.resources import CLUSTER_STACK_RELEASE
+from shared.applier.diff import is_applied
 from shared.clients import Clients
 from shared.kube import MANAGER, ApiError, Key, Object, Resource, deleting, dig, key_of, owned_by, owner_reference
 from shared.references import LookupResult
@@ -91,6 +92,8 @@ class CloneTemplate:
             )
         owner = {"ownerReferences": [owner_reference(release, controller=True)]}
         body = self.body | {"metadata": self.body["metadata"] | owner}
+        if live is not None and is_applied(live, body, MANAGER):
+            return live
         return clients.management.apply(resource, body, manager=MANAGER)
 
     def _resource(self, clients: Clients) -> Resource:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..kube import Object, dig
+from .fields import contains
 
 
 class _Marker:
@@ -64,6 +65,15 @@ def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[FieldDi
     return tuple(fields)
 
 
+def is_applied(live: Object, desired: Object, manager: str) -> bool:
+    """Returns whether an apply of `desired` by this field manager would change nothing.
+
+    `live` has all its values then, and the manager owns no field that `desired` lacks.
+    """
+    owned = OwnedFields.by_managers(live, manager=manager)
+    return contains(live, desired) and not _mappings(live, desired, "", (), True, owned)
+
+
 def _redacted(value: Any) -> Any:
     return value if value is ABSENT else REDACTED
 
@@ -76,10 +86,10 @@ class OwnedFields:
     whole: bool = False
 
     @classmethod
-    def by_managers(cls, *objects: Object) -> OwnedFields:
-        """Collects the fields that any manager owns in these objects; all fields if they have no `managedFields`."""
+    def by_managers(cls, *objects: Object, manager: str = "") -> OwnedFields:
+        """Collects the fields that any manager, or this one, owns in these objects; all fields if none is known."""
         entries = [entry for obj in objects for entry in dig(obj, "metadata.managedFields", [])]
-        fields = [dig(entry, "fieldsV1") for entry in entries]
+        fields = [dig(entry, "fieldsV1") for entry in entries if manager in ("", entry.get("manager"))]
         known = tuple(each for each in fields if isinstance(each, Mapping))
         return cls(known) if known else _ALL
 

@@ -153,6 +153,21 @@ def test_lifecycle_completes_after_a_kill_at_any_write(
         assert once(limit)[1] == expected, f"killed after write {limit} of {len(writes)}"
 
 
+def test_provider_object_is_written_only_if_its_template_changes_it(stacks: Stacks, proxy: Proxy) -> None:
+    content = {"metadata": {"labels": {"from": "template"}}, "spec": {"images": ["a"]}}
+    stacks.apply(TOY_TEMPLATE, "toys", spec={"template": content})
+    tag = stacks.publish("v1")
+    toys = {"apiVersion": TOY_TEMPLATE.api_version, "kind": TOY_TEMPLATE.kind, "name": "toys"}
+    stacks.stack(noProvider=False, providerRef=toys)
+    stacks.settle()
+    stacks.clients = Clients(connect.workload(proxy.kubeconfig))
+    stacks.look_at_stack()
+    assert proxy.writes() == []
+    stacks.apply(TOY_TEMPLATE, "toys", spec={"template": {"spec": {"images": ["a"]}}})
+    stacks.look_at_stack()
+    assert "labels" not in stacks.get(TOY, tag)["metadata"]
+
+
 def _swept(stacks: Stacks, monkeypatch: pytest.MonkeyPatch, **data: object) -> set[tuple[str, str, bool]]:
     """Returns what a sweep sends: kind, name and whether the event is a resync."""
     with EventReceiver() as receiver:
