@@ -9,14 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.operations.local_runs import crashed, run_of, running, settings_of
 from shared.api.resources import CLUSTER
 from shared.kube import Client, NotServed, Unavailable, connect, loading_rules
 from shared.kube.loading_rules import Kubeconfig
 
 from . import options
-from .failures import Failure
 from .options import DEFAULT_DIR
-from .runs import crashed, run_of, running, settings_of
+from .terminal.failures import Failure
 
 _HINT = "start a run with `capi-functions up`, or name a cluster with --kubeconfig or $KUBECONFIG"
 

@@ -13,18 +13,18 @@ from rich.markup import escape
 
 from infra import version
 
-from . import addons, clusters, dead_letters, local, recordings, release, run, sources, up
-from .bench import commands as bench
+from .commands import addons, clusters, dead_letters, local, recordings, release, run, sources, up
+from .commands import bench as bench
+from .commands import demo as demo
+from .commands.provider import group as provider
 from .connection import open_management_cluster
-from .demo import command as demo
-from .failures import report_failures
-from .option_groups import App
 from .options import Context, Kubeconfig
-from .output import out
-from .provider import commands as provider
+from .terminal.failures import report_failures
+from .terminal.option_groups import App
+from .terminal.output import out
 
 if TYPE_CHECKING:
-    from .doctor import CheckResult
+    from infra.operations.doctor import CheckResult
 
 
 def _print_version(wanted: bool) -> None:
@@ -57,7 +57,7 @@ def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
 
     With --kubeconfig or --context also checks Knative's event sources in that cluster.
     """
-    from .doctor import examine
+    from infra.operations.doctor import examine
 
     def is_missing(finding: CheckResult) -> bool:
         mark = {"ok": "[green]✔[/green]", "note": "[yellow]•[/yellow]", "missing": "[red]✘[/red]"}[finding.state]

@@ -58,8 +58,8 @@ def rules(declared: Mapping[str, Triggers]) -> list[Object]:
 def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the ApiServerSources for these functions: one for objects, and one for references.
 
-    They lack the kinds that no function names, because an adapter ends if a group is not served. `infra.cli.sources`
-    adds them.
+    They lack the kinds that no function names, because an adapter ends if a group is not served. The command
+    `sources` adds them.
     """
     watches = [watch for triggers in declared.values() for watch in triggers.watches]
     return of(watches)

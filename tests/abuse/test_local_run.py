@@ -14,9 +14,9 @@ import pytest
 from events.delivery import HttpDelivery, read_answer
 from events.ingress import Ingress
 from events.replay import replay_to
-from infra.cli.runs import token_for
 from infra.local.services import Services
 from infra.local_control_plane.processes import Process
+from infra.operations.local_runs import token_for
 from shared.event import Event, change_event, from_http
 from shared.kube import Client
 from shared.runtime import callers, sink

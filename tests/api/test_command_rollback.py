@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from infra.cli import rollback as command
 from infra.cli.main import app
-from infra.cli.output import WaitTimeout
+from infra.cli.terminal.output import WaitTimeout
+from infra.operations.addons import rollback as command
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event
 from shared.kube import Key, Object, dig

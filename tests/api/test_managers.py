@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from infra.cli.provider import local_managers
-from infra.cli.provider.report import Report
-from infra.cli.provider.requests import ProviderSettings, parse_request
 from infra.local.local_run import PLANE
 from infra.local.managers import Managers, parse_manager, place
 from infra.local_control_plane.modules import module_of
+from infra.operations.providers import local_managers
+from infra.operations.providers.report import Report
+from infra.operations.providers.requests import ProviderSettings, parse_request
 from shared.api.conditions import get_condition
 from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT, SECRET

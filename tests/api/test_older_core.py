@@ -14,7 +14,7 @@ import yaml
 
 from events.watcher import Watcher
 from functions import catalog
-from infra.cli.sources import served_watches
+from infra.cli.commands.sources import served_watches
 from infra.local import crds
 from infra.local_control_plane import kubeconfig
 from infra.local_control_plane.modules import MODULES

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import local_control_plane
-from infra.cli.provider import adopt
+from infra.operations.providers import adopt
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import DEPLOYMENT
 from shared.applier import inventory

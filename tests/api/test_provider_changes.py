@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.cli.failures import Failure
-from infra.cli.provider import local_managers
-from infra.cli.provider.status import list_providers
+from infra.cli.terminal.failures import Failure
+from infra.operations.providers import local_managers
+from infra.operations.providers.status import list_providers
 from shared.api.provider import INFRASTRUCTURE, ProviderKind
 from shared.api.resources import NAMESPACE
 from shared.kube import Key, deleting, dig

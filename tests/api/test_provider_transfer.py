@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli import manifests
-from infra.cli.provider.status import list_providers
+from infra.operations import manifests
+from infra.operations.providers.status import list_providers
 from shared import bounded_yaml
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT, NAMESPACE

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from infra import local_control_plane
-from infra.cli.provider.status import list_providers
 from infra.local_control_plane.processes import Process
+from infra.operations.providers.status import list_providers
 from shared.api.resources import DEPLOYMENT, NAMESPACE
 from shared.kube import Key, Object, key_of
 from shared.kube.loading_rules import load

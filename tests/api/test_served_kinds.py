@@ -16,8 +16,8 @@ from functions.cluster.scope import FINALIZER
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra import local_control_plane
-from infra.cli.describe.cluster_objects import gather
-from infra.cli.describe.document import document
+from infra.operations.describe.cluster_objects import gather
+from infra.operations.describe.document import document
 from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
 from shared.api.provider import PROVIDER_LABEL

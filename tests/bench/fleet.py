@@ -18,8 +18,8 @@ from pathlib import Path
 
 import yaml
 
-from infra.cli.bench.load import Load, WorkloadCluster, create_secrets
 from infra.local import crds
+from infra.operations.bench.load import Load, WorkloadCluster, create_secrets
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import PING, Event

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from infra import local_control_plane
-from infra.cli.provider import local_managers
 from infra.local.local_run import LocalRun
+from infra.operations.providers import local_managers
 from shared.api.conditions import is_true
 from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.kube import Client, Key, dig

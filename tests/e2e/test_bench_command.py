@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.bench.load import MARK, SPACE_LABEL
-from infra.cli.bench.removal import is_of_load
+from infra.operations.bench.load import MARK, SPACE_LABEL
+from infra.operations.bench.removal import is_of_load
 from shared.api.cluster import created_at
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_ROLE, CONFIG_MAP, NAMESPACE, SECRET
 from shared.kube import Client, Key, connect

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from infra.cli.demo import FOLDER, RELEASES
-from infra.cli.last_options import remember
+from infra.operations.last_options import remember
 from shared.event import own_event
 from tests.support import processes
 from tests.support.command_line import CLI, await_end, run

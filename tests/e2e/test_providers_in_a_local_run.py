@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from infra.cli.demo import FOLDER
-from infra.cli.provider import local_managers
 from infra.local_control_plane import ports
 from infra.local_control_plane.binaries import EXECUTABLES, VARIABLES, locate
+from infra.operations.providers import local_managers
 from shared.api.conditions import is_true
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, PROVIDER_LABEL
 from shared.kube import Key, Object, dig

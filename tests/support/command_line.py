@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support import processes
 from tests.support.until import HANGS, until
 
-CLI = [sys.executable, "-m", "infra.cli.start"]
+CLI = [sys.executable, "-m", "infra.cli"]
 
 
 def run(*arguments: str | Path, timeout: float = HANGS) -> subprocess.CompletedProcess[str]:

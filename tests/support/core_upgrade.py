@@ -18,11 +18,11 @@ import pytest
 
 from events.delivery import HttpDelivery
 from infra import local_control_plane
-from infra.cli.provider.local_managers import VARIABLES
 from infra.local import crds
 from infra.local.functions_server import FunctionsServer
 from infra.local.local_run import PLANE, TOKEN, LocalRun
 from infra.local.managers import free_ports, webhook_host
+from infra.operations.providers.local_managers import VARIABLES
 from shared import bounded_yaml
 from shared.api.conditions import get_condition, is_true
 from shared.api.provider import CORE, PROVIDER_LABEL, installed_version

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from infra import local_control_plane
-from infra.cli.provider import local_managers
 from infra.local.local_run import LocalRun
 from infra.local.managers import Managers
 from infra.local_control_plane.binaries import locate
+from infra.operations.providers import local_managers
 from shared.api.conditions import is_true
 from shared.api.provider import INFRASTRUCTURE
 from shared.api.resources import NAMESPACE

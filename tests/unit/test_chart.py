@@ -15,8 +15,8 @@ from cryptography import x509
 
 from events.delivery import TIMEOUT
 from functions import catalog
-from infra.cli.provider.requests import default_namespace
 from infra.generate import monitoring, values
+from infra.operations.providers.requests import default_namespace
 from shared import metrics, profiles
 from shared.api.provider import KINDS
 from shared.buckets import DEFAULT_STORE

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from infra.cli.bench import removal
-from infra.cli.bench.load import Load, WorkloadCluster
-from infra.cli.bench.readiness import figures
-from infra.cli.failures import Failure
 from infra.cli.main import app
-from infra.cli.output import Timeline, WaitTimeout
+from infra.cli.terminal.failures import Failure
+from infra.cli.terminal.output import Timeline, WaitTimeout
+from infra.operations.bench import removal
+from infra.operations.bench.load import Load, WorkloadCluster
+from infra.operations.bench.readiness import figures
 from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.kube import loading_rules
 

@@ -11,8 +11,8 @@ import yaml
 from typer.testing import CliRunner
 
 from infra.cli.connection import files, open_management_cluster
-from infra.cli.failures import Failure
 from infra.cli.main import app
+from infra.cli.terminal.failures import Failure
 from infra.local_control_plane.processes import Process
 from shared.kube.loading_rules import KubeconfigError
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from infra.cli.describe.cluster_objects import ClusterObjects
-from infra.cli.describe.document import NO_RELEASE, document
-from infra.cli.describe.tree import show
+from infra.cli.terminal.cluster_tree import show
+from infra.operations.describe.cluster_objects import ClusterObjects
+from infra.operations.describe.document import NO_RELEASE, document
 from shared.addons.status import ROLLED_BACK
 from shared.kube import Object
 from shared.references import LookupResult

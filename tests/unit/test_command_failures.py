@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from infra.cli.failures import Failure, report_failures, usable_folder
+from infra.cli.terminal.failures import Failure, report_failures, usable_folder
 from shared.kube.errors import Unavailable
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.forwarders import forwarders, obstacle
+from infra.operations.forwarders import forwarders, obstacle
 from shared import bounded_yaml
 from shared.kube import Object
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from infra.cli.output import failing_condition
+from infra.cli.terminal.output import failing_condition
 from infra.local_control_plane import ControlPlaneError
 from infra.local_control_plane.control_plane import ControlPlane
 from shared.kube import Object
@@ -125,7 +125,7 @@ def test_doctor_reports_that_tests_are_skipped_without_a_registry(
 def test_interrupt_while_commands_are_loaded_prints_no_stack_trace(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
     done = subprocess.run(
-        [sys.executable, "-m", "infra.cli.start", "doctor"],
+        [sys.executable, "-m", "infra.cli", "doctor"],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
         capture_output=True,
         text=True,

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from infra.cli import plan as planning
-from infra.cli import plan_text
-from infra.cli.failures import Failure
-from infra.cli.release_plan import ReleasePlan, StagePlan
-from infra.cli.scratch import Scratch
-from infra.cli.text import age, duration, plain, value
+from infra.cli.terminal import plan_text
+from infra.cli.terminal.failures import Failure
+from infra.cli.terminal.text import age, duration, plain, value
+from infra.operations.addons import plan as planning
+from infra.operations.addons.release_plan import ReleasePlan, StagePlan
+from infra.operations.memory_overlay import Scratch
 from shared.applier.apply import ApplyResult, FieldConflict
 from shared.applier.diff import ABSENT, REDACTED, FieldDiff, compare
 from shared.applier.inventory import InventoryEntry

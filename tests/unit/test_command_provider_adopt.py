@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from infra.cli.failures import Failure
-from infra.cli.provider.adopt import paused, provider_of_label, recognize, select
-from infra.cli.provider.requests import ProviderRequest, ProviderSettings
+from infra.cli.terminal.failures import Failure
+from infra.operations.providers.adopt import paused, provider_of_label, recognize, select
+from infra.operations.providers.requests import ProviderRequest, ProviderSettings
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, PROVIDER_LABEL, RUNTIME_EXTENSION
 from shared.kube import Key, Object
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.provider.deployed_functions import NEEDED, WAIT, annotate_for_no_pods, missing_functions
-from infra.cli.provider.report import Report, WrittenObject
-from infra.cli.provider.requests import ProviderSettings
+from infra.operations.providers.deployed_functions import NEEDED, WAIT, annotate_for_no_pods, missing_functions
+from infra.operations.providers.report import Report, WrittenObject
+from infra.operations.providers.requests import ProviderSettings
 from shared import bounded_yaml
 from shared.kube import Key, Object
 from shared.providers.annotations import WEBHOOKS

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from infra.cli.failures import Failure
 from infra.cli.main import app
-from infra.cli.provider.requests import (
+from infra.cli.terminal.failures import Failure
+from infra.operations.providers.requests import (
     ProviderRequest,
     complete,
     default_namespace,
@@ -18,7 +18,7 @@ from infra.cli.provider.requests import (
     parse_request,
     parse_secret,
 )
-from infra.cli.provider.status import ProviderSummary, format_table, status_of
+from infra.operations.providers.status import ProviderSummary, format_table, status_of
 from shared import bounded_yaml
 from shared.api.conditions import READY
 from shared.api.provider import (

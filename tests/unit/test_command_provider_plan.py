@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from infra.cli.provider import plan_text
-from infra.cli.provider.crd_changes import removals, without_descriptions
-from infra.cli.provider.ownership_marks import is_only_marked
-from infra.cli.provider.plan import ProviderPlan
-from infra.cli.provider.rights import new_rights
+from infra.cli.terminal import provider_plan_text as plan_text
+from infra.operations.providers.crd_changes import removals, without_descriptions
+from infra.operations.providers.ownership_marks import is_only_marked
+from infra.operations.providers.plan import ProviderPlan
+from infra.operations.providers.rights import new_rights
 from shared.applier.apply import FieldConflict
 from shared.applier.diff import FieldDiff, compare
 from shared.applier.inventory import InventoryEntry

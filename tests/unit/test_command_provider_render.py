@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from infra.cli import manifests
 from infra.cli.main import app
+from infra.operations import manifests
 from shared import bounded_yaml
 from shared.kube import Object
 

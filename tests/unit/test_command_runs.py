@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli import runs
-from infra.cli.failures import Failure
-from infra.cli.last_options import FILE, recall, remember
 from infra.cli.options import DEFAULT_DIR, nobody_reconciles, profiles_or_default
-from infra.cli.runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
+from infra.cli.terminal.failures import Failure
 from infra.local_control_plane.processes import Process
+from infra.operations import local_runs as runs
+from infra.operations.last_options import FILE, recall, remember
+from infra.operations.local_runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
 from shared.kube.loading_rules import Kubeconfig
 
 # On SIGTERM it deletes its state file at once, and exits later. It prints a line once it handles the signal.

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.failures import Failure
-from infra.cli.provider import components_folder
-from infra.cli.provider.local_managers import creator, given_managers, parse, programs, rendered_components
-from infra.cli.provider.report import Report
-from infra.cli.provider.requests import ProviderSettings
+from infra.cli.terminal.failures import Failure
 from infra.local.local_run import LocalRun
 from infra.local_control_plane import binaries
 from infra.local_control_plane.package import opened
+from infra.operations.providers import components_folder
+from infra.operations.providers.local_managers import creator, given_managers, parse, programs, rendered_components
+from infra.operations.providers.report import Report
+from infra.operations.providers.requests import ProviderSettings
 from infra.packaging import build as packaging
 from shared.api.provider import INFRASTRUCTURE
 from shared.components import metadata

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from events.forwarder import LetterBox
 from functions.dead_letters.function import kubernetes_event
-from infra.cli.dead_letters import table
+from infra.cli.commands.dead_letters import table
 from infra.cli.main import app
 from shared.api.resources import CLUSTER, SECRET
 from shared.buckets import NAMING

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from infra.cli import binaries
+from infra.cli.commands import binaries
 from infra.local_control_plane import archives, store
 from infra.local_control_plane.binaries import EXECUTABLES, BinaryNotFound, this_platform
 from infra.local_control_plane.modules import module_of

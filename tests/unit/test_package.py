@@ -18,7 +18,7 @@ import pytest
 import urllib3
 from typer.testing import CliRunner
 
-from infra.cli import binaries
+from infra.cli.commands import binaries
 from infra.local.components_server import ComponentsServer
 from infra.local_control_plane import package
 from infra.local_control_plane.binaries import BinaryNotFound, this_platform

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from infra.operations.addons.render import render_release
 from shared.applier.inventory import is_owned, load
 from shared.kube import Object, deleting, dig
 
-from ..render import render_release
 from . import RELEASES
 from .demo_objects import DemoError, DemoObjects
 

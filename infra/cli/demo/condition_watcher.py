@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from infra.operations.addon_watcher import AddonWatcher
 from shared.api.conditions import get_condition
 from shared.kube import Client, Object, dig
-
-from ..addon_watcher import AddonWatcher
 
 
 class ConditionWatcher(AddonWatcher):

@@ -13,7 +13,7 @@ from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load
 from shared.kube import ApiError, Object, dig
 
-from ..output import Timeline, failing_condition, out, tree, wait_for
+from ..terminal.output import Timeline, failing_condition, out, tree, wait_for
 from . import FOLDER, STACK
 from .checks import Objects, compare, verify
 from .condition_watcher import ConditionWatcher

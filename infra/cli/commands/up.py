@@ -1,0 +1,221 @@
+"""The commands for a local run: up, status, logs, down."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from infra.operations.last_options import recall, remember
+from infra.operations.local_runs import (
+    addresses,
+    crashed,
+    end,
+    refuse_second,
+    running,
+    until_signal,
+    warn_of_other_cluster,
+)
+from infra.operations.local_runs import detach as start_detached
+from shared import profiles
+
+from ..demo import RELEASES
+from ..options import (
+    DEFAULT_DIR,
+    KIND,
+    ApiServerFlags,
+    ComponentsOption,
+    Dir,
+    EtcdFlags,
+    Family,
+    Format,
+    From,
+    Kind,
+    ManagerOption,
+    Output,
+    Profile,
+    nobody_reconciles,
+    profiles_or_default,
+)
+from ..terminal.failures import Failure, report_failures, usable_folder
+from ..terminal.logs import Follow, print_log
+from ..terminal.output import Timeline, out
+
+if TYPE_CHECKING:
+    from infra.local_control_plane.package import Package
+    from infra.operations.providers.local_managers import GivenManagers
+    from infra.operations.providers.requests import ProviderRequest
+
+
+def up(
+    directory: Dir = DEFAULT_DIR,
+    releases: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with cluster-stack releases (default: as at the last start, at first the demo's).",
+            exists=True,
+        ),
+    ] = None,
+    profile: Profile = "",
+    providers: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,...",
+            help="Install these Cluster API providers, and run their managers as processes: core, kubeadm, docker, and "
+            "the providers of --manager.",
+            show_default=False,
+        ),
+    ] = "",
+    manager: ManagerOption = None,
+    components: ComponentsOption = None,
+    kind: Kind = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
+    package: From = None,
+    ip_family: Family = None,
+    api_server_flag: ApiServerFlags = None,
+    etcd_flag: EtcdFlags = None,
+) -> None:
+    """Run a management cluster locally: API server, CRDs, functions, forwarder. Ctrl-C ends it."""
+    from infra.operations.providers import local_managers
+
+    with report_failures(), usable_folder(directory, "--dir names another folder"):
+        refuse_second(directory)
+        given = local_managers.given_managers(manager or [], components)
+        opened = _opened(package) if package else None
+        given = given.beside(opened) if opened else given
+        wanted = local_managers.parse(providers, given)
+        if detach:
+            settings = {
+                "--releases": releases,
+                "--profile": profile,
+                "--providers": providers,
+                "--components": components,
+                "--from": package,
+                "--ip-family": ip_family,
+            }
+            single = [f"{option}={value}" for option, value in settings.items() if value]
+            repeated = {"--manager": manager, "--api-server-flag": api_server_flag, "--etcd-flag": etcd_flag}
+            several = [f"{option}={text}" for option, texts in repeated.items() for text in texts or []]
+            start_detached(directory, [*single, *several, *([KIND] if kind else [])])
+            return
+        from infra.local import kind_clusters
+        from infra.local.local_run import LocalRun
+
+        timeline = Timeline()
+        if kind:
+            timeline.say(f"KINDClusters: containers of {kind_clusters.engine()} for the runtime kind")
+        options, recalled = recall(
+            directory, {"releases": str(releases.absolute()) if releases else "", "profile": profile}
+        )
+        for name in recalled:
+            timeline.say(f"as at the last start: --{name}={options[name]}")
+        downloads = _use_package(opened, wanted, given) if opened else None
+        rendered = None if package else local_managers.rendered_components(wanted, given)
+        has_core = bool(wanted) or LocalRun.has_managers(directory)
+        # By default KINDClusters are also served beside a core, because local runs provide their control planes.
+        is_served = kind or not options["profile"]
+        chosen = profiles_or_default(options["profile"], beside_core=has_core, kind=is_served)
+        local_run = LocalRun(
+            directory,
+            releases=_folder(options["releases"]),
+            progress=timeline.say,
+            profiles=profiles.parse(chosen),
+            components=downloads or rendered,
+            partial_components=rendered is not None,
+            ip_family=ip_family or "",
+            api_server_flags=api_server_flag or (),
+            etcd_flags=etcd_flag or (),
+            kind=kind,
+        )
+        try:
+            urls = local_run.start(prepare=lambda: local_managers.install(local_run, wanted, timeline.say, given))
+            remember(directory, options)
+            if warning := nobody_reconciles(chosen, beside_core=has_core):
+                timeline.say(warning, style="yellow")
+            timeline.say("up", mark="✔", style="green")
+            for name, value in (("kubeconfig", local_run.kubeconfig), *urls.__dict__.items()):
+                out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
+            out.print(f"  token         {escape(str(local_run.directory / 'token'))}")
+            out.print(f"  try           kubectl --kubeconfig {escape(str(local_run.kubeconfig))} get clusters -A")
+            warn_of_other_cluster(directory / "management.kubeconfig")
+            out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")
+            until_signal()
+        finally:
+            timeline.say("stopping")
+            local_run.stop()
+            timeline.say("stopped", mark="✔")
+
+
+def _folder(releases: str) -> Path:
+    """Returns the folder of releases, by default the demo's. Raises `Failure`."""
+    if releases and not Path(releases).is_dir():
+        raise Failure(f"{releases}, the folder of releases of the last start, does not exist; --releases names another")
+    return Path(releases) if releases else RELEASES
+
+
+def _opened(file: Path) -> Package:
+    """Returns an unpacked package. Raises `BinaryNotFound` if it is damaged."""
+    from infra.local_control_plane.package import opened
+
+    return opened(file, progress=Timeline().say)
+
+
+def _use_package(package: Package, providers: Sequence[ProviderRequest], given: GivenManagers) -> Path | None:
+    """Makes this process and its children use a package's executables. Returns the folder of its components, if any.
+
+    Raises `BinaryNotFound` if the package was changed, or has no managers for these providers.
+    """
+    from infra.local_control_plane.binaries import EXECUTABLES, VARIABLES
+    from infra.operations.providers import local_managers
+
+    # All are checked: providers of a former start, and those that are created later, have managers, too.
+    package.executables({*EXECUTABLES, "helm", *local_managers.programs(providers, given), *package.programs})
+    os.environ["KUBEBUILDER_ASSETS"] = str(package.bin)
+    for variable in VARIABLES.values():  # they would win over the package
+        os.environ.pop(variable, None)
+    return package.components if package.components.is_dir() else None
+
+
+def status(directory: Dir = DEFAULT_DIR, output: Output = Format.text) -> None:
+    """Print whether the run in a folder is up, and its addresses. The exit code is 1 if it is not up."""
+    state = running(directory)
+    if output is Format.json:
+        typer.echo(json.dumps({"up": state is not None, **addresses(state or {})}, indent=2))
+    elif state is not None:
+        out.print(f"the run in {directory} is up (process {state['pid']})", markup=False)
+        for name, value in addresses(state).items():
+            out.print(f"  {name.replace('_', ' '):<13} {value}", markup=False)
+    else:
+        what = f"the run in {directory} has crashed" if crashed(directory) else f"no run in {directory}"
+        out.print(f"{what}; `capi-functions up -d {directory}` starts it", markup=False)
+    raise typer.Exit(0 if state else 1)
+
+
+def down(directory: Dir = DEFAULT_DIR) -> None:
+    """End the run in a folder, which keeps its data."""
+    with report_failures():
+        if state := running(directory):
+            out.print(f"ending process {state['pid']}", markup=False)
+        ended = end(directory)
+        out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
+
+
+def logs(
+    name: Annotated[str, typer.Argument(help="functions, up (with --detach), or the name of a manager.")] = "functions",
+    directory: Dir = DEFAULT_DIR,
+    follow: Follow = False,
+) -> None:
+    """Print a log of the run in a folder, which may have ended."""
+    with report_failures():
+        print_log(directory / "logs", name, follow=follow)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds up, status, logs and down to `app`."""
+    for command in (up, status, logs, down):
+        app.command()(command)

@@ -1,0 +1,1 @@
+"""Output, questions and failures of commands at a terminal."""

@@ -1,0 +1,209 @@
+"""Formats the document of `describe` as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.tree import Tree
+
+from shared.kube import Object
+
+from .text import plain
+
+_LISTED = 10
+"""The number of objects in one state that are shown by name."""
+_WIDE = 10_000
+_GOOD_IF_FALSE = (
+    *("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"),
+    "ClusterNotCreated",  # in the history of a KINDCluster
+)
+_PHASES = {"done": "green", "Pending": "default"}
+
+
+def show(console: Console, document: Object) -> None:
+    """Prints the tree; lines are wrapped on a terminal only."""
+    if not console.is_terminal:
+        console = Console(file=console.file, width=_WIDE, highlight=False)
+    console.print(tree(document), soft_wrap=False)
+
+
+def tree(document: Object) -> Tree:
+    """Returns the tree of a document that `document` built."""
+    cluster = document["cluster"]
+    root = Tree(_object(cluster))
+    _leaf(root, "phase", cluster.get("phase"))
+    if cluster.get("paused"):
+        root.add("[yellow]paused[/yellow]: the functions do not change it and its addons")
+    _conditions(root, cluster)
+    for name, words in (("infrastructure", "infrastructure"), ("controlPlane", "control plane")):
+        if document.get(name):
+            _conditions(root.add(f"{words}: {_object(document[name])}"), document[name])
+    _versions(root, document.get("versions", {}))
+    _addon(root, document.get("addon", {}))
+    _policy(root, document.get("policy", {}))
+    _release(root, document.get("release", {}))
+    _events(root, document.get("events", []))
+    return root
+
+
+def _plain(text: Any, *, most: int = 1000) -> str:
+    return escape(plain(text, most=most))
+
+
+def _leaf(branch: Tree, name: str, value: Any) -> None:
+    if value:
+        branch.add(f"{name}: {_plain(value)}")
+
+
+def _ago(fields: Mapping[str, Any]) -> str:
+    return f" for {fields['for']}" if fields.get("for") else ""
+
+
+def _object(fields: Mapping[str, Any]) -> str:
+    where = "/".join(fields[part] for part in ("namespace", "name") if fields.get(part))
+    named = f"[bold]{_plain(fields.get('kind', 'object'))}[/bold]" + (f" {_plain(where)}" if where else "")
+    if fields.get("state"):
+        state = {"absent": "does not exist", "failed": "cannot be read"}.get(fields["state"], "")
+        why = f": {_plain(fields['error'])}" if fields.get("error") else ""
+        return f"{named} [yellow]{state}[/yellow]{why}"
+    return named + (_deletion(fields) if fields.get("deleting") else "")
+
+
+def _deletion(fields: Mapping[str, Any]) -> str:
+    """Says how long an object is being deleted, and which function has to run for the deletion to end."""
+    ago = f" for {fields['deletingFor']}" if fields.get("deletingFor") else ""
+    waits = [
+        f"finalizer {one['name']}" + (f", which the function {one['function']} removes" if "function" in one else "")
+        for one in fields.get("finalizers", [])
+    ]
+    return f"  [yellow]is being deleted{ago}[/yellow]" + (f"; waits for {_plain('; '.join(waits))}" if waits else "")
+
+
+def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
+    """Adds the conditions; without their messages for the types in `briefly`, whose messages are shown elsewhere.
+
+    Good ones that are about nothing are left out, such as that no replicas are not ready.
+    """
+    for condition in fields.get("conditions", []):
+        if _is_good(condition) and str(condition.get("reason")).startswith("No") and not condition.get("message"):
+            continue
+        short = condition.get("type") in briefly
+        branch.add(_condition({**condition, "message": ""} if short else condition))
+
+
+def _condition(condition: Mapping[str, Any]) -> str:
+    if "type" not in condition:
+        ago = f" ({condition['for']} ago)" if condition.get("for") else ""
+        return _plain(condition.get("message", "")) + ago
+    status = condition.get("status", "Unknown")
+    colour = "green" if _is_good(condition) else "red" if condition.get("severity") == "Error" else "yellow"
+    detail = ": ".join(str(condition[name]) for name in ("reason", "message") if condition.get(name))
+    return f"[{colour}]{_plain(condition['type'])}={_plain(status)}[/{colour}]{_ago(condition)}" + (
+        f"  {_plain(detail)}" if detail else ""
+    )
+
+
+def _is_good(condition: Mapping[str, Any]) -> bool:
+    return condition.get("status") == ("False" if condition.get("type") in _GOOD_IF_FALSE else "True")
+
+
+def _versions(root: Tree, versions: Mapping[str, Any]) -> None:
+    if not versions:
+        return
+    branch = root.add("versions")
+    for name, words in (
+        ("wanted", "class of the Cluster"),
+        ("applied", "class of the applied addons"),
+        ("addons", "addons"),
+        ("kubernetes", "Kubernetes"),
+        ("kubernetesToldToCharts", "Kubernetes version that charts saw"),
+    ):
+        _leaf(branch, words, versions.get(name))
+
+
+def _addon(root: Tree, addon: Mapping[str, Any]) -> None:
+    if "name" not in addon or addon.get("state"):
+        root.add(f"addons: {_object(addon)}" if addon.get("state") else "addons: none")
+        return
+    branch = root.add(f"addons: {_object(addon)}  " + ("[green]ready[/green]" if addon.get("ready") else "not ready"))
+    waiting = addon.get("waitingFor", {})
+    if waiting:
+        why = waiting.get("message") or waiting.get("reason") or waiting.get("type", "")
+        branch.add(f"[yellow]waiting{_ago(waiting)}[/yellow]: {_plain(why)}")
+    _leaf(branch, "rolled back, or being rolled back, from", addon.get("rollbackFrom"))
+    _leaf(branch, "hook", addon.get("hook"))
+    _conditions(branch, addon, briefly=("Ready", waiting.get("type", "")))
+    _stages(branch, addon)
+    _inventory(branch, addon.get("inventory", {}))
+    if addon.get("drift"):
+        drift = branch.add("drift")
+        for line in addon["drift"]:
+            drift.add(_plain(line))
+    if addon.get("history"):
+        past = branch.add("history")
+        for entry in addon["history"]:
+            ago = f", {entry['for']} ago" if entry.get("for") else ""
+            past.add(f"{_plain(entry.get('clusterStack'))} (addons {_plain(entry.get('version'))}){ago}")
+
+
+def _stages(branch: Tree, addon: Mapping[str, Any]) -> None:
+    if not addon.get("stages"):
+        return
+    stages = branch.add("stages")
+    for stage in addon["stages"]:
+        phase = stage.get("phase", "Pending")
+        colour = _PHASES.get(phase, "yellow")
+        ago = _ago(stage) if phase != "done" else ""
+        words = f"{stage.get('name')} ({stage.get('action')})"
+        stages.add(f"{_plain(words)}: [{colour}]{_plain(phase)}[/{colour}]{ago}")
+
+
+def _inventory(branch: Tree, inventory: Mapping[str, Any]) -> None:
+    if not inventory.get("total"):
+        return
+    counts = ", ".join(f"{count} {name}" for name, count in inventory["counts"].items() if count)
+    objects = branch.add(f"objects: {inventory['total']} in all: {counts}")
+    for name, colour in (("failing", "red"), ("waiting", "yellow"), ("kept", "cyan")):
+        listed = inventory.get(name, [])
+        for entry in listed[:_LISTED]:
+            why = f": {_plain(entry['why'])}" if entry.get("why") else ""
+            objects.add(f"[{colour}]{name}[/{colour}] {_plain(entry['object'])}{why}")
+        if len(listed) > _LISTED:
+            objects.add(f"[{colour}]{name}[/{colour}] and {len(listed) - _LISTED} more")
+
+
+def _release(root: Tree, release: Mapping[str, Any]) -> None:
+    if not release:
+        return
+    if release.get("state") == "absent":
+        # This is no problem: Clusters can use releases without a ClusterStack.
+        root.add(f"release: {_plain(release.get('name', ''))}, without a {_plain(release['kind'])}")
+        return
+    branch = root.add(f"release: {_object(release)}")
+    _leaf(branch, "Kubernetes", release.get("kubernetesVersion"))
+    _conditions(branch, release)
+
+
+def _policy(root: Tree, policy: Mapping[str, Any]) -> None:
+    if not policy:
+        return
+    branch = root.add("policy")
+    for name, annotation in policy.get("annotations", {}).items():
+        branch.add(f"{_plain(name)}: {_plain(annotation.get('value', ''))} (on the {_plain(annotation['from'])})")
+    if policy.get("problem"):
+        branch.add(f"[red]{_plain(policy['problem'])}[/red]")
+
+
+def _events(root: Tree, events: list[Object]) -> None:
+    if not events:
+        return
+    branch = root.add("events, newest last")
+    for event in events:
+        ago = f"{event['for']} ago  " if event.get("for") else ""
+        colour = "yellow" if event.get("type") == "Warning" else "default"
+        times = f" (x{event['count']})" if event.get("count", 1) > 1 else ""
+        words = f"{event.get('reason', '')}: {event.get('message', '')}"
+        branch.add(f"{ago}{_plain(event['object'])}  [{colour}]{_plain(words, most=300)}[/{colour}]{times}")

@@ -1,0 +1,59 @@
+"""Groups of options that several commands have: dataclasses whose fields are options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from typing import Any, get_type_hints
+
+import typer
+from typer.models import CommandFunctionType
+
+from ..options import Format, Json, Output
+
+
+class App(typer.Typer):
+    """An app whose commands may have groups of options, which typer lacks."""
+
+    def command(self, *args: Any, **kwargs: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Returns a decorator that adds a command, each group as the options in it."""
+        add = super().command(*args, **kwargs)
+        return lambda command: add(_without_groups(command))
+
+
+def _without_groups(command: Any) -> Any:
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    options = []
+    for name, option in inspect.signature(command).parameters.items():
+        option = option.replace(kind=option.KEYWORD_ONLY, annotation=hints[name])
+        if name not in groups:
+            options.append(option)
+            continue
+        types = get_type_hints(groups[name], include_extras=True)
+        for one in fields(groups[name]):
+            options.append(option.replace(name=one.name, default=one.default, annotation=types[one.name]))
+
+    @wraps(command)
+    def called(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
+        return command(**given)
+
+    called.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return called
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """The format of a command's output."""
+
+    output: Output = Format.text
+    as_json: Json = False
+
+    @property
+    def json(self) -> bool:
+        """Whether the output is JSON."""
+        return self.as_json or self.output is Format.json

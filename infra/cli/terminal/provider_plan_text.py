@@ -1,0 +1,40 @@
+"""The text output of `provider plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.markup import escape
+
+from infra.operations.providers.crd_changes import without_descriptions
+from infra.operations.providers.ownership_marks import is_only_marked, without_marks
+from infra.operations.providers.plan import ProviderPlan
+from shared.api.conditions import counted
+
+from .plan_text import objects, summary
+from .text import plain
+
+
+def lines(plan: ProviderPlan) -> Iterator[str]:
+    """Yields the lines of the output, in rich's markup."""
+    change = f"{plan.installed or 'nothing'} -> {plan.version or '?'}"
+    yield f"[bold]{plan.kind} {plan.key}[/bold]  {escape(plain(change))}"
+    if plan.source:
+        yield "  " + escape(plain(f"from {plan.source}, contract {plan.contract}"))
+    for note in plan.notes:
+        yield f"  [yellow]note:[/yellow] {escape(plain(note))}"
+    if plan.obstacle:
+        yield f"  [bold red]cannot be installed:[/bold red] {escape(plain(plan.obstacle, most=1000))}"
+        return
+    for text in plan.dropped:
+        yield f"  [yellow]CRD change:[/yellow] {escape(plain(text))}"
+    for text in plan.widened:
+        yield f"  [yellow]new right:[/yellow] {escape(plain(text))}"
+    marked = sum(map(is_only_marked, plan.changes))
+    yield from objects(
+        without_marks(without_descriptions(change)) for change in plan.changes if not is_only_marked(change)
+    )
+    if marked:
+        fields = "only labels, owner references and CA certificates change"
+        yield f"  [yellow]~ marked   [/yellow] {counted(marked, 'object')}: {fields}"
+    yield "  [bold]" + ", ".join(summary(plan.counts)) + "[/bold]"

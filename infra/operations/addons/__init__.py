@@ -1,0 +1,1 @@
+"""The addons of one Cluster: render, plan, roll back, remove."""

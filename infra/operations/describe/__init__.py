@@ -1,0 +1,1 @@
+"""Describes a Cluster and its addons from the objects of the management cluster."""

@@ -1,0 +1,1 @@
+"""The providers of a management cluster: install, plan, upgrade, delete, export."""
