@@ -12,12 +12,10 @@ import typer
 from rich.markup import escape
 
 from infra import version
+from infra.operations.management_cluster import open_management_cluster
 
-from .commands import addons, clusters, dead_letters, local, recordings, release, run, sources, up
-from .commands import bench as bench
-from .commands import demo as demo
+from .commands import addons, bench, clusters, dead_letters, demo, local, recordings, release, run, sources, up
 from .commands.provider import group as provider
-from .connection import open_management_cluster
 from .options import Context, Kubeconfig
 from .terminal.failures import report_failures
 from .terminal.option_groups import App

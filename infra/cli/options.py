@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from infra.operations.management_cluster import ManagementCluster, open_management_cluster
 from shared import profiles
 
+if TYPE_CHECKING:
+    from shared.download.access import Access
+
 Dir = Annotated[Path, typer.Option("--dir", "-d", help="Folder of the run, with its data, logs and kubeconfig.")]
-DEFAULT_DIR = Path(".capi-functions")
 
 RunDir = Annotated[
     Path | None,
@@ -59,20 +66,6 @@ Profile = Annotated[
 ]
 
 
-_BESIDE_CORE = "addons,providers,kubeconfig"
-"""The profiles where a Cluster API core runs, whose kubeconfigs are renewed on request."""
-
-
-def profiles_or_default(given: str, *, beside_core: bool, kind: bool = False) -> str:
-    """Returns the profiles in --profile, else those for use beside a Cluster API core, or all.
-
-    With `kind` the functions of these profiles serve KINDClusters.
-    """
-    chosen = given or (_BESIDE_CORE if beside_core else "all")
-    serves = profiles.belongs(profiles.KIND_CLUSTERS, profiles.parse(chosen))
-    return chosen if serves or not kind else f"{chosen},kind"
-
-
 KIND = "--kind"
 Kind = Annotated[
     bool,
@@ -82,18 +75,6 @@ Kind = Annotated[
         "privileged containers, so that whoever may create KINDClusters is root on this machine.",
     ),
 ]
-
-
-def nobody_reconciles(chosen: str, *, beside_core: bool) -> str:
-    """Returns a warning if no program reconciles the Clusters of a run with these profiles; else an empty text."""
-    from functions import catalog
-
-    if beside_core or "cluster" in catalog.triggers(profiles=profiles.parse(chosen)):
-        return ""
-    return (
-        "no Cluster API core runs, and no function of these profiles reconciles Clusters: a new Cluster stays as it "
-        "is; --profile standalone, or all, runs the function cluster"
-    )
 
 
 class Format(StrEnum):
@@ -180,3 +161,49 @@ class Hook(StrEnum):
 
 
 Json = Annotated[bool, typer.Option("--json", help="Same as -o json.")]
+
+
+@dataclass(frozen=True)
+class FormatOptions:
+    """The format of a command's output."""
+
+    output: Output = Format.text
+    as_json: Json = False
+
+    @property
+    def json(self) -> bool:
+        """Whether the output is JSON."""
+        return self.as_json or self.output is Format.json
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """The options that name the management cluster of a command."""
+
+    directory: RunDir = None
+    kubeconfig: Kubeconfig = None
+    context: Context = ""
+
+    def open(self) -> AbstractContextManager[ManagementCluster]:
+        """Connects to the cluster, as `open_management_cluster` does."""
+        return open_management_cluster(self.directory, self.kubeconfig, self.context)
+
+
+@dataclass(frozen=True)
+class RegistryOptions:
+    """The options for a registry that is written to."""
+
+    username: Annotated[str, typer.Option(help="User of the registry.", envvar="OCI_USERNAME")] = ""
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read the password from standard input instead of $OCI_PASSWORD.")
+    ] = False
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Certificates (PEM) to trust beside the system's.", exists=True, dir_okay=False)
+    ] = None
+
+    def access(self) -> Access:
+        """Returns the credentials. Raises `OSError` if the file cannot be read."""
+        from shared.download.access import Access
+
+        password = sys.stdin.readline().rstrip("\r\n") if self.password_stdin else os.environ.get("OCI_PASSWORD", "")
+        return Access(username=self.username, password=password, ca=self.ca_file.read_text() if self.ca_file else "")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from infra.cli.terminal.failures import Failure
 from infra.local_control_plane import files
+
+from .failure import Failure
 
 FILE = "options.json"
 

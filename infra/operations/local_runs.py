@@ -8,22 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from rich.markup import escape
-
-from infra.cli.options import DEFAULT_DIR
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.output import out
 from infra.local_control_plane.processes import Process
 from shared.kube.loading_rules import Kubeconfig
 
+from .failure import Failure
+
 ENDS_WITHIN = 60.0
+DEFAULT_DIR = Path(".capi-functions")
 _STATE = "up.json"
 
 
@@ -71,8 +68,10 @@ def refuse_second(directory: Path) -> None:
         )
 
 
-def detach(directory: Path, options: Sequence[str]) -> None:
-    """Runs `up` in the background, prints its log until it is up. Raises `Failure` if it ends before.
+def detach(directory: Path, options: Sequence[str], progress: Callable[[str], None]) -> dict[str, Any]:
+    """Runs `up` in the background, and returns its state once it is up. Raises `Failure` if it ends before.
+
+    `progress` receives the lines of its log.
 
     Ctrl-C before that ends it, because `down` does not find a run that is not up.
     """
@@ -84,35 +83,34 @@ def detach(directory: Path, options: Sequence[str]) -> None:
             arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
     try:
-        state = _started(process, directory, log)
+        return _started(process, directory, log, progress)
     except KeyboardInterrupt:
         process.terminate()
         process.wait()
         raise
-    for name, value in addresses(state).items():
-        out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
-    warn_of_other_cluster(directory / "management.kubeconfig")
 
 
-def _started(process: subprocess.Popen[bytes], directory: Path, log: Path) -> dict[str, Any]:
-    """Prints the log of the run until it is up, and returns its state. Raises `Failure` if it ends before."""
+def _started(
+    process: subprocess.Popen[bytes], directory: Path, log: Path, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """Passes on the log of the run until it is up, and returns its state. Raises `Failure` if it ends before."""
     news = LogTail(log)
     while (state := running(directory)) is None or state["pid"] != process.pid:
         ended = process.poll() is not None
         for line in [*news.lines(), *(news.rest() if ended else ())]:
-            out.print(line, markup=False)
+            progress(line)
         if ended:
             raise Failure(f"the run did not start; see its log {log}")
         time.sleep(0.1)
     return state
 
 
-def warn_of_other_cluster(kubeconfig: Path) -> None:
-    """Prints a note if $KUBECONFIG does not name the file of the run that has just started."""
+def other_cluster_note(kubeconfig: Path) -> str:
+    """Returns a note if $KUBECONFIG does not name the file of the run that has just started; else an empty text."""
     listed = os.environ.get("KUBECONFIG")
     if listed and Path(listed).absolute() != kubeconfig.absolute():
-        note = f"commands use $KUBECONFIG ({listed}); with `--dir {kubeconfig.parent}` they use this run"
-        out.print(f"[yellow]note:[/yellow] {escape(note)}")
+        return f"commands use $KUBECONFIG ({listed}); with `--dir {kubeconfig.parent}` they use this run"
+    return ""
 
 
 @contextmanager
@@ -206,11 +204,3 @@ def _server(url: str) -> tuple[str, int] | None:
     except ValueError:
         return None
     return "127.0.0.1" if host == "localhost" else host, port
-
-
-def until_signal(seconds: float | None = None) -> None:
-    """Waits for SIGINT (Ctrl-C) or SIGTERM, at most `seconds`."""
-    done = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: done.set())
-    done.wait(seconds)

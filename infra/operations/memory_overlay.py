@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shared.storage import MAX_OBJECT, ObjectStore
 
 
-class Scratch(ObjectStore):
+class MemoryOverlay(ObjectStore):
     """An object store in memory on top of `behind`, which is never written to."""
 
     def __init__(self, behind: ObjectStore | None = None) -> None:

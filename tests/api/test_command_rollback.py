@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from infra.cli.terminal.output import WaitTimeout
 from infra.operations.addons import rollback as command
+from infra.operations.waiting import WaitTimeout
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.event import change_event
 from shared.kube import Key, Object, dig

@@ -88,7 +88,7 @@ def cluster(
     (tmp_path / PLANE).symlink_to(plane)
     settings = ProviderSettings(Key(namespace, "variables"), {"mine": "kept"})
     requests = local_managers.versioned([parse_request(CORE, f"cluster-api:{namespace}")])
-    local_managers.creator(tmp_path, {}, said.append)(management, requests, settings, Report(as_json=True))
+    local_managers.creator(tmp_path, {}, said.append)(management, requests, settings, Report())
     with proxy:
         managers.start()
         yield Cluster(management, namespace, managers, tmp_path / "assets", said, proxy)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.cli.terminal.failures import Failure
+from infra.operations.failure import Failure
 from infra.operations.providers import local_managers
 from infra.operations.providers.status import list_providers
 from shared.api.provider import INFRASTRUCTURE, ProviderKind

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from infra.cli.terminal.output import WaitTimeout
 from infra.operations.providers import init
 from infra.operations.providers.requests import parse_request
 from infra.operations.providers.status import list_providers
+from infra.operations.waiting import WaitTimeout
 from shared.api.provider import BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, download_labels
 from shared.api.resources import CONFIG_MAP, NAMESPACE
 from shared.applier import inventory

@@ -11,11 +11,11 @@ import yaml
 from typer.testing import CliRunner
 
 from infra.cli.main import app
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.output import Timeline, WaitTimeout
 from infra.operations.bench import removal
 from infra.operations.bench.load import Load, WorkloadCluster
 from infra.operations.bench.readiness import figures
+from infra.operations.failure import Failure
+from infra.operations.waiting import WaitTimeout
 from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.kube import loading_rules
 
@@ -61,9 +61,7 @@ def test_deletion_that_nobody_does_is_not_awaited(
     monkeypatch.setattr(removal, "_STALLED", 0)
     rest = iter(counts)
     with pytest.raises(WaitTimeout, match=f"{counts[-1]} {what} are still there .* who deletes?"):
-        removal.await_gone(
-            what, lambda: [{"metadata": {"name": "one"}}] * next(rest), "who deletes?", Timeline(), math.inf
-        )
+        removal.await_gone(what, lambda: [{"metadata": {"name": "one"}}] * next(rest), "who deletes?", print, math.inf)
 
 
 @pytest.mark.parametrize(

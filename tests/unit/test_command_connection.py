@@ -10,10 +10,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from infra.cli.connection import files, open_management_cluster
 from infra.cli.main import app
-from infra.cli.terminal.failures import Failure
 from infra.local_control_plane.processes import Process
+from infra.operations.failure import Failure
+from infra.operations.management_cluster import files, open_management_cluster
 from shared.kube.loading_rules import KubeconfigError
 
 UNREACHABLE = "https://127.0.0.1:1"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from infra.cli.terminal.failures import Failure, report_failures, usable_folder
+from infra.cli.terminal.failures import report_failures, usable_folder
+from infra.operations.failure import Failure
 from shared.kube.errors import Unavailable
 
 

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from infra.cli.terminal.output import failing_condition
 from infra.local_control_plane import ControlPlaneError
 from infra.local_control_plane.control_plane import ControlPlane
+from infra.operations.waiting import failing_condition
 from shared.kube import Object
 
 

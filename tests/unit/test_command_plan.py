@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from infra.cli.terminal import plan_text
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.text import age, duration, plain, value
+from infra.cli.terminal.text import value
 from infra.operations.addons import plan as planning
 from infra.operations.addons.release_plan import ReleasePlan, StagePlan
-from infra.operations.memory_overlay import Scratch
+from infra.operations.failure import Failure
+from infra.operations.memory_overlay import MemoryOverlay
+from infra.operations.text import age, duration, plain
 from shared.applier.apply import ApplyResult, FieldConflict
 from shared.applier.diff import ABSENT, REDACTED, FieldDiff, compare
 from shared.applier.inventory import InventoryEntry
@@ -295,10 +296,10 @@ def test_age_of_an_invalid_time_is_empty() -> None:
 
 
 def test_scratch_store_reads_through_and_keeps_writes_in_memory() -> None:
-    behind = Scratch()
+    behind = MemoryOverlay()
     behind.put("a/1", b"1", if_absent=False)
     behind.put("a/2", b"2", if_absent=False)
-    scratch = Scratch(behind)
+    scratch = MemoryOverlay(behind)
     assert scratch.get("a/1") == b"1"
     assert scratch.put("a/1", b"x", if_absent=True) is False
     assert scratch.put("a/1", b"x", if_absent=False) is True

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.cli.terminal.failures import Failure
+from infra.operations.failure import Failure
 from infra.operations.providers.adopt import paused, provider_of_label, recognize, select
 from infra.operations.providers.requests import ProviderRequest, ProviderSettings
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, PROVIDER_LABEL, RUNTIME_EXTENSION

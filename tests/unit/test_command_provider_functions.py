@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.cli.terminal.provider_report import PrintedReport
 from infra.operations.providers.deployed_functions import NEEDED, WAIT, annotate_for_no_pods, missing_functions
-from infra.operations.providers.report import Report, WrittenObject
+from infra.operations.providers.report import WrittenObject
 from infra.operations.providers.requests import ProviderSettings
 from shared import bounded_yaml
 from shared.kube import Key, Object
@@ -100,7 +101,7 @@ def test_providers_in_a_local_run_get_annotations_for_no_pods() -> None:
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_report_is_json_document_or_lines(capsys: pytest.CaptureFixture[str], *, as_json: bool) -> None:
-    report = Report(as_json=as_json)
+    report = PrintedReport(as_json=as_json)
     report.add_notes(["unknown"])
     report.add_written(WrittenObject("Namespace", Key("", "a"), "created"), "Namespace a created")
     report.add_written(WrittenObject("CoreProvider", Key("a", "cluster-api"), "unchanged", "v1.2.3"), "left alone")
@@ -129,5 +130,5 @@ def test_report_is_json_document_or_lines(capsys: pytest.CaptureFixture[str], *,
 
 
 def test_manifests_are_json_list_or_yaml(capsys: pytest.CaptureFixture[str]) -> None:
-    Report(as_json=True).print_manifests([{"kind": "Namespace"}])
+    PrintedReport(as_json=True).print_manifests([{"kind": "Namespace"}])
     assert json.loads(capsys.readouterr().out) == {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Namespace"}]}

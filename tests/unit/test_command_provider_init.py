@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from infra.cli.main import app
-from infra.cli.terminal.failures import Failure
+from infra.cli.terminal.provider_table import format_table
+from infra.operations.failure import Failure
 from infra.operations.providers.requests import (
     ProviderRequest,
     complete,
@@ -18,7 +19,7 @@ from infra.operations.providers.requests import (
     parse_request,
     parse_secret,
 )
-from infra.operations.providers.status import ProviderSummary, format_table, status_of
+from infra.operations.providers.status import ProviderSummary, status_of
 from shared import bounded_yaml
 from shared.api.conditions import READY
 from shared.api.provider import (

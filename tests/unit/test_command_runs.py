@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.options import DEFAULT_DIR, nobody_reconciles, profiles_or_default
-from infra.cli.terminal.failures import Failure
 from infra.local_control_plane.processes import Process
 from infra.operations import local_runs as runs
+from infra.operations.failure import Failure
 from infra.operations.last_options import FILE, recall, remember
-from infra.operations.local_runs import LogTail, crashed, end, fresh_log, running, warn_of_other_cluster
+from infra.operations.local_runs import DEFAULT_DIR, LogTail, crashed, end, fresh_log, other_cluster_note, running
+from infra.operations.run_profiles import nobody_reconciles, profiles_or_default
 from shared.kube.loading_rules import Kubeconfig
 
 # On SIGTERM it deletes its state file at once, and exits later. It prints a line once it handles the signal.
@@ -43,7 +43,7 @@ def test_ctrl_c_ends_the_run_that_is_being_started(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(runs, "running", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        runs.detach(tmp_path, ["--profile", "all"])
+        runs.detach(tmp_path, ["--profile", "all"], print)
     assert Process.of(int(log.read_text())) is None
 
 
@@ -140,19 +140,14 @@ def test_former_run_writes_to_its_own_log(tmp_path: Path) -> None:
     assert (tmp_path / "up.log.previous").read_bytes() == b"of the run before\nending\n"
 
 
-def test_new_run_warns_if_kubeconfig_names_another_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_new_run_warns_if_kubeconfig_names_another_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kubeconfig = tmp_path / "management.kubeconfig"
     for value in ("", str(kubeconfig)):
         monkeypatch.setenv("KUBECONFIG", value)
-        warn_of_other_cluster(kubeconfig)
-    assert capsys.readouterr().out == ""
+        assert other_cluster_note(kubeconfig) == ""
     monkeypatch.setenv("KUBECONFIG", "/elsewhere")
-    warn_of_other_cluster(kubeconfig)
-    assert (
-        f"commands use $KUBECONFIG (/elsewhere); with `--dir {tmp_path}` they use this run" in capsys.readouterr().out
-    )
+    note = f"commands use $KUBECONFIG (/elsewhere); with `--dir {tmp_path}` they use this run"
+    assert other_cluster_note(kubeconfig) == note
 
 
 @pytest.mark.parametrize(

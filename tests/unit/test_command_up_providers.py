@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.terminal.failures import Failure
 from infra.local.local_run import LocalRun
 from infra.local_control_plane import binaries
 from infra.local_control_plane.package import opened
+from infra.operations.failure import Failure
 from infra.operations.providers import components_folder
 from infra.operations.providers.local_managers import creator, given_managers, parse, programs, rendered_components
 from infra.operations.providers.report import Report
@@ -178,5 +178,5 @@ def test_run_without_the_programs_of_managers_does_not_count_as_one_with_manager
     monkeypatch.setattr("shutil.which", {}.get)
     create = creator(tmp_path, {}, lambda _line: None)
     with pytest.raises(binaries.BinaryNotFound):
-        create(Client(Credentials("http://127.0.0.1:1")), parse("core"), ProviderSettings(), Report(as_json=True))
+        create(Client(Credentials("http://127.0.0.1:1")), parse("core"), ProviderSettings(), Report())
     assert not LocalRun.has_managers(tmp_path)

@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..connection import TargetOptions
-from ..terminal.failures import confirm, report_failures
+from ..options import TargetOptions
+from ..terminal.confirm import confirm
+from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import Timeline, out
+from ..terminal.output import out
+from ..terminal.timeline import Timeline
 from .clusters import ClusterOptions
 
 

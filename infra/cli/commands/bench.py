@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infra.operations.bench import PROGRESS_INTERVAL
+from infra.operations.failure import Failure
+from infra.operations.management_cluster import ManagementCluster
+from infra.operations.waiting import WaitTimeout
 from shared.api.conditions import counted
 
-from ..connection import ManagementCluster, TargetOptions
-from ..terminal.failures import Failure, confirm, report_failures
-from ..terminal.option_groups import App, FormatOptions
-from ..terminal.output import Timeline, WaitTimeout, err, out
+from ..options import FormatOptions, TargetOptions
+from ..terminal.confirm import confirm
+from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
+from ..terminal.output import err, out
+from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from infra.operations.bench.load import Load, WorkloadCluster
@@ -78,7 +83,7 @@ def fleet(
         load = Load(clusters, namespace, class_name, class_namespace)
         if clean_up:
             _ask(yes, timeline, [f"deletes namespace {namespace}, if it is of a load, in {target}"])
-            remove(target.client, namespace, timeline, timeout)
+            remove(target.client, namespace, timeline.say, timeout)
             timeline.say("nothing is left", mark="✔", style="green")
             return
         if workload_kubeconfig is None and class_name != RELEASE:
@@ -90,7 +95,7 @@ def fleet(
             WorkloadCluster.load(workload_kubeconfig) if workload_kubeconfig else WorkloadCluster.of(target.kubeconfig)
         )
         _ask(yes, timeline, _intentions(load, target, workload))
-        remove(target.client, namespace, timeline, timeout)
+        remove(target.client, namespace, timeline.say, timeout)
         with nullcontext() if keep else _deleted_after(load, target, timeline, timeout):
             found = _measure(load, target, workload, timeline, timeout)
             timeline.say(_summary(clusters, found), mark="✔", style="bold")
@@ -148,7 +153,7 @@ def _deleted_after(load: Load, target: ManagementCluster, timeline: Timeline, ti
     finally:
         timeline.say("deleting; Ctrl-C leaves the rest to the next run")
         try:
-            remove(target.client, load.namespace, timeline, timeout)
+            remove(target.client, load.namespace, timeline.say, timeout)
             timeline.say("nothing is left", mark="✔", style="green")
         except (ApiError, Failure, WaitTimeout) as problem:
             if not failed:

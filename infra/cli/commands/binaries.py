@@ -12,7 +12,8 @@ import typer
 from infra.local_control_plane.selectors import ANY
 
 from ..terminal.failures import report_failures
-from ..terminal.output import Timeline, err, out
+from ..terminal.output import err, out
+from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from infra.local_control_plane.selectors import Selector

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from infra.cli.terminal.output import progress
+from infra.operations.failure import Failure
 from infra.operations.helm import helm_when_needed
+from infra.operations.management_cluster import ManagementCluster
 from shared.api.conditions import counted
 
-from ..connection import ManagementCluster, TargetOptions
-from ..options import Hook, Namespace
-from ..terminal.failures import Failure, report_failures
-from ..terminal.option_groups import App, FormatOptions
-from ..terminal.output import Timeline, err, out
+from ..options import FormatOptions, Hook, Namespace, TargetOptions
+from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
+from ..terminal.output import err, out
+from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from shared.kube import Object
@@ -71,7 +74,10 @@ def render(
     from shared.releases.naming import InvalidName
     from shared.releases.release import InvalidRelease
 
-    with report_failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError), helm_when_needed():
+    with (
+        report_failures(ChartError, InvalidName, InvalidRelease, SourceError, OSError, ValueError),
+        helm_when_needed(progress),
+    ):
         if not release.is_dir():
             raise ReleaseNotFound(release.name, *siblings(release))
         objects = render_files(
@@ -95,7 +101,7 @@ def plan(
 
     from ..terminal import plan_text
 
-    with report_failures(), helm_when_needed(), management.open() as target:
+    with report_failures(), helm_when_needed(progress), management.open() as target:
         os.environ |= target.settings
         plan = planning.plan(target.client, cluster.find(target), release)
         if output.json:

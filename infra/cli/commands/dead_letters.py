@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from infra.operations.local_runs import running, token_for
+from infra.operations.failure import Failure
+from infra.operations.local_runs import DEFAULT_DIR, running, token_for
+from infra.operations.text import age, plain
 
-from ..options import DEFAULT_DIR, Format, Output
-from ..terminal.failures import Failure, report_failures
+from ..options import Format, Output
+from ..terminal.failures import report_failures
 from ..terminal.output import err, out
-from ..terminal.text import age, columns, plain
+from ..terminal.text import columns
 
 if TYPE_CHECKING:
     from shared.dead_letters import DeadLetter, DeadLetters

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infra.operations.local_runs import refuse_second
+from infra.operations.waiting import WaitTimeout
 
 from ..demo import RELEASES
 from ..terminal.failures import report_failures
-from ..terminal.output import Timeline, WaitTimeout, err, out
+from ..terminal.output import err, out
+from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from infra.local.local_run import LocalRun

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infra.local_control_plane import ControlPlaneError
+from infra.operations.failure import Failure
 
 from ..options import ApiServerFlags, ComponentsOption, EtcdFlags, Family, Format, From, ManagerOption, Output
-from ..terminal.failures import Failure, confirm, report_failures, usable_folder
+from ..terminal.confirm import confirm
+from ..terminal.failures import report_failures, usable_folder
 from ..terminal.logs import Follow, print_log
-from ..terminal.output import Timeline, err, out
+from ..terminal.output import err, out
+from ..terminal.timeline import Timeline
 from .binaries import app as binaries
 from .binaries import selected
 

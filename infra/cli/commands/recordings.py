@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from infra.cli.terminal.output import progress
+from infra.operations.failure import Failure
 from infra.operations.helm import helm_when_needed
-from infra.operations.local_runs import token_for, until_signal
+from infra.operations.local_runs import token_for
+from infra.operations.text import plain
 from shared.api.conditions import counted
 
-from ..connection import TargetOptions
-from ..terminal.failures import Failure, report_failures
+from ..options import TargetOptions
+from ..terminal.failures import report_failures
 from ..terminal.output import err, out
-from ..terminal.text import plain
+from ..terminal.signals import until_signal
 
 if TYPE_CHECKING:
     from events.capture import Recording
@@ -94,7 +97,7 @@ def replay(
                 return
             own = {"KUBECONFIG": os.pathsep.join(map(str, target.kubeconfig.files))}
             os.environ |= target.settings | own
-            with helm_when_needed():
+            with helm_when_needed(progress):
                 _call_functions(recording, target.client, double=double, shuffle=shuffle, timeout=timeout)
 
 

@@ -12,11 +12,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from infra.cli.terminal.output import progress
+from infra.operations.failure import Failure
 from infra.operations.helm import helm_when_needed
 
-from ..registry import RegistryOptions
-from ..terminal.failures import Failure, report_failures
-from ..terminal.option_groups import App, FormatOptions
+from ..options import FormatOptions, RegistryOptions
+from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
 from ..terminal.output import err, out
 
 app = App(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
@@ -129,7 +131,7 @@ def lint(
     from infra.release_tools.lint import lint as check
     from infra.release_tools.samples import sample_from_file
 
-    with report_failures(ValueError, OSError), helm_when_needed():
+    with report_failures(ValueError, OSError), helm_when_needed(progress):
         findings = check(folder, [sample_from_file(path) for path in cluster or ()])
     if output.json:
         sys.stdout.write(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")

@@ -14,15 +14,20 @@ from urllib.parse import urlsplit
 import typer
 from rich.markup import escape
 
-from infra.operations.local_runs import own_log, until_signal
+from infra.operations.failure import Failure
+from infra.operations.local_runs import DEFAULT_DIR, own_log
+from infra.operations.management_cluster import ManagementCluster, open_management_cluster
+from infra.operations.run_profiles import nobody_reconciles, profiles_or_default
+from infra.operations.text import plain
 from shared import profiles
 from shared.api.conditions import counted
 
-from ..connection import ManagementCluster, open_management_cluster
-from ..options import DEFAULT_DIR, KIND, Context, Kind, Kubeconfig, Profile, nobody_reconciles, profiles_or_default
-from ..terminal.failures import Failure, confirm, report_failures, usable_folder
-from ..terminal.output import Timeline, out
-from ..terminal.text import plain
+from ..options import KIND, Context, Kind, Kubeconfig, Profile
+from ..terminal.confirm import confirm
+from ..terminal.failures import report_failures, usable_folder
+from ..terminal.output import out
+from ..terminal.signals import until_signal
+from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from infra.local.services import Services

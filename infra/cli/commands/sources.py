@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infra.operations.doctor import CheckResult
+from infra.operations.failure import Failure
 from infra.operations.forwarders import forwarders, obstacle
 from shared.api.resources import API_SERVER_SOURCE
 from shared.kube import ApiError, Client, Key, Object, dig
 from shared.triggers import Triggers, Watch
 
-from ..connection import TargetOptions
-from ..options import Profile
-from ..terminal.failures import Failure, report_failures
+from ..options import Profile, TargetOptions
+from ..terminal.failures import report_failures
 from ..terminal.output import err, out
 
 if TYPE_CHECKING:

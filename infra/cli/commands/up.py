@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from infra.operations.failure import Failure
 from infra.operations.last_options import recall, remember
 from infra.operations.local_runs import (
+    DEFAULT_DIR,
     addresses,
     crashed,
     end,
+    other_cluster_note,
     refuse_second,
     running,
-    until_signal,
-    warn_of_other_cluster,
 )
 from infra.operations.local_runs import detach as start_detached
+from infra.operations.run_profiles import nobody_reconciles, profiles_or_default
 from shared import profiles
 
 from ..demo import RELEASES
 from ..options import (
-    DEFAULT_DIR,
     KIND,
     ApiServerFlags,
     ComponentsOption,
@@ -39,12 +40,12 @@ from ..options import (
     ManagerOption,
     Output,
     Profile,
-    nobody_reconciles,
-    profiles_or_default,
 )
-from ..terminal.failures import Failure, report_failures, usable_folder
+from ..terminal.failures import report_failures, usable_folder
 from ..terminal.logs import Follow, print_log
-from ..terminal.output import Timeline, out
+from ..terminal.output import out
+from ..terminal.signals import until_signal
+from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from infra.local_control_plane.package import Package
@@ -101,7 +102,11 @@ def up(
             single = [f"{option}={value}" for option, value in settings.items() if value]
             repeated = {"--manager": manager, "--api-server-flag": api_server_flag, "--etcd-flag": etcd_flag}
             several = [f"{option}={text}" for option, texts in repeated.items() for text in texts or []]
-            start_detached(directory, [*single, *several, *([KIND] if kind else [])])
+            arguments = [*single, *several, *([KIND] if kind else [])]
+            state = start_detached(directory, arguments, lambda line: out.print(line, markup=False))
+            for name, value in addresses(state).items():
+                out.print(f"  {name.replace('_', ' '):<13} {escape(value)}")
+            _warn_of_other_cluster(directory)
             return
         from infra.local import kind_clusters
         from infra.local.local_run import LocalRun
@@ -142,13 +147,18 @@ def up(
                 out.print(f"  {name.replace('_', ' '):<13} {escape(str(value))}")
             out.print(f"  token         {escape(str(local_run.directory / 'token'))}")
             out.print(f"  try           kubectl --kubeconfig {escape(str(local_run.kubeconfig))} get clusters -A")
-            warn_of_other_cluster(directory / "management.kubeconfig")
+            _warn_of_other_cluster(directory)
             out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")
             until_signal()
         finally:
             timeline.say("stopping")
             local_run.stop()
             timeline.say("stopped", mark="✔")
+
+
+def _warn_of_other_cluster(directory: Path) -> None:
+    if note := other_cluster_note(directory / "management.kubeconfig"):
+        out.print(f"[yellow]note:[/yellow] {escape(note)}")
 
 
 def _folder(releases: str) -> Path:

@@ -9,11 +9,13 @@ import yaml
 
 from infra.local.local_run import LocalRun
 from infra.local.services import wipe
+from infra.operations.waiting import failing_condition, wait_for
 from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load
 from shared.kube import ApiError, Object, dig
 
-from ..terminal.output import Timeline, failing_condition, out, tree, wait_for
+from ..terminal.output import out, tree
+from ..terminal.timeline import Timeline
 from . import FOLDER, STACK
 from .checks import Objects, compare, verify
 from .condition_watcher import ConditionWatcher

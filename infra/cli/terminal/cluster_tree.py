@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.tree import Tree
 
+from infra.operations.text import plain
 from shared.kube import Object
-
-from .text import plain
 
 _LISTED = 10
 """The number of objects in one state that are shown by name."""

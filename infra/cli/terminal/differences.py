@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from infra.operations.text import plain
 from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 
-from .text import plain, value
+from .text import value
 
 _MAX_LENGTH = 100
 """The maximum length of a shown value."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,10 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
-from .output import WaitTimeout, err
+from infra.operations.failure import Failure
+from infra.operations.waiting import WaitTimeout
 
-
-class Failure(Exception):
-    """A failure that the user can act on; only the message is printed."""
+from .output import err
 
 
 @contextmanager
@@ -52,14 +50,6 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-
-
-def confirm(question: str) -> None:
-    """Asks the user. Raises `Failure` without a yes, and where there is no terminal to ask at."""
-    if not sys.stdin.isatty():
-        raise Failure(f"{question} Nothing was changed, because there is no terminal to ask at: --yes confirms it")
-    if not typer.confirm(question, err=True):
-        raise Failure("nothing was changed")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .failures import Failure
+from infra.operations.failure import Failure
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")]
 

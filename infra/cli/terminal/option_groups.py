@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any, get_type_hints
 
 import typer
 from typer.models import CommandFunctionType
-
-from ..options import Format, Json, Output
 
 
 class App(typer.Typer):
@@ -44,16 +42,3 @@ def _without_groups(command: Any) -> Any:
 
     called.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     return called
-
-
-@dataclass(frozen=True)
-class FormatOptions:
-    """The format of a command's output."""
-
-    output: Output = Format.text
-    as_json: Json = False
-
-    @property
-    def json(self) -> bool:
-        """Whether the output is JSON."""
-        return self.as_json or self.output is Format.json

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from rich.markup import escape
 
 from infra.operations.addons.release_plan import ReleasePlan, StagePlan
+from infra.operations.text import plain
 from shared.applier.preview import Change
 from shared.releases.naming import ReleaseName
 
 from . import differences
-from .text import plain
 
 _MARKS = {
     "create": ("+", "green"),

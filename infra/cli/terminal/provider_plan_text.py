@@ -9,10 +9,10 @@ from rich.markup import escape
 from infra.operations.providers.crd_changes import without_descriptions
 from infra.operations.providers.ownership_marks import is_only_marked, without_marks
 from infra.operations.providers.plan import ProviderPlan
+from infra.operations.text import plain
 from shared.api.conditions import counted
 
 from .plan_text import objects, summary
-from .text import plain
 
 
 def lines(plan: ProviderPlan) -> Iterator[str]:

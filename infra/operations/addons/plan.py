@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from infra.cli.terminal.failures import Failure
 from shared.addons import resolve
 from shared.addons.context import ReleaseContext
 from shared.addons.status import belongs_to_earlier_cluster
@@ -31,7 +30,8 @@ from shared.releases.sources.folder import FolderSource
 from shared.releases.store import ReleaseStore
 from shared.storage import ObjectStore, StorageError
 
-from ..memory_overlay import Scratch
+from ..failure import Failure
+from ..memory_overlay import MemoryOverlay
 from .release_plan import ReleasePlan, plan_release
 
 
@@ -85,7 +85,7 @@ def release_name(release: str | None, cluster: Object) -> ReleaseName:
 
 def _store(name: ReleaseName, release: str | None, resolved: ScopedSource) -> ReleaseStore:
     """Returns a store that has the release where `addon_apply` looks for it; writes to it stay in memory."""
-    memory = ReleaseStore(Scratch())
+    memory = ReleaseStore(MemoryOverlay())
     folder = Path(release) if release is not None and Path(release).is_dir() else None
     missing = ""
     try:
@@ -94,7 +94,7 @@ def _store(name: ReleaseName, release: str | None, resolved: ScopedSource) -> Re
             return memory
         missing = f"release {name.tag} is not in object storage, and its source does not provide it: "
         try:
-            stored = ReleaseStore(Scratch(ObjectStore.from_env()))
+            stored = ReleaseStore(MemoryOverlay(ObjectStore.from_env()))
             if stored.in_scope(resolved.scope).load(name.tag) is not None:
                 return stored
         except StorageError as error:

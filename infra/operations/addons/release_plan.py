@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from infra.cli.terminal.failures import Failure
 from shared.addons import chart_objects
 from shared.addons.context import ReleaseContext
 from shared.addons.rendering import DEFAULT_NAMESPACE, render_charts
@@ -22,6 +21,8 @@ from shared.charts import ChartError
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.manifests import Identity, identity
 from shared.releases.stages import Stage
+
+from ..failure import Failure
 
 _OTHERS = Stage("")
 """A stage without a name, for the changes outside all stages."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.text import plain
 from shared.addons.status import is_removal_requested
 from shared.api.conditions import counted, get_condition
 from shared.api.names import REMOVE_ANNOTATION
 from shared.api.resources import CLUSTER
 from shared.applier import inventory
 from shared.kube import Client, Object, dig, key_of
+
+from ..failure import Failure
+from ..text import plain
 
 
 def summarize(addon: Object) -> str:

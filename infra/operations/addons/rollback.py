@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.output import WaitTimeout, wait_for
-from infra.cli.terminal.text import plain
 from shared.addons import manifest_history
 from shared.addons.manifest_history import StoredManifest
 from shared.addons.status import is_up_to_date
@@ -16,6 +13,10 @@ from shared.api.names import ROLLBACK_ANNOTATION, addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, dig, key_of
+
+from ..failure import Failure
+from ..text import plain
+from ..waiting import WaitTimeout, wait_for
 
 _WIDE = 4000
 """Characters of a condition's message, which can have several errors with their objects."""

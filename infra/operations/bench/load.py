@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from infra.cli.terminal.failures import Failure
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.names import kubeconfig_secret_of
 from shared.api.resources import CLUSTER, NAMESPACE, SECRET
 from shared.kube import Client, Key, Object, connect, dig, loading_rules
 from shared.kube.connect import KubeconfigError
 from shared.kube.loading_rules import Kubeconfig, entry
+
+from ..failure import Failure
 
 MARK, MARKED = "capi-functions.dev/bench", "fleet"
 """The label of the namespaces of a load."""

@@ -6,12 +6,12 @@ import math
 import time
 from collections.abc import Callable, Mapping
 
-from infra.cli.terminal.output import WaitTimeout, failing_condition
-from infra.cli.terminal.text import plain
 from shared.api.names import ADDON_PREFIX
 from shared.kube import Client, Object, dig
 
 from ..addon_watcher import AddonWatcher
+from ..text import plain
+from ..waiting import WaitTimeout, failing_condition
 from . import PROGRESS_INTERVAL
 from .load import Load
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Collection
 from datetime import datetime
 
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.output import Timeline, WaitTimeout
 from shared.api.cluster import created_at
 from shared.api.names import KUBECONFIG_SUFFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, NAMESPACE, SECRET
@@ -19,6 +17,8 @@ from shared.kube.connect import KubeconfigError
 from shared.kube.discovery import Discovery
 from shared.manifests import Identity
 
+from ..failure import Failure
+from ..waiting import WaitTimeout
 from . import PROGRESS_INTERVAL
 from .load import SPACE_LABEL, check_namespace, each
 
@@ -28,7 +28,7 @@ _STALLED = 60.0
 _NAMESPACES_HINT = "do Kubernetes' controllers run in the cluster? Without them no namespace ends"
 
 
-def remove(management: Client, namespace: str, timeline: Timeline, within: float) -> None:
+def remove(management: Client, namespace: str, progress: Callable[[str], None], within: float) -> None:
     """Deletes the load in a namespace, and waits until it is gone.
 
     Raises:
@@ -44,12 +44,12 @@ def remove(management: Client, namespace: str, timeline: Timeline, within: float
     clusters = [cluster for cluster in management.list(CLUSTER, namespace) if not deleting(cluster)]
     each(lambda cluster: management.delete(CLUSTER, key_of(cluster)), clusters, lambda _number: None)
     await_gone(
-        "Clusters", lambda: list(management.list(CLUSTER, namespace)), "do the functions run?", timeline, deadline
+        "Clusters", lambda: list(management.list(CLUSTER, namespace)), "do the functions run?", progress, deadline
     )
     problem = ""
     if workload is not None:
         try:
-            _remove_objects(workload, namespace, entries, timeline, deadline)
+            _remove_objects(workload, namespace, entries, progress, deadline)
             if check_namespace(workload, namespace):
                 _delete_namespace(workload, namespace)
         except (ApiError, Failure) as error:
@@ -57,7 +57,7 @@ def remove(management: Client, namespace: str, timeline: Timeline, within: float
         finally:
             workload.close()
     _delete_namespace(management, namespace)
-    await_gone("Namespaces", lambda: _present(management, namespace), _NAMESPACES_HINT, timeline, deadline)
+    await_gone("Namespaces", lambda: _present(management, namespace), _NAMESPACES_HINT, progress, deadline)
     if problem:
         raise Failure(f"objects of the load are left in the workload cluster: {problem}")
 
@@ -83,7 +83,11 @@ def _workload(management: Client, namespace: str) -> Client | None:
 
 
 def _remove_objects(
-    workload: Client, namespace: str, entries: Collection[InventoryEntry], timeline: Timeline, deadline: float
+    workload: Client,
+    namespace: str,
+    entries: Collection[InventoryEntry],
+    progress: Callable[[str], None],
+    deadline: float,
 ) -> None:
     """Deletes the namespaces of the Clusters, and from other places what was created since the load began."""
     selector = f"{SPACE_LABEL}={namespace}"
@@ -103,7 +107,7 @@ def _remove_objects(
     if outside and begun is not None:
         discovery = Discovery(workload)
         each(lambda entry: _remove_object(workload, discovery, entry, begun), outside, lambda _number: None)
-    await_gone("namespaces of Clusters", left, _NAMESPACES_HINT, timeline, deadline)
+    await_gone("namespaces of Clusters", left, _NAMESPACES_HINT, progress, deadline)
 
 
 def _remove_object(workload: Client, discovery: Discovery, entry: InventoryEntry, begun: datetime) -> None:
@@ -140,7 +144,9 @@ def _present(client: Client, namespace: str) -> list[Object]:
     return [found] if found else []
 
 
-def await_gone(what: str, left: Callable[[], list[Object]], hint: str, timeline: Timeline, deadline: float) -> None:
+def await_gone(
+    what: str, left: Callable[[], list[Object]], hint: str, progress: Callable[[str], None], deadline: float
+) -> None:
     """Waits until nothing is left. Raises `WaitTimeout`, with the hint if no further object goes."""
     changed_at = reported_at = time.monotonic()
     count = 0
@@ -157,5 +163,5 @@ def await_gone(what: str, left: Callable[[], list[Object]], hint: str, timeline:
             )
         if now - reported_at > PROGRESS_INTERVAL:
             reported_at = now
-            timeline.say(f"{len(found)} {what} are still there")
+            progress(f"{len(found)} {what} are still there")
         time.sleep(_POLL)

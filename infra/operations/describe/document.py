@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 from functions import catalog
-from infra.cli.terminal.text import age
 from shared.addons.status import REMOVED, ROLLED_BACK
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
@@ -20,6 +19,7 @@ from shared.kube import Key, Object, deleting, dig, key_of
 from shared.references import LookupResult
 
 from ..finalizers import finalizers
+from ..text import age
 from .cluster_objects import ClusterObjects, release_of, time_of
 
 NO_RELEASE = "NoClusterStack"

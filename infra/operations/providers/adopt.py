@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from infra.cli.terminal.failures import Failure
 from shared import semver
 from shared.api.provider import BY_KIND, COMPONENT_LABEL, CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT
 from shared.kube import Client, NotServed, Object, dig, key_of
 
+from ..failure import Failure
 from .requests import ProviderRequest
 
 _OPERATOR = f"{COMPONENT_LABEL}/core=capi-operator"

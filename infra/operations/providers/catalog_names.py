@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
-from infra.cli.terminal.failures import Failure
 from shared.api.provider import ProviderKind
 from shared.components import catalog
 from shared.components.errors import ComponentsError, UnknownProvider
 from shared.kube import Object
 
+from ..failure import Failure
 from .requests import ProviderRequest
 
 _MIN_SIMILARITY = 0.75

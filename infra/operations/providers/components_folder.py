@@ -11,11 +11,12 @@ import json
 import re
 from pathlib import Path
 
-from infra.cli.terminal.failures import Failure
 from shared import semver
 from shared.api.provider import ProviderKind
 from shared.components.metadata import API_VERSION, CONTRACTS
 from shared.components.repositories import Files
+
+from ..failure import Failure
 
 _CONTRACT_LABEL = re.compile(r"^[ \t]+cluster\.x-k8s\.io/(v[a-z0-9]{1,20}):", re.M)
 _IMAGE_VERSION = re.compile(

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from infra.cli.connection import ManagementCluster
 from infra.generate.workloads import NAME, PART_OF, SINGLE, SINGLE_PROVIDERS, name_of
 from shared.api.resources import DEPLOYMENT
 from shared.applier.policy import PREFIX
 from shared.kube import ApiError, dig, key_of
 from shared.providers.annotations import WEBHOOKS
 
+from ..management_cluster import ManagementCluster
 from .requests import ProviderSettings
 
 NEEDED = tuple(f"provider_{phase}" for phase in ("preflight", "fetch", "install", "report"))

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from functions import catalog
-from infra.cli.terminal.failures import Failure
 from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.api.conditions import get_condition, rfc3339
@@ -32,7 +31,8 @@ from shared.runtime import Decision, Request
 from shared.settings import SETTINGS
 from shared.storage import ObjectStore, StorageError
 
-from ..memory_overlay import Scratch
+from ..failure import Failure
+from ..memory_overlay import MemoryOverlay
 
 _MAX_STEPS = 20
 
@@ -50,7 +50,7 @@ class PhaseDryRun:
     def __init__(self, management: Client, provider: Object, version: str = "") -> None:
         self._client = DryRunClient(management)
         self.clients = Clients(self._client)
-        self.clients.components = BundleStore(scratch_storage())
+        self.clients.components = BundleStore(overlay_storage())
         self._resource, self._key = provider_api.kind_of(provider).resource, key_of(provider)
         self._client.assume(self._resource, _with_version(provider, version) if version else provider)
 
@@ -133,10 +133,10 @@ def _expected_failures() -> Iterator[None]:
         raise Failure(f"{error}; without {' and '.join(NAMING)} everything is downloaded again") from error
 
 
-def scratch_storage() -> Scratch:
+def overlay_storage() -> MemoryOverlay:
     """Returns storage that keeps writes in memory, on top of the functions' storage if the environment names one."""
     named = any(SETTINGS.get(name) for name in NAMING)
-    return Scratch(ObjectStore.from_env() if named else None)
+    return MemoryOverlay(ObjectStore.from_env() if named else None)
 
 
 def _with_passed_checks(provider: Object) -> Object:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from infra.cli.terminal.failures import Failure
 from shared.api import provider as provider_api
 from shared.clients import Clients
 from shared.components.bundles import BundleStore
@@ -25,7 +24,8 @@ from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import repository_of, resolve
 
 from .. import manifests
-from .dry_run import scratch_storage
+from ..failure import Failure
+from .dry_run import overlay_storage
 from .requests import ProviderRequest, namespace_object
 
 _IMAGE_NAME = re.compile(r"([A-Za-z0-9.-]+:[0-9]+|localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+\.[A-Za-z]{2,}|[0-9.]{7,})/")
@@ -85,7 +85,7 @@ def from_cluster(client: Client, provider: Object) -> ExportedVersion:
         ComponentsError: There is no source, or the files are invalid.
     """
     clients, subject = Clients(client), f"{provider['kind']} {key_of(provider)}"
-    clients.components = BundleStore(scratch_storage())
+    clients.components = BundleStore(overlay_storage())
     if deleting(provider):
         raise Failure(f"{subject} is being deleted")
     read = inputs.read(clients, provider)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.output import wait_for
 from shared.api import provider as provider_api
 from shared.api.conditions import rfc3339
 from shared.api.resources import NAMESPACE
@@ -16,6 +14,8 @@ from shared.clients import Clients
 from shared.kube import Client, Conflict, Key, Object, dig, key_of
 from shared.providers.annotations import RETRIED
 
+from ..failure import Failure
+from ..waiting import wait_for
 from .next_version import config_map_versions
 from .report import Report, WrittenObject
 from .requests import ProviderRequest, ProviderSettings, default_namespace, namespaces
@@ -52,16 +52,14 @@ def create_and_wait(
         WaitTimeout: Not all providers are ready in time.
         Failure: A provider has failed, and only a change can make it ready.
     """
-    with report.document_at_end():
-        failed = retry_failed(client, requests) if within is not None and not obstacle else ()
-        present = (create_all or create)(client, requests, settings, report)
-        if within is None or obstacle:
-            report.obstacle = obstacle
-            report.timeline.say(f"requested{f', without waiting: {obstacle}' if obstacle else ''}")
-            return
-        wait(client, present, within=within, progress=report.timeline.say, failed=failed)
-        report.ready = True
-        report.timeline.say("all are ready", mark="✔", style="green")
+    failed = retry_failed(client, requests) if within is not None and not obstacle else ()
+    present = (create_all or create)(client, requests, settings, report)
+    if within is None or obstacle:
+        report.obstacle = obstacle
+        report.progress(f"requested{f', without waiting: {obstacle}' if obstacle else ''}")
+        return
+    wait(client, present, within=within, progress=report.progress, failed=failed)
+    report.ready = True
 
 
 def create(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from infra.cli.terminal.failures import Failure
 from infra.local.local_run import PLANE, LocalRun
 from infra.local.managers import (
     SUFFIX as _SUFFIX,
@@ -39,6 +38,7 @@ from shared.components.repositories.config_maps import to_config_map
 from shared.kube import Client, Key, Object, key_of
 from shared.providers.annotations import WEBHOOKS
 
+from ..failure import Failure
 from . import components_folder
 from .init import Create, create, retry_failed, wait
 from .report import Report
@@ -210,7 +210,7 @@ def install(
         run.client,
         wanted,
         ProviderSettings(),
-        Report(as_json=False),
+        Report(),
         folder=run.directory / Managers.FOLDER,
         url=lambda label: f"https://{host}:{managers.free_port(f'{label} webhooks')}",
         say=say,

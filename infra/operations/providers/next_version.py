@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.cli.terminal.failures import Failure
 from shared import semver
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
@@ -17,6 +16,8 @@ from shared.download.registry import Registry
 from shared.kube import Object, dig, key_of
 from shared.providers.inputs import Inputs
 from shared.providers.source_resolution import repository_of
+
+from ..failure import Failure
 
 _HINT = "give a version with --version"
 

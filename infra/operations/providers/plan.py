@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from infra.cli.terminal.failures import Failure
 from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.applier.preview import Change, preview, totals
@@ -18,6 +17,7 @@ from shared.providers.inventory import inventory_of
 from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
+from ..failure import Failure
 from . import crd_changes, rights
 from .dry_run import Obstacle, PhaseDryRun
 from .ineffective import empty_additional_manifests, ineffective_settings

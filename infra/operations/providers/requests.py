@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from infra.cli.terminal.failures import Failure
 from shared import semver
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.provider import (
@@ -22,6 +21,8 @@ from shared.api.provider import (
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.kube import Client, Key, Object, key_of
 from shared.providers.annotations import issues_own_certificates, omits_webhooks
+
+from ..failure import Failure
 
 _KUBEADM = "kubeadm"
 _FORM = "name, name:version, name:namespace or name:namespace:version"

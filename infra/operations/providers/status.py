@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from infra.cli.terminal.failures import Failure
-from infra.cli.terminal.text import columns, plain
 from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.api.conditions import READY, get_condition
 from shared.api.provider import KINDS
 from shared.kube import Client, NotServed, Object, deleting, dig, key_of
 
-_HEADINGS = ("KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "READY", "REASON")
+from ..failure import Failure
+from ..text import plain
+from .requests import parse_kind
 
 FAILURES = frozenset(
     {
@@ -129,11 +129,27 @@ def status_of(provider: Mapping[str, Any]) -> ProviderSummary:
     )
 
 
-def format_table(found: Iterable[ProviderSummary]) -> list[str]:
-    """Returns the lines of a table; the last column, the reason, is not padded."""
-    rows: list[tuple[str, ...]] = [_HEADINGS]
-    for one in found:
-        why = "" if one.ready == "True" and one.reason == "Ready" else one.why
-        cells = (one.kind, one.name, one.namespace, one.installed, one.wanted or "newest", one.contract, one.ready)
-        rows.append((*(plain(cell) or "-" for cell in cells), why))
-    return columns(rows)
+def select_providers(client: Client, kind: str, name: str) -> list[Object]:
+    """Returns the providers of a kind and name.
+
+    Args:
+        client: The client of the management cluster.
+        kind: A kind such as `infrastructure`, or `all`; then `name` is ignored.
+        name: The name of the provider; empty for all of the kind.
+
+    Raises:
+        Failure: There is no such provider.
+    """
+
+    providers = list_providers(client)
+    if kind == "all":
+        return providers
+    api_kind = parse_kind(kind).kind
+    selected = [
+        provider for provider in providers if provider["kind"] == api_kind and name in ("", key_of(provider).name)
+    ]
+    if not selected:
+        raise Failure(
+            f"the cluster has no {f'{api_kind} {name}'.rstrip()}; `capi-functions provider list` lists its providers"
+        )
+    return selected

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from infra.cli.terminal.failures import Failure, confirm, report_failures
-from infra.cli.terminal.output import Timeline, wait_for
+from infra.cli.terminal.confirm import confirm
+from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.timeline import Timeline
+from infra.operations.failure import Failure
+from infra.operations.waiting import wait_for
 
 from .options import ClusterctlTargetOptions, ClusterctlWaitOptions, ProviderOptions
 

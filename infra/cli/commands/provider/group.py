@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.connection import TargetOptions
-from infra.cli.terminal.failures import Failure, report_failures
-from infra.cli.terminal.option_groups import App, FormatOptions
+from infra.cli.options import FormatOptions, TargetOptions
+from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.option_groups import App
 from infra.cli.terminal.output import out
+from infra.operations.failure import Failure
 
 from . import delete, render, transfer, upgrade
 from .options import (
@@ -23,7 +24,6 @@ from .options import (
     TargetNamespace,
     WaitOptions,
     parse_settings,
-    select_providers,
 )
 
 
@@ -52,11 +52,11 @@ def init(
 
     Providers that exist are left unchanged. With --dry-run no cluster is needed.
     """
+    from infra.cli.terminal.provider_report import PrintedReport
     from infra.operations.providers import local_managers
     from infra.operations.providers.catalog_names import notes_on_unknown, reject_misspelled
     from infra.operations.providers.deployed_functions import annotate_for_no_pods
     from infra.operations.providers.init import create_and_wait
-    from infra.operations.providers.report import Report
     from infra.operations.providers.requests import complete, manifests
 
     with report_failures():
@@ -64,7 +64,7 @@ def init(
         if not requests:
             raise Failure("no provider is given: name one, such as `--infrastructure docker`, or `--core cluster-api`")
         given = parse_settings(config_secret, annotate, target_namespace)
-        report = Report(as_json=output.json)
+        report = PrintedReport(as_json=output.json)
         reject_misspelled(requests)
         report.add_notes(notes_on_unknown(requests))
         if dry_run:
@@ -82,15 +82,16 @@ def init(
                 given, notes = annotate_for_no_pods(given, local=connection.run is not None)
                 report.add_notes(notes)
             obstacle = waiting.obstacle(connection)
-            create_and_wait(
-                connection.client,
-                requests,
-                given,
-                report,
-                within=waiting.within,
-                obstacle=obstacle,
-                create_all=create_all,
-            )
+            with report.document_at_end():
+                create_and_wait(
+                    connection.client,
+                    requests,
+                    given,
+                    report,
+                    within=waiting.within,
+                    obstacle=obstacle,
+                    create_all=create_all,
+                )
 
 
 def catalog(
@@ -118,7 +119,8 @@ def list_(
     management: TargetOptions,
 ) -> None:
     """List the providers of a cluster: installed and requested version, and why one is not ready."""
-    from infra.operations.providers.status import format_table, list_providers, status_of
+    from infra.cli.terminal.provider_table import format_table
+    from infra.operations.providers.status import list_providers, status_of
 
     with report_failures(), management.open() as connection:
         found = [status_of(provider) for provider in list_providers(connection.client)]
@@ -151,6 +153,7 @@ def plan(
     """
     from infra.cli.terminal.provider_plan_text import lines
     from infra.operations.providers.plan import plan_provider
+    from infra.operations.providers.status import select_providers
     from shared.components.errors import ComponentsError
 
     with report_failures(ComponentsError):

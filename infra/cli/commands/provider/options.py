@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from infra.cli import options
-from infra.cli.connection import ManagementCluster, TargetOptions
-from infra.cli.terminal.failures import Failure
+from infra.cli.options import TargetOptions
+from infra.operations.failure import Failure
+from infra.operations.management_cluster import ManagementCluster
 
 if TYPE_CHECKING:
     from infra.operations.providers.requests import ProviderRequest, ProviderSettings
-    from shared.kube import Client, Object
 
 Annotate = Annotated[
     list[str] | None,
@@ -93,35 +93,6 @@ class ClusterctlTargetOptions(TargetOptions):
     context: Annotated[
         str, typer.Option("--context", "--kubeconfig-context", help=options.CONTEXT, show_default=False)
     ] = ""
-
-
-def select_providers(client: Client, kind: str, name: str) -> list[Object]:
-    """Returns the providers of a kind and name.
-
-    Args:
-        client: The client of the management cluster.
-        kind: A kind such as `infrastructure`, or `all`; then `name` is ignored.
-        name: The name of the provider; empty for all of the kind.
-
-    Raises:
-        Failure: There is no such provider.
-    """
-    from infra.operations.providers.requests import parse_kind
-    from infra.operations.providers.status import list_providers
-    from shared.kube import key_of
-
-    providers = list_providers(client)
-    if kind == "all":
-        return providers
-    api_kind = parse_kind(kind).kind
-    selected = [
-        provider for provider in providers if provider["kind"] == api_kind and name in ("", key_of(provider).name)
-    ]
-    if not selected:
-        raise Failure(
-            f"the cluster has no {f'{api_kind} {name}'.rstrip()}; `capi-functions provider list` lists its providers"
-        )
-    return selected
 
 
 def parse_settings(secret: str, annotations: Sequence[str] | None, target_namespace: str) -> ProviderSettings:

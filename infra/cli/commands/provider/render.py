@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.terminal.failures import Failure, report_failures
-from infra.cli.terminal.option_groups import FormatOptions
-from infra.operations.providers.report import Report
+from infra.cli.options import FormatOptions
+from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.provider_report import PrintedReport
+from infra.operations.failure import Failure
 from shared.kube import Key, Object
 
 _STDIN = "-"
@@ -48,7 +49,7 @@ def render(
     from shared.providers.inputs import decode_secret
 
     with report_failures(OSError, ValueError):
-        report = Report(as_json=output.json)
+        report = PrintedReport(as_json=output.json)
         rendered_provider = _provider(provider, report)
         report.add_notes(unknown_fields(rendered_provider))
         _check_version(rendered_provider, metadata, report)
@@ -64,7 +65,7 @@ def render(
         report.print_manifests(result.objects)
 
 
-def _provider(path: Path, report: Report) -> Object:
+def _provider(path: Path, report: PrintedReport) -> Object:
     """Returns the first provider of the file; without a namespace it is in `default`, as for kubectl."""
     from shared.api.provider import BY_KIND, GROUP
     from shared.kube import dig, key_of
@@ -98,7 +99,7 @@ def _documents(path: Path) -> list[Object]:
         raise ValueError(f"standard input: not YAML: {' '.join(str(error).split())}") from error
 
 
-def _check_version(provider: Object, path: Path, report: Report) -> None:
+def _check_version(provider: Object, path: Path, report: PrintedReport) -> None:
     from shared.api.provider import spec_version
     from shared.components import contracts, metadata
 
@@ -109,7 +110,9 @@ def _check_version(provider: Object, path: Path, report: Report) -> None:
         raise Failure(f"{path}: {problem}")
 
 
-def _referenced(key: Key | None, kind: str, path: Path | None, option: str, report: Report) -> Mapping[str, object]:
+def _referenced(
+    key: Key | None, kind: str, path: Path | None, option: str, report: PrintedReport
+) -> Mapping[str, object]:
     """Returns the object that the provider references; empty if it references none, or if no file is given."""
     from infra.operations import manifests
     from shared.kube import key_of

@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 
-from infra.cli.connection import TargetOptions
-from infra.cli.registry import RegistryOptions
-from infra.cli.terminal.failures import Failure, report_failures
-from infra.cli.terminal.option_groups import FormatOptions
-from infra.cli.terminal.output import Timeline
+from infra.cli.options import FormatOptions, RegistryOptions, TargetOptions
+from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.timeline import Timeline
+from infra.operations.failure import Failure
 
 from .options import Annotate, ConfigSecret, DryRun, ProviderOptions, WaitOptions, parse_settings
 
@@ -39,10 +38,10 @@ def adopt(
     Creates an object for each provider, with the version that is installed. The functions then adopt the installed
     objects.
     """
+    from infra.cli.terminal.provider_report import PrintedReport
     from infra.operations.providers import adopt as adopting
     from infra.operations.providers.catalog_names import notes_on_unknown
     from infra.operations.providers.init import create_and_wait
-    from infra.operations.providers.report import Report
     from infra.operations.providers.requests import parse_kind
 
     with report_failures():
@@ -51,7 +50,7 @@ def adopt(
         settings = parse_settings(config_secret, annotate, "")
         with management.open() as connection:
             client = connection.client
-            report = Report(as_json=output.json)
+            report = PrintedReport(as_json=output.json)
             found = adopting.find(client)
             chosen = (
                 list(found.providers) if all_providers else adopting.select(found.providers, parse_kind(kind), name)
@@ -71,7 +70,8 @@ def adopt(
             report.timeline.say(f"management cluster: {connection}")
             obstacle = waiting.obstacle(connection)
             obstacle = "they are paused" if pause else obstacle
-            create_and_wait(client, chosen, settings, report, within=waiting.within, obstacle=obstacle)
+            with report.document_at_end():
+                create_and_wait(client, chosen, settings, report, within=waiting.within, obstacle=obstacle)
 
 
 class Form(StrEnum):

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from infra.cli.connection import ManagementCluster
-from infra.cli.terminal.failures import Failure, report_failures
-from infra.cli.terminal.option_groups import App, FormatOptions
-from infra.cli.terminal.output import Timeline, out
-from infra.cli.terminal.text import columns, plain
+from infra.cli.options import FormatOptions
+from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.option_groups import App
+from infra.cli.terminal.output import out
+from infra.cli.terminal.text import columns
+from infra.cli.terminal.timeline import Timeline
+from infra.operations.failure import Failure
+from infra.operations.management_cluster import ManagementCluster
+from infra.operations.text import plain
 
 from .options import ClusterctlTargetOptions, ClusterctlWaitOptions, ProviderOptions
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.operations.local_runs import crashed, run_of, running, settings_of
 from shared.api.resources import CLUSTER
 from shared.kube import Client, NotServed, Unavailable, connect, loading_rules
 from shared.kube.loading_rules import Kubeconfig
 
-from . import options
-from .options import DEFAULT_DIR
-from .terminal.failures import Failure
+from .failure import Failure
+from .local_runs import DEFAULT_DIR, crashed, run_of, running, settings_of
 
 _HINT = "start a run with `capi-functions up`, or name a cluster with --kubeconfig or $KUBECONFIG"
 
@@ -81,19 +79,6 @@ def _note(error: Exception, cluster: ManagementCluster) -> str:
         start = shlex.join(["capi-functions", "local", "up", stopped[0].name])
         return f"{cluster}; `{start}` starts it again; `unset KUBECONFIG` leaves it"
     return f"management cluster: {cluster}"
-
-
-@dataclass(frozen=True)
-class TargetOptions:
-    """The options that name the management cluster of a command."""
-
-    directory: options.RunDir = None
-    kubeconfig: options.Kubeconfig = None
-    context: options.Context = ""
-
-    def open(self) -> AbstractContextManager[ManagementCluster]:
-        """Connects to the cluster, as `open_management_cluster` does."""
-        return open_management_cluster(self.directory, self.kubeconfig, self.context)
 
 
 def files(directory: Path | None, kubeconfig: Path | None, context: str = "") -> list[Path]:

@@ -1,0 +1,17 @@
+"""Asks for confirmations."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from infra.operations.failure import Failure
+
+
+def confirm(question: str) -> None:
+    """Asks the user. Raises `Failure` without a yes, and where there is no terminal to ask at."""
+    if not sys.stdin.isatty():
+        raise Failure(f"{question} Nothing was changed, because there is no terminal to ask at: --yes confirms it")
+    if not typer.confirm(question, err=True):
+        raise Failure("nothing was changed")

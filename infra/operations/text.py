@@ -1,0 +1,33 @@
+"""Formats foreign text, values and times for a terminal."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+
+def plain(text: object, *, most: int = 500) -> str:
+    """Returns one line of at most `most` printable characters. Text from a cluster can contain escape sequences."""
+    line = " ".join(str(text).split())
+    line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def age(since: object, now: datetime) -> str:
+    """Returns the age of a Kubernetes time, such as 3m12s; empty if `since` is not a time."""
+    try:
+        passed = now - datetime.fromisoformat(str(since))
+    except (ValueError, TypeError):
+        return ""
+    return duration(passed.total_seconds())
+
+
+def duration(seconds: float) -> str:
+    """Returns seconds in the two largest units: 12s, 3m12s, 4h10m, 6d3h."""
+    left = max(0, int(seconds))
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, size)
+        parts.append((count, unit))
+    while len(parts) > 1 and not parts[0][0]:
+        parts.pop(0)
+    return "".join(f"{count}{unit}" for count, unit in parts[:2])
