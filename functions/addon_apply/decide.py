@@ -19,7 +19,7 @@ from shared.api.resources import CLUSTER_ADDON
 from shared.applier.connection import ConnectionFailed
 from shared.applier.desired import UnknownKinds
 from shared.applier.policy import PolicyError
-from shared.effects import Delete
+from shared.effects import Delete, Results
 from shared.kube import deleting, dig
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
@@ -41,7 +41,7 @@ from .step import (
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_finalizer, wait
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides the next step of one ClusterAddon, with the names of its Cluster, release and stage for the log."""
     return replace(_decide(observed, now), context=_log_context(observed))
 

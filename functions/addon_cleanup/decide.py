@@ -23,7 +23,7 @@ UNREACHABLE_RETRY = 10.0
 _SHOWN = 3
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides the next step of a clean-up; gives up after the deadline."""
     addon, leftovers = observed.addon, observed.leftovers
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):

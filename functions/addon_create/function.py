@@ -15,7 +15,7 @@ from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER, ADDON_PREFIX, SUCCESSOR_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
-from shared.effects import Create
+from shared.effects import Create, Results
 from shared.event import Event
 from shared.kube import Key, Object, deleting, owner_reference
 from shared.releases.events import request_release
@@ -64,7 +64,7 @@ def new_cluster(event: Event, now: datetime) -> Object | None:
     return cluster if created is not None and timedelta(0) <= now - created <= MAX_AGE_WITHOUT_READ else None
 
 
-def decide(observed: Observed, _now: datetime) -> Decision:
+def decide(observed: Observed, _now: datetime, _results: Results | None = None) -> Decision:
     """Decides to create the ClusterAddon if the class of the Cluster comes from a cluster stack."""
     cluster = observed.cluster
     if cluster is None or deleting(cluster) or cluster_api.is_paused(cluster):

@@ -13,7 +13,7 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.core import CORE_ANNOTATION, MANAGED_BY_CORE
 from shared.api.resources import CLUSTER
 from shared.api.v1beta1 import has_older_conditions_only
-from shared.effects import Patch, ensure_finalizer
+from shared.effects import Patch, Results, ensure_finalizer
 from shared.kube import Object, deleting, dig
 from shared.runtime import Decision, KubernetesEvent
 
@@ -50,7 +50,7 @@ LEFT_TO_CORE = KubernetesEvent(
 )
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Runs the phases in order, or leaves the Cluster to Cluster API core if core manages it."""
     cluster = observed.cluster
     if cluster is None:

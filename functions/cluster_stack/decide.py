@@ -27,7 +27,7 @@ RETRY = 60.0
 """Seconds until the next reconciliation if the source, the provider or a write fails."""
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides which releases to create, update and delete, and which conditions to set."""
     stack = observed.stack
     if stack is None:

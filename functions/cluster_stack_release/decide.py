@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.api import cluster as cluster_api
+from shared.effects import Results
 from shared.kube import deleting, dig, key_of
 from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.runtime import Decision
@@ -24,7 +25,7 @@ ASSETS_RETRY = 10.0
 """Seconds until the next reconciliation."""
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides the next step: a wait for the first missing prerequisite, the rollout, or the deletion."""
     release = observed.release
     if release is None:

@@ -122,7 +122,7 @@ class _Status(StatusBuilder[Literal["Ready", "Paused"]]):
         return self.decision(*effects, ready=False, phase=phase, failureMessage=failure, **arguments)
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides by the phase of the instance: starts an absent or failed one, and publishes a ready one."""
     kind_cluster, instance = observed.kind_cluster, observed.instance
     if kind_cluster is None:

@@ -16,7 +16,7 @@ from shared.api.core import MANAGED_BY_CORE
 from shared.api.names import REGENERATE_ANNOTATION, RENEW_ANNOTATION, ca_secret_of, kubeconfig_secret_of
 from shared.api.resources import CLUSTER, SECRET
 from shared.clients import Clients
-from shared.effects import Create, Effect, Patch
+from shared.effects import Create, Effect, Patch, Results
 from shared.kube import Object, key_of, owner_reference
 from shared.runtime import Decision
 
@@ -71,7 +71,7 @@ class WriteKubeconfig:
         return Create(SECRET, {**self.secret, "data": data}, FIELD_MANAGER).execute(clients)
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides which requested certificates to generate, whether to write the kubeconfig, and what to report."""
     cluster = observed.cluster
     if cluster is None:

@@ -34,7 +34,7 @@ CONTROLLER_TIMEOUT = timedelta(minutes=10)
 """The time that controllers have to remove finalizers. Then all objects are deleted. Webhooks may be the obstacle."""
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides the next step: a wait while the provider is in use, deletions, or the removal of the finalizer."""
     provider = observed.provider
     if provider is None or not deleting(provider) or observed.management is None:

@@ -59,7 +59,7 @@ class SaveConfigMap:
             raise ComponentsError(f"{what}; remove the annotation to install without the ConfigMap") from error
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides the next step: a write of `spec.version`, or the start of `provider_install`."""
     provider = observed.provider
     if (reason := why_not_due(provider)) or provider is None:

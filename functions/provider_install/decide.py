@@ -14,7 +14,7 @@ from shared.applier.inventory import why_too_large
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
-from shared.effects import ensure_finalizer
+from shared.effects import Results, ensure_finalizer
 from shared.kube import Object, dig
 from shared.kube.crds import CRD
 from shared.providers import ownership, phases
@@ -33,7 +33,7 @@ INVALID_RETRY = 120.0
 can resolve. Either change triggers an event; the interval is for the case that the event is lost."""
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides the next step: a wait, or the rollout."""
     provider = observed.provider
     if (reason := why_not_due(provider)) or provider is None:

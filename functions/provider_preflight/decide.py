@@ -10,6 +10,7 @@ from shared import semver
 from shared.api import provider as provider_api
 from shared.api.conditions import READY, is_true
 from shared.components import versions
+from shared.effects import Results
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import MAX_VALUE_LENGTH
 from shared.providers import phases
@@ -42,7 +43,7 @@ class FailedCheck:
     event_type: str = "Warning"
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Runs the checks: the first failure becomes a condition; if all pass, `provider_fetch` is started."""
     provider = observed.provider
     if observed.outdated:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from shared.api import provider as provider_api
 from shared.api.conditions import get_condition
+from shared.effects import Results
 from shared.kube import deleting
 from shared.providers import phases
 from shared.providers.status import COMPONENTS_AVAILABLE, ProviderStatusBuilder
@@ -18,7 +19,7 @@ RETRY = 15.0
 """Seconds until a provider with a problem is checked again, as events of its workloads may be lost."""
 
 
-def decide(observed: Observed, now: datetime) -> Decision:
+def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
     """Decides the condition: True, or False with the first kind of problem. Reinstalls missing workloads."""
     provider = observed.provider
     if provider is None or deleting(provider):

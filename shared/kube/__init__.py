@@ -1,7 +1,7 @@
 """Access to Kubernetes API servers: resources and keys, errors, a thin client, credentials, discovery."""
 
 from .client import MANAGER, Client, is_ours
-from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable
+from .errors import ApiError, Conflict, Gone, NotFound, NotServed, Unauthorized, Unavailable, is_rejection
 from .resources import (
     Key,
     Object,
@@ -33,6 +33,7 @@ __all__ = [
     "dig",
     "has_finalizer",
     "is_ours",
+    "is_rejection",
     "key_of",
     "owned_by",
     "owner_reference",

@@ -7,7 +7,7 @@ request is wrong.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 
 class ApiError(Exception):
@@ -97,3 +97,9 @@ class Unauthorized(ApiError):
 
 class Gone(ApiError):
     """410: the resource version is too old, the list or watch must start anew."""
+
+
+def is_rejection(error: Exception | None) -> TypeGuard[ApiError]:
+    """Returns whether the API server rejects the content of a request, so that a retry cannot help."""
+    other = (Unavailable, Conflict, NotFound, Unauthorized, Gone)
+    return isinstance(error, ApiError) and not isinstance(error, other)

@@ -1,17 +1,24 @@
-"""The decision of a function about an object, and the part of it that the object does not show yet."""
+"""The decision of a function about an object, and the part of it that the object does not show yet.
+
+A function has one `decide`. The runtime calls it before the effects, and once more with their results. An object is
+reconciled if `decide` requests nothing for the recorded state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, TypeVar
 
 from ..api.conditions import get_condition
-from ..effects import Effect, would_change
+from ..effects import Effect, Results, would_change
 from ..event import Event
 from ..kube import Object, dig
 from ..redaction import redact, redact_status
 from .recorder import KubernetesEvent
+
+O = TypeVar("O")  # noqa: E741 - what a function observes
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,7 @@ class Decision:
         message: For logs and answers.
         proceed: Whether this function itself continues: another round of the four steps follows at once.
         context: More fields for the log line, without secrets.
+        reports: The failure of an effect that the status reports. The runtime raises any other failure.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -37,6 +45,7 @@ class Decision:
     message: str = ""
     proceed: bool = False
     context: Mapping[str, str] = field(default_factory=dict)
+    reports: Exception | None = None
 
     def asks_for_nothing(self, primary: Object) -> bool:
         """Returns whether `primary` is reconciled: nothing is to be written, recorded or sent, now or later."""
@@ -78,3 +87,26 @@ class Decision:
             ),
             message=redact(self.message, values),
         )
+
+
+Decide = Callable[[O, datetime, Results | None], Decision]
+"""`decide(observed, now, results)`, see `Function`."""
+
+
+def reconciled_by(
+    decide: Decide[O], recorded: Callable[[Object, Event, datetime], O | None]
+) -> Callable[[Object, Event, datetime], bool]:
+    """Returns the predicate `Triggers.is_reconciled` that follows from `decide`.
+
+    Args:
+        decide: The decision of the function.
+        recorded: `recorded(primary, event, now)` returns what the primary object and the event show of the inputs of
+            the decision, without a request; None if only a read shows enough.
+    """
+
+    def is_reconciled(primary: Object, event: Event, now: datetime) -> bool:
+        """Returns whether `decide` requests nothing for the recorded state."""
+        observed = recorded(primary, event, now)
+        return observed is not None and decide(observed, now, None).asks_for_nothing(primary)
+
+    return is_reconciled

@@ -3,7 +3,7 @@
     observe   reads what the decision needs
     decide    pure: which effects, which status, which Kubernetes events
     act       executes the effects, in order
-    report    writes one status patch, restricted to the fields that this function owns
+    report    decides once more with their results, and writes one status patch, restricted to the function's own fields
 
 The event is only a hint. If the object in the event is reconciled already, the function ends without a request.
 Otherwise it reads the object, or begins with a write that the API server rejects if the object has changed. So a
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeGuard, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ..clients import Clients
 from ..effects import Patch, Results, latest, perform
@@ -27,14 +27,13 @@ from ..kube import (
     MANAGER,
     ApiError,
     Conflict,
-    Gone,
     Key,
     NotFound,
     Object,
     Resource,
-    Unauthorized,
     Unavailable,
     dig,
+    is_rejection,
     key_of,
 )
 from ..storage import StorageError
@@ -43,7 +42,7 @@ from ..watch_filter import Filtered
 from . import last_written, wait_times
 from .answer import Answer, done, failed
 from .assumed import Assumed, assume, primary_in
-from .decision import Decision
+from .decision import Decide, Decision
 from .recorder import KubernetesEvent, record_event
 
 O = TypeVar("O")  # noqa: E741 - what a function observes
@@ -77,12 +76,14 @@ class Function(Generic[O]):
     Attributes:
         triggers: The declaration of the function's events, and of when an object is reconciled.
         observe: `observe(clients, request)` reads the inputs.
-        decide: `decide(observed, now)` is pure.
-        report: `report(observed, decision, results, now)` returns the decision to report once all effects were
-            executed. By default that is the decision itself.
-        report_failure: `report_failure(observed, decision, results, now)` is called instead of `report` if an effect
-            failed with `results.error`. It returns the decision to report. If it returns None, as by default, the
-            status stays as it was, and the event is retried.
+        decide: `decide(observed, now, results)` is pure. `results` is None before the effects are executed. If there
+            were any, `decide` is called again with their results, and this decision is reported; its effects are not
+            executed. If an effect failed with `results.error`, the decision has to name the error in `reports`.
+            Otherwise the status stays as it was, and the event is retried.
+        report: `report(observed, decision, results, now)` replaces the call of `decide` with results, in functions
+            whose `decide` ignores them.
+        report_failure: `report_failure(observed, decision, results, now)` does so if an effect failed. It returns None
+            for a failure that it does not report.
         on_conflict: `on_conflict(clients, observed, decision, results)` is called if another client changed or deleted
             the object while the effects were executed. It undoes their writes, or marks them for repair.
         on_rejected: `on_rejected(primary, error, now)` returns the decision to report if the API server rejects a
@@ -97,7 +98,7 @@ class Function(Generic[O]):
 
     triggers: Triggers
     observe: Callable[[Clients, Request], O]
-    decide: Callable[[O, datetime], Decision]
+    decide: Decide[O]
     report: Callable[[O, Decision, Results, datetime], Decision] | None = None
     report_failure: Callable[[O, Decision, Results, datetime], Decision | None] | None = None
     on_conflict: Callable[[Clients, O, Decision, Results], None] | None = None
@@ -184,11 +185,11 @@ class Function(Generic[O]):
         except ApiError as error:
             if assumed is not None:
                 return self._reconcile(clients, resource, key, event, None)
-            if primary is None or self.on_rejected is None or not _is_rejection(error):
+            if primary is None or self.on_rejected is None or not is_rejection(error):
                 raise
             return self._report(clients, resource, primary, self.on_rejected(primary, error, datetime.now(UTC)))
         now = datetime.now(UTC)
-        decision = self.decide(observed, now)
+        decision = self.decide(observed, now, None)
         if assumed is not None and not assumed.tolerates(decision):
             return self._reconcile(clients, resource, key, event, None)
         results = perform(decision.effects, clients)
@@ -210,10 +211,12 @@ class Function(Generic[O]):
         now: datetime,
     ) -> Answer | None:
         """Reports the results of the effects. Raises the error of a failed effect unless the decision reports it."""
-        if results.error is None:
-            decision = self.report(observed, decision, results, now) if self.report else decision
-        else:
+        if results.error is not None:
             decision = self._reported_failure(clients, primary, observed, decision, results, now)
+        elif self.report is not None:
+            decision = self.report(observed, decision, results, now)
+        elif decision.effects:
+            decision = self.decide(observed, now, results)
         decision = decision.redacted(self.sensitive_values(observed))
         if primary is None or _is_gone(primary, results):
             return self._answer(decision)
@@ -232,11 +235,16 @@ class Function(Generic[O]):
         now: datetime,
     ) -> Decision:
         """Returns the decision that reports the failure of an effect. Raises the error if no decision reports it."""
-        reported = self.report_failure and self.report_failure(observed, decision, results, now)
-        if reported is not None:
-            return reported
         error = results.error or AssertionError("no effect failed")
-        if primary is not None and _is_rejection(error):
+        if self.report_failure is not None:
+            reported = self.report_failure(observed, decision, results, now)
+            if reported is not None:
+                return reported
+        else:
+            decision = self.decide(observed, now, results)
+            if decision.reports is error:
+                return decision
+        if primary is not None and is_rejection(error):
             if self.on_rejected is not None:
                 return self.on_rejected(dict(latest(primary, results)), error, now)
             record_event(clients, primary, KubernetesEvent("ReconcileFailed", str(error), "Warning"))
@@ -270,12 +278,6 @@ _RECONCILED = Answer(204, "already reconciled", reconciled=True)
 def _is_about(reply: Event | None, obj: Object) -> bool:
     """Returns whether the reply asks for the next step of the object."""
     return reply is not None and reply.type.startswith(OWN) and (reply.kind, reply.key) == (obj["kind"], key_of(obj))
-
-
-def _is_rejection(error: Exception | None) -> TypeGuard[ApiError]:
-    """Returns whether the API server rejects the content of a request, so that a retry cannot help."""
-    other = (Unavailable, Conflict, NotFound, Unauthorized, Gone)
-    return isinstance(error, ApiError) and not isinstance(error, other)
 
 
 def _is_gone(primary: Object, results: Results) -> bool:

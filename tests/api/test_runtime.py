@@ -43,7 +43,7 @@ class Fails:
 def function(
     *effects: Any, status: Object | None = None, kubernetes_events: tuple[KubernetesEvent, ...] = ()
 ) -> Function[None]:
-    def decide(_observed: None, _now: datetime) -> Decision:
+    def decide(_observed: None, _now: datetime, _results: Results | None = None) -> Decision:
         return Decision(tuple(effects), status or {"ready": True}, kubernetes_events)
 
     return Function(TRIGGERS, lambda _clients, _request: None, decide)
@@ -105,7 +105,7 @@ def test_rounds_of_a_delivery_are_limited(
     monkeypatch.setattr("shared.runtime.function._MAX_SECONDS", seconds)
     begun: list[datetime] = []
 
-    def decide(_observed: None, now: datetime) -> Decision:
+    def decide(_observed: None, now: datetime, _results: Results | None = None) -> Decision:
         begun.append(now)
         return decision
 
@@ -249,7 +249,7 @@ def observe_primary(_clients: Clients, request: Request) -> Object | None:
     return request.primary
 
 
-def decide_label(obj: Object | None, _now: datetime) -> Decision:
+def decide_label(obj: Object | None, _now: datetime, _results: Results | None = None) -> Decision:
     """Decides to label the object, in one guarded write."""
     return (
         Decision() if obj is None or labelled(obj) else Decision((Patch(KIND_CLUSTER, obj, LABEL),), message="labelled")
@@ -316,9 +316,9 @@ def test_function_that_trusts_no_event_reads_what_it_decides_on(
     """The event is made up, but for the object's version."""
     seen: list[Object | None] = []
 
-    def decide(obj: Object | None, now: datetime) -> Decision:
+    def decide(obj: Object | None, now: datetime, _results: Results | None = None) -> Decision:
         seen.append(obj)
-        return LABELS.decide(obj, now)
+        return LABELS.decide(obj, now, None)
 
     made_up = changed({**primary, "spec": {**primary["spec"], "clusterName": "made-up"}}, change)
     assert cost(clients, replace(LABELS, decide=decide, trusts_events=False), made_up) == (2, "labelled")
@@ -328,7 +328,9 @@ def test_function_that_trusts_no_event_reads_what_it_decides_on(
 @pytest.mark.parametrize("seconds", [30.0, None])
 def test_new_object_that_only_waits_costs_no_request(clients: Clients, primary: Object, seconds: float | None) -> None:
     waits = Function(
-        TRIGGERS, observe_primary, lambda _obj, _now: Decision(requeue_after=seconds, message="waiting for others")
+        TRIGGERS,
+        observe_primary,
+        lambda *_args: Decision(requeue_after=seconds, message="waiting for others"),
     )
     before = clients.management.requests
     answer = waits.handle(clients, change_event(primary, "add", source="/test"))
@@ -338,7 +340,7 @@ def test_new_object_that_only_waits_costs_no_request(clients: Clients, primary: 
 
 def test_new_object_is_read_before_an_event_is_recorded(clients: Clients, management: Client, primary: Object) -> None:
     event = KubernetesEvent("Late", "too late", "Warning")
-    tested = Function(TRIGGERS, observe_primary, lambda _obj, _now: Decision(kubernetes_events=(event,)))
+    tested = Function(TRIGGERS, observe_primary, lambda _obj, _now, _results: Decision(kubernetes_events=(event,)))
     management.delete(KIND_CLUSTER, key_of(primary))
     assert cost(clients, tested, change_event(primary, "add", source="/test")) == (1, "")
 
@@ -362,7 +364,7 @@ def test_object_of_another_cluster_is_read_though_it_has_the_same_version(
     foreign = changed({**primary, "metadata": {**primary["metadata"], "uid": "another"}}, change)
     assert cost(clients, LABELS, foreign) == (3, "labelled")
 
-    def decide(obj: Object | None, _now: datetime) -> Decision:
+    def decide(obj: Object | None, _now: datetime, _results: Results | None = None) -> Decision:
         return Decision(status={"failureMessage": dig(obj, "metadata.uid")})
 
     primary = management.get(KIND_CLUSTER, key_of(primary))
@@ -382,7 +384,7 @@ def test_new_object_is_read_before_a_write_that_nothing_guards(
 ) -> None:
     """The object was deleted since: nothing is created for it."""
 
-    def decide(obj: Object | None, _now: datetime) -> Decision:
+    def decide(obj: Object | None, _now: datetime, _results: Results | None = None) -> Decision:
         metadata = {"name": "for-the-object", "namespace": namespace}
         secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
         return Decision((Create(SECRET, secret),) if obj else ())
@@ -412,7 +414,7 @@ def has_message(obj: Object, event: Event, _now: datetime | None = None) -> bool
     return bool(dig(obj, "status.failureMessage") == dig(event.object, "data.message"))
 
 
-def decide_message(found: tuple[Object | None, Event], _now: datetime) -> Decision:
+def decide_message(found: tuple[Object | None, Event], _now: datetime, _results: Results | None = None) -> Decision:
     obj, event = found
     return Decision() if obj is None else Decision(status={"failureMessage": dig(event.object, "data.message")})
 
@@ -472,24 +474,37 @@ def test_object_that_was_written_last_and_deleted_is_not_written(
 # -- failures ----------------------------------------------------------------------------------------------------
 
 
-def test_failure_is_reported_only_by_report_failure(clients: Clients, management: Client, primary: Object) -> None:
-    """`report` is for success: it cannot hide a failure by ignoring it."""
-    calls: list[str] = []
+def test_decision_with_the_results_is_reported(clients: Clients, management: Client, primary: Object) -> None:
+    """Its effects are not executed, and without effects there is only one decision."""
+    seen: list[Results | None] = []
 
-    def report(_observed: None, decision: Decision, _results: Results, _now: datetime) -> Decision:
-        calls.append("report")
-        return decision
+    def decide(obj: Object | None, _now: datetime, results: Results | None = None) -> Decision:
+        seen.append(results)
+        status = {"failureMessage": str(results and len(results.executed))}
+        return Decision(() if labelled(obj or {}) else (Patch(KIND_CLUSTER, obj or {}, LABEL),), status)
 
-    def report_failure(_observed: None, _decision: Decision, results: Results, _now: datetime) -> Decision | None:
-        calls.append("report_failure")
-        if not isinstance(results.error, ApiError):
-            return None
-        return Decision(status={"ready": False}, requeue_after=7.0, message=str(results.error))
+    tested = Function(TRIGGERS, observe_primary, decide)
+    tested.handle(clients, change_event(primary, "update", source="/test"))
+    stored = management.get(KIND_CLUSTER, key_of(primary))
+    assert (labelled(stored), dig(stored, "status.failureMessage"), len(seen)) == (True, "1", 2)
+    tested.handle(clients, change_event(stored, "update", source="/test"))
+    assert seen[2:] == [None]
+
+
+def test_failure_is_reported_only_by_a_decision_that_names_it(
+    clients: Clients, management: Client, primary: Object
+) -> None:
+    """A decision cannot hide a failure by ignoring it."""
+
+    def decide(_observed: None, _now: datetime, results: Results | None = None) -> Decision:
+        error = results.error if results else ApiError("full")
+        decision = Decision((Fails(error or ApiError("full")),), {"ready": False}, requeue_after=7.0)
+        return replace(decision, reports=error) if isinstance(error, ApiError) else decision
 
     event = change_event(primary, "update", source="/test")
-    tested = replace(function(Fails(ApiError("full", status=507))), report=report, report_failure=report_failure)
+    tested = replace(function(), decide=decide)
     answer = tested.handle(clients, event)
-    assert (answer.status, answer.retry_after, calls) == (202, 7.0, ["report_failure"])
+    assert (answer.status, answer.retry_after) == (202, 7.0)
     assert management.get(KIND_CLUSTER, key_of(primary))["status"] == {"ready": False}
     with pytest.raises(ValueError, match="a bug"):
-        replace(tested, decide=function(Fails(ValueError("a bug"))).decide).handle(clients, event)
+        function(Fails(ValueError("a bug"))).handle(clients, event)

@@ -94,7 +94,7 @@ class PhaseDryRun:
         provider = self.provider
         provider["metadata"]["deletionTimestamp"] = rfc3339(now)
         event = change_event(provider, "update", source="/delete")
-        decision = function.decide(function.observe(self.clients, Request(event, self._key, provider)), now)
+        decision = function.decide(function.observe(self.clients, Request(event, self._key, provider)), now, None)
         condition = get_condition((decision.status or {}).get("conditions"), DELETING) or {}
         return condition.get("reason", ""), condition.get("message", "")
 
@@ -105,7 +105,7 @@ class PhaseDryRun:
             for _ in range(_MAX_STEPS):
                 event = change_event(self.provider, "update", source="/plan", resync=True)
                 observed = function.observe(self.clients, Request(event, self._key, self.provider))
-                decision = function.decide(observed, datetime.now(UTC))
+                decision = function.decide(observed, datetime.now(UTC), None)
                 if not decision.proceed:
                     self._write_status(decision)
                     return decision
