@@ -73,11 +73,8 @@ def _load_and_handle(name: str, clients: Clients, event: Event) -> Answer:
     return handler(name)(clients, event)
 
 
-def phase(name: str) -> Function[Any]:
-    """Returns the steps of `name`, one of the provider functions, for callers that observe and decide only.
-
-    `name` is `provider_preflight`, `provider_fetch`, `provider_install` or `provider_delete`.
-    """
+def steps(name: str) -> Function[Any]:
+    """Returns the steps of function `name`, for callers that observe and decide only: the module's `FUNCTION`."""
     function: Function[Any] = import_module(f"functions.{name}.function").FUNCTION
     return function
 

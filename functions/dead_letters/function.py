@@ -17,7 +17,7 @@ from shared.clients import Clients
 from shared.dead_letters import DeadLetter, DeadLetters, dead_letter
 from shared.event import Event
 from shared.kube import ApiError, Object, Unavailable
-from shared.kube.acquire import acquired
+from shared.locks import acquired
 from shared.runtime import Answer, KubernetesEvent, Task, done, record_event
 from shared.runtime.keyed_lock import TIMEOUT
 from shared.storage import ObjectStore, StorageError

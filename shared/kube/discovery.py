@@ -13,7 +13,7 @@ from itertools import islice
 from threading import Lock
 from weakref import WeakValueDictionary
 
-from .acquire import acquired
+from ..locks import acquired
 from .client import Client
 from .errors import NotServed, Unavailable
 from .resources import Object, Resource, split_api_version

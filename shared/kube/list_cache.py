@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from .acquire import acquired
+from ..locks import acquired
 from .client import Client
 from .errors import Unavailable
 from .resources import Object, Resource

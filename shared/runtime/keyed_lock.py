@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from threading import BoundedSemaphore, Lock
 
 from ..kube import Unavailable
-from ..kube.acquire import acquired
+from ..locks import acquired
 
 TIMEOUT = 2.0
 """Seconds that a thread waits by default: it is needed for other events, and its own event is delivered again."""

@@ -90,7 +90,7 @@ class PhaseDryRun:
 
     def deletion(self) -> tuple[str, str]:
         """Returns reason and message of why the provider could not be deleted now; empty if it could."""
-        function, now = catalog.phase("provider_delete"), datetime.now(UTC)
+        function, now = catalog.steps("provider_delete"), datetime.now(UTC)
         provider = self.provider
         provider["metadata"]["deletionTimestamp"] = rfc3339(now)
         event = change_event(provider, "update", source="/delete")
@@ -100,7 +100,7 @@ class PhaseDryRun:
 
     def _run(self, phase: str) -> Decision:
         """Observes, decides and carries out the effects, again and again, until a decision does not proceed."""
-        function = catalog.phase(phase)
+        function = catalog.steps(phase)
         with _expected_failures():
             for _ in range(_MAX_STEPS):
                 event = change_event(self.provider, "update", source="/plan", resync=True)

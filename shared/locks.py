@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import BoundedSemaphore, Lock
 
-from .errors import Unavailable
-
 
 @contextmanager
-def acquired(lock: Lock | BoundedSemaphore, seconds: float, timeout_error: Unavailable) -> Iterator[None]:
+def acquired(lock: Lock | BoundedSemaphore, seconds: float, timeout_error: Exception) -> Iterator[None]:
     """Holds the lock, or one slot of the semaphore. Raises `timeout_error` if it is not free within `seconds`."""
     if not lock.acquire(timeout=max(0.0, seconds)):
         raise timeout_error
