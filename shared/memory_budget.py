@@ -118,19 +118,19 @@ def weigh(text: bytes) -> int:
     return len(text) * (3 if text.isascii() else 9) + len(text.translate(None, _OTHERS)) * _VALUE
 
 
-def admitted(text: bytes, most: int = MAX_INPUT) -> int:
-    """Returns the weight of a text. Raises `InputTooLarge` if it is more than `most`."""
-    if (weight := weigh(text)) > most:
-        raise InputTooLarge(f"has {len(text)} bytes and needs more than {most // MIB} MiB of memory")
+def admitted(text: bytes) -> int:
+    """Returns the weight of a text. Raises `InputTooLarge` if it is more than `MAX_INPUT`."""
+    if (weight := weigh(text)) > MAX_INPUT:
+        raise InputTooLarge(f"has {len(text)} bytes and needs more than {MAX_INPUT // MIB} MiB of memory")
     return weight
 
 
-def loads(text: bytes, *, most: int = MAX_INPUT, keep: bool = True) -> Any:
+def loads(text: bytes, *, keep: bool = True) -> Any:
     """Parses JSON. With `keep`, the budget counts a mapping until it is freed.
 
     Raises `ValueError` or `RecursionError` for an invalid text, `InputTooLarge`, or `MemoryBusy`.
     """
-    weight = admitted(text, most)
+    weight = admitted(text)
     if weight <= LIGHT:
         return json.loads(text)
     with BUDGET.parsing(weight) as charge:

@@ -115,7 +115,7 @@ def _installed(
     # The event of a workload that becomes ready starts `provider_report` sooner than a check that finds it starting.
     waiting = [] if observed.resumed else [entry for entry in outcome.not_ready if _is_workload(entry)]
     if waiting and builder.is_true(COMPONENTS_AVAILABLE):
-        builder.set_unknown(COMPONENTS_AVAILABLE, "WaitingForWorkloads", format_waiting(waiting))
+        builder.set(COMPONENTS_AVAILABLE, "Unknown", "WaitingForWorkloads", format_waiting(waiting))
     return builder.decision(
         reply=None if waiting else checked,
         requeue_after=WORKLOAD_RETRY if waiting else None,

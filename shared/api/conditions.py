@@ -91,36 +91,28 @@ def set_condition(
     return [condition if entry.get("type") == type else entry for entry in listed]
 
 
-def summary(
-    conditions: Conditions,
-    *,
-    now: datetime,
-    type: str = READY,
-    observed_generation: int | None = None,
-    first: Collection[str] = (),
-) -> list[Object]:
-    """Returns the list with the condition `type` (`Ready`) set to a summary of all others, as in v1beta1.
+def summary(conditions: Conditions, *, now: datetime, first: Collection[str] = ()) -> list[Object]:
+    """Returns the list with the condition `Ready` set to a summary of all others, as in v1beta1.
 
     If a condition is False, so is the summary, with the reason, severity and message of the most severe one; conditions
     of the types in `first` precede all others. If none is False, the summary is Unknown or True, as the others are.
     Without other conditions there is no summary.
     """
-    others = [entry for entry in remove_condition(conditions, type) if entry.get("type")]
+    others = [entry for entry in remove_condition(conditions, READY) if entry.get("type")]
     if not others:
-        return remove_condition(conditions, type)
+        return remove_condition(conditions, READY)
     failed = [entry for entry in others if entry.get("status") == "False"]
     failed.sort(key=lambda entry: (entry["type"] not in first, _rank(entry)))
     unknown = [entry for entry in others if entry.get("status") != "True"]
     decisive = next(iter(failed or unknown), {"status": "True"})
     return set_condition(
         conditions,
-        type,
+        READY,
         decisive.get("status") or "Unknown",
         decisive.get("reason") or "",
         decisive.get("message") or "",
         now=now,
         severity=decisive.get("severity"),
-        observed_generation=observed_generation,
     )
 
 

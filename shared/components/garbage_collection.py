@@ -16,8 +16,6 @@ from shared.storage import ObjectStore
 from .bundles import CONTENT
 
 _CONTENT_KEY = re.compile(rf"{CONTENT}([0-9a-f]{{64}})\.json")
-_FORMER_RECORDS = "component-sources/"
-"""Earlier versions found bundles by records in this folder. Nothing reads them."""
 
 
 def digests_in_use(providers: Iterable[Object]) -> set[str]:
@@ -31,8 +29,6 @@ def collect_garbage(objects: ObjectStore, in_use: Collection[str], before: datet
 
     A key that `BundleStore` does not write is never deleted. Raises as `ObjectStore` does.
     """
-    for entry in objects.list_objects(_FORMER_RECORDS, partial=True):
-        delete_old(objects, entry, before)
     unused = [
         entry
         for entry in objects.list_objects(CONTENT, partial=True)

@@ -86,16 +86,12 @@ def move_to_namespace(components: Iterable[Object], namespace: str) -> list[Obje
         original = str(dig(obj, "metadata.namespace", ""))
         if obj["kind"] == "Namespace":
             obj["metadata"]["name"] = namespace
-        elif defined.get(_group_kind(obj), obj["kind"] not in _CLUSTER_SCOPED):
+        elif defined.get((split_api_version(obj["apiVersion"])[0], obj["kind"]), obj["kind"] not in _CLUSTER_SCOPED):
             obj["metadata"]["namespace"] = namespace
         for kinds, fix in _FIXES:
             if obj["kind"] in kinds:
                 fix(obj, original, namespace)
     return list({identity(obj): obj for obj in objects}.values())
-
-
-def _group_kind(obj: Object) -> tuple[str, str]:
-    return split_api_version(obj["apiVersion"])[0], obj["kind"]
 
 
 def _defined_scopes(objects: Iterable[Object]) -> dict[tuple[str, str], bool]:

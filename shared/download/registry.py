@@ -153,11 +153,12 @@ class Registry:
             data, _, _, url = self._get_manifest(f"{digest.replace(':', '-')}{signatures.SUFFIX}")
         except NotInRegistry:
             return
-        for layer in _layers(data, redact_url(url))[:_SIGNATURES]:
+        where = redact_url(url)
+        for layer in _layers(_parse(data, where), where)[:_SIGNATURES]:
             signature = (layer.get("annotations") or {}).get(_SIGNATURE) if isinstance(layer, dict) else None
             if not isinstance(signature, str) or len(signature) > signatures.MAX_SIGNATURE:
                 continue
-            found = _descriptor(layer | {"annotations": {TITLE: "signature"}}, f"a signature in {redact_url(url)}")
+            found = _descriptor(layer | {"annotations": {TITLE: "signature"}}, f"a signature in {where}")
             if found.size <= signatures.MAX_PAYLOAD:
                 limits = IngestLimits(file=found.size, release=found.size)
                 file = File(found.name, self.blob(found), found.size, found.digest.removeprefix("sha256:"))
@@ -311,7 +312,7 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageMan
         )
     if media_type not in (MANIFEST, _DOCKER_MANIFEST):
         raise SourceError(f"{where} is of type {media_type!r}, which is not an artifact", transient=False)
-    layers = _list_of_layers(document, where)
+    layers = _layers(document, where)
     annotations = document.get("annotations")
     return ImageManifest(
         digest,
@@ -321,10 +322,6 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageMan
     )
 
 
-def _layers(data: bytes, where: str) -> list[Any]:
-    return _list_of_layers(_parse(data, where), where)
-
-
 def _parse(data: bytes, where: str) -> dict[str, Any]:
     try:
         return _mapping(json.loads(data), where)
@@ -332,7 +329,7 @@ def _parse(data: bytes, where: str) -> dict[str, Any]:
         raise SourceError(f"{where} is not a manifest", transient=False) from None
 
 
-def _list_of_layers(document: Mapping[str, Any], where: str) -> list[Any]:
+def _layers(document: Mapping[str, Any], where: str) -> list[Any]:
     layers = document.get("layers")
     if not isinstance(layers, list):
         raise SourceError(f"{where} has no layers", transient=False)

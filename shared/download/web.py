@@ -143,19 +143,16 @@ class HttpSession:
         for pool in self._pools.values():
             pool.clear()
 
-    def get(
-        self, url: str, authorization: str = "", *, accept: str = "*/*", redirects: int = REDIRECTS
-    ) -> HttpResponse:
-        """Returns the answer after redirects, of any status.
+    def get(self, url: str, authorization: str = "", *, accept: str = "*/*") -> HttpResponse:
+        """Returns the answer after at most `REDIRECTS` redirects, of any status; none leads from https to http.
 
         Args:
             url: An http or https URL.
             authorization: The Authorization header; it is not sent to another origin.
             accept: The Accept header.
-            redirects: How many redirects are followed; none leads from https to http.
         """
         headers = {"Accept": accept}
-        for _ in range(redirects + 1):
+        for _ in range(REDIRECTS + 1):
             reply = self.request("GET", url, headers, authorization)
             if reply.status not in _REDIRECTS or "location" not in reply.headers:
                 return reply
@@ -168,7 +165,7 @@ class HttpSession:
             if origin(target) != origin(url):
                 authorization = ""
             url = target
-        raise SourceError(f"{redact_url(url)}: more than {redirects} redirects", transient=False)
+        raise SourceError(f"{redact_url(url)}: more than {REDIRECTS} redirects", transient=False)
 
     def request(
         self,

@@ -14,6 +14,8 @@ CRD = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "custom
 
 _SERVED_PAUSE = 0.03
 """Seconds after which an established version is served."""
+_ESTABLISHED_SECONDS = 30.0
+"""Seconds in which CRDs have to become established."""
 _WATCH_SECONDS, _LONGEST_WATCH = 5, 20
 """Seconds of the first watch and of the longest; each is twice as long as the one before. After it the CRDs are read,
 because they may have failed before, and then never change."""
@@ -93,14 +95,14 @@ def await_established(client: Client, name: str) -> Object:
     return crd
 
 
-def await_all_established(client: Client, crds: Iterable[Object], *, within: float = 30.0) -> dict[str, str]:
+def await_all_established(client: Client, crds: Iterable[Object]) -> dict[str, str]:
     """Waits until CRDs that were just applied are established, with one watch of them.
 
-    `crds` are the server's responses to the applies, `within` is in seconds. Returns the reasons, by name, of CRDs that
-    did not become established: a time-out, names that belong to another CRD, or a deletion. Raises `ApiError`.
+    `crds` are the server's responses to the applies. Returns the reasons, by name, of CRDs that did not become
+    established: a time-out, names that belong to another CRD, or a deletion. Raises `ApiError`.
     """
     waiting = {crd["metadata"]["name"]: crd for crd in crds if not _is_established(crd)}
-    deadline, seconds, pause = time.monotonic() + within, _WATCH_SECONDS, _FIRST_PAUSE
+    deadline, seconds, pause = time.monotonic() + _ESTABLISHED_SECONDS, _WATCH_SECONDS, _FIRST_PAUSE
     problems: dict[str, str] = {}
 
     def note(name: str, crd: Object | None) -> None:
@@ -124,7 +126,8 @@ def await_all_established(client: Client, crds: Iterable[Object], *, within: flo
             for name, crd in _read(client, list(waiting.values())).items():
                 note(name, crd)
         if waiting and time.monotonic() > deadline:
-            return problems | {name: f"CRD {name} was not established within {within:g} s" for name in waiting}
+            late = f"was not established within {_ESTABLISHED_SECONDS:g} s"
+            return problems | {name: f"CRD {name} {late}" for name in waiting}
         seconds, pause = min(seconds * 2, _LONGEST_WATCH), min(pause * 2, _LONGEST_PAUSE)
     time.sleep(_SERVED_PAUSE)  # even if all were established: a changed version is served only a moment later
     return problems

@@ -54,10 +54,6 @@ def awaits_workloads(provider: Mapping[str, Any]) -> bool:
 class ProviderStatusBuilder(StatusBuilder[ProviderCondition]):
     """Builds the status of a provider; `Ready` follows from the conditions of all phases."""
 
-    def set_unknown(self, type_: ProviderCondition, reason: str, message: str) -> None:
-        """Sets the condition to Unknown."""
-        self.set(type_, "Unknown", reason, message)
-
     def remove_outdated(self, *types: ProviderCondition) -> None:
         """Removes each of these conditions that is not True and is about another generation of the spec."""
         for type_ in types:

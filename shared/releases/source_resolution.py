@@ -27,7 +27,7 @@ from shared.settings import RELEASE_SOURCES, SETTINGS
 from .naming import STABLE, ReleaseName
 from .sources import Source
 from .sources.chain import SourceChain
-from .sources.urls import from_env, from_url, server, servers_in
+from .sources.urls import from_env, from_url, server, servers_in_settings
 
 COMMON_SCOPE = ""
 """The scope of releases from the sources that the settings name."""
@@ -186,7 +186,7 @@ def _access(clients: HasManagement, key: Key, url: str) -> Access:
     if access.endpoint:
         _require_allowed(access.endpoint)
     hosts, host = hosts_of(secret), without_default_port(server(url))
-    if access.sends_secrets and host and host not in (servers_in() if hosts is None else hosts):
+    if access.sends_secrets and host and host not in (servers_in_settings() if hosts is None else hosts):
         from_url(url, local=False)  # an unusable URL is the first thing to correct
         raise SourceError(not_sent(f"Secret {key}", host), transient=False)
     return access

@@ -52,9 +52,9 @@ def _partition(event: Event) -> dict[str, str]:
     return {"ce-partitionkey": f"{event.kind}.{event.group}/{event.namespace}/{event.name}"} if event.kind else {}
 
 
-def tls(environment: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
+def tls() -> ssl.SSLContext | None:
     """Returns the TLS settings for a sink by K_CA_CERTS and trust bundles; None for the CAs of the system alone."""
-    authorities = environment.get("K_CA_CERTS")
+    authorities = os.environ.get("K_CA_CERTS")
     if not authorities and not AUTHORITIES.is_dir():
         return None
     context = _SinkTls(ssl.PROTOCOL_TLS_CLIENT)

@@ -75,9 +75,9 @@ def server(url: str) -> str:
     return source_type.server(url) if source_type else ""
 
 
-def servers_in(env: Mapping[str, str] = SETTINGS) -> frozenset[str]:
+def servers_in_settings() -> frozenset[str]:
     """Returns the servers that the sources of the settings name. Raises `SourceError` if the settings are invalid."""
-    return frozenset(map(server, _urls_in(env)))
+    return frozenset(map(server, _urls_in(SETTINGS)))
 
 
 def _urls_in(env: Mapping[str, str]) -> list[str]:
