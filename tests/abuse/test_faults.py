@@ -8,7 +8,7 @@ Functions are one real process, whose peak memory each test prints (VmHWM). Othe
 forwarders that are both active, watches that end each second or hang (`test_forwarder.py`), object stores that lie in
 their protocol (`test_store.py`) or exchange objects (`test_exchanged_objects.py`), kills
 (`tests/e2e/test_kill_*.py`), and answers of a workload API server in all phases
-(`tests/api/test_faulty_api_server.py`).
+(`tests/api/addons/test_faulty_api_server.py`).
 """
 
 from __future__ import annotations
