@@ -6,23 +6,15 @@ something (with --exit-code), 4 a plan would fail, 130 interrupted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from infra import version
-from infra.operations.management_cluster import open_management_cluster
 
-from .commands import addons, bench, clusters, dead_letters, demo, local, recordings, release, run, sources, up
+from .commands import addons, bench, clusters, dead_letters, demo, doctor, local, recordings, release, run, sources, up
 from .commands.provider import group as provider
-from .options import Context, Kubeconfig
-from .terminal.failures import report_failures
 from .terminal.option_groups import App
-from .terminal.output import out
-
-if TYPE_CHECKING:
-    from infra.operations.doctor import CheckResult
 
 
 def _print_version(wanted: bool) -> None:
@@ -50,40 +42,22 @@ def options(
     """Declares the options of the program itself."""
 
 
-def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
-    """Check what local runs need on this machine: what is there, what is missing, and how to get it.
-
-    With --kubeconfig or --context also checks Knative's event sources in that cluster.
-    """
-    from infra.operations.doctor import examine
-
-    def is_missing(finding: CheckResult) -> bool:
-        mark = {"ok": "[green]✔[/green]", "note": "[yellow]•[/yellow]", "missing": "[red]✘[/red]"}[finding.state]
-        out.print(f"{mark} {finding.what:<16} {escape(finding.detail)}")
-        return finding.state == "missing"
-
-    missing = sum(map(is_missing, examine()))  # printed first, because the cluster may not answer
-    with report_failures():
-        if kubeconfig is not None or context:
-            with open_management_cluster(None, kubeconfig, context) as target:
-                missing += is_missing(sources.examine(target.client))
-    raise typer.Exit(1 if missing else 0)
-
-
-up.register(app)
-app.command()(demo.demo)
-run.register(app)
-app.command()(clusters.render)
-recordings.register(app)
-app.add_typer(dead_letters.app)
-app.command()(doctor)
-clusters.register(app)
-addons.register(app)
-sources.register(app)
-app.add_typer(local.app)
-app.add_typer(release.app)
-app.add_typer(provider.app)
-app.add_typer(bench.app)
+for module in (
+    up,
+    demo,
+    run,
+    clusters,
+    addons,
+    recordings,
+    sources,
+    dead_letters,
+    doctor,
+    local,
+    provider,
+    release,
+    bench,
+):
+    app.add_typer(module.app)
 
 
 def main() -> None:

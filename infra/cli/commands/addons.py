@@ -15,7 +15,10 @@ from ..terminal.output import out
 from ..terminal.timeline import Timeline
 from .clusters import ClusterOptions
 
+app = App(name="addons", help="Remove the addons of a cluster.", no_args_is_help=True)
 
+
+@app.command()
 def remove(
     *,
     cluster: ClusterOptions,
@@ -57,10 +60,3 @@ def remove(
         timeline.say(
             "done" if undo else "done; the same command with --undo applies them again", mark="✔", style="green"
         )
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the group `addons` to `app`."""
-    group = App(help="Remove the addons of a cluster.", no_args_is_help=True)
-    group.command("remove")(remove)
-    app.add_typer(group, name="addons")

@@ -27,6 +27,10 @@ from ..terminal.timeline import Timeline
 if TYPE_CHECKING:
     from shared.kube import Object
 
+app = App()
+describe = App(help="Show the state of an object.", no_args_is_help=True)
+app.add_typer(describe, name="describe")
+
 
 @dataclass(frozen=True)
 class ClusterOptions:
@@ -55,6 +59,7 @@ ExitCode = Annotated[
 ]
 
 
+@app.command()
 def render(
     release: Annotated[Path, typer.Option(help="Folder of one release, named like its tag.", file_okay=False)],
     cluster: Annotated[
@@ -88,6 +93,7 @@ def render(
         sys.stdout.write(dump(objects))
 
 
+@app.command()
 def plan(
     *,
     cluster: ClusterOptions,
@@ -112,6 +118,7 @@ def plan(
     raise typer.Exit(plan.exit_code if exit_code or plan.is_blocked else 0)
 
 
+@describe.command("cluster")
 def describe_cluster(
     *,
     name: Annotated[str, typer.Argument(help="Name of the Cluster.")],
@@ -122,19 +129,19 @@ def describe_cluster(
     """Show a Cluster, the objects it refers to, its addons, and what they are waiting for."""
     from datetime import UTC, datetime
 
-    from infra.operations.describe.cluster_objects import gather
-    from infra.operations.describe.document import document
+    from infra.operations import clusters
 
     from ..terminal.cluster_tree import show
 
     with report_failures(), management.open() as target:
-        found = document(gather(target.client, find_cluster(target, namespace, name)), datetime.now(UTC))
+        found = clusters.describe(target.client, find_cluster(target, namespace, name), datetime.now(UTC))
         if output.json:
             typer.echo(json.dumps(found, indent=2))
         else:
             show(out, found)
 
 
+@app.command()
 def rollback(
     *,
     cluster: ClusterOptions,
@@ -170,21 +177,11 @@ def rollback(
 
 def find_cluster(target: ManagementCluster, namespace: str | None, name: str) -> Object:
     """Returns the Cluster; raises `Failure` if it does not exist."""
-    from shared.api.resources import CLUSTER
+    from infra.operations.clusters import get_cluster
     from shared.kube import Key
 
-    key = Key(target.namespace(namespace), name)
-    found = target.client.find(CLUSTER, key)
-    if found is None:
+    try:
+        return get_cluster(target.client, Key(target.namespace(namespace), name))
+    except Failure as error:
         where = "choose the namespace with `-n`, the management cluster with `--kubeconfig` and `--context`"
-        raise Failure(f"Cluster {key} does not exist; {where}")
-    return found
-
-
-def register(app: typer.Typer) -> None:
-    """Adds plan, describe and rollback to `app`."""
-    describe = App(help="Show the state of an object.", no_args_is_help=True)
-    describe.command("cluster")(describe_cluster)
-    app.command()(plan)
-    app.add_typer(describe, name="describe")
-    app.command()(rollback)
+        raise Failure(f"{error}; {where}") from error

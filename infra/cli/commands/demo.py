@@ -15,13 +15,17 @@ from infra.operations.waiting import WaitTimeout
 
 from ..demo import RELEASES
 from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
 from ..terminal.output import err, out
 from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from infra.local.local_run import LocalRun
 
+app = App()
 
+
+@app.command()
 def demo(
     directory: Annotated[
         Path | None,

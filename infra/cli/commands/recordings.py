@@ -19,6 +19,7 @@ from shared.api.conditions import counted
 
 from ..options import TargetOptions
 from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
 from ..terminal.output import err, out
 from ..terminal.signals import until_signal
 
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
     from shared.kube import Client
     from shared.runtime.answer import Answer
 
+app = App()
+
 _FIRST_LISTS = 60.0
 """Seconds to wait for the first list of every kind."""
 LONGEST_WAIT = 31.0
 """Seconds: a replay waits for requeues up to this interval; longer ones wait for a user's action."""
 
 
+@app.command()
 def capture(
     *,
     folder: Annotated[Path, typer.Argument(help="New folder for the recording.")],
@@ -61,6 +65,7 @@ def capture(
         out.print(f"{_content(result)} in {escape(str(folder))}")
 
 
+@app.command()
 def replay(
     *,
     source: Annotated[Path, typer.Argument(help="Folder of a recording, or one of its files.", exists=True)],
@@ -147,9 +152,3 @@ def _call_functions(recording: Recording, client: Client, *, double: bool, shuff
     out.print(f"{stats.delivered} calls: {answers}")
     if not idle:
         raise Failure(f"not everything is reconciled after {timeout:g} s; raise `--timeout`")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds capture and replay to `app`."""
-    app.command()(capture)
-    app.command()(replay)

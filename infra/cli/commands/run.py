@@ -25,6 +25,7 @@ from shared.api.conditions import counted
 from ..options import KIND, Context, Kind, Kubeconfig, Profile
 from ..terminal.confirm import confirm
 from ..terminal.failures import report_failures, usable_folder
+from ..terminal.option_groups import App
 from ..terminal.output import out
 from ..terminal.signals import until_signal
 from ..terminal.timeline import Timeline
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
     from infra.local.services import Services
     from shared.kube import Client
 
+app = App()
+
 _SHOWN = 20
 """The number of objects that are printed at the end."""
 
 
+@app.command()
 def run(
     kubeconfig: Kubeconfig = None,
     context: Context = "",
@@ -215,8 +219,3 @@ def _prepare(
         timeline.say(f"installed {names}")
     for kind, functions in cluster_checks.unwatchable(target.client, services.declared, namespace).items():
         timeline.say(f"no right to list and watch {kind}: {', '.join(functions)} get no events of it", style="yellow")
-
-
-def register(app: typer.Typer) -> None:
-    """Adds `run` to `app`."""
-    app.command()(run)

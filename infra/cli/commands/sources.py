@@ -21,10 +21,13 @@ from shared.triggers import Triggers, Watch
 
 from ..options import Profile, TargetOptions
 from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
 from ..terminal.output import err, out
 
 if TYPE_CHECKING:
     from shared.kube.discovery import Discovery
+
+app = App()
 
 _NONE = "the namespace capi-functions has no ApiServerSources"
 _EVENT_SOURCES = "event sources"
@@ -32,6 +35,7 @@ MISSING = 3
 """The exit code if the installed sources differ, as for a plan that would change something."""
 
 
+@app.command()
 def sources(
     *,
     profile: Profile = "",
@@ -187,8 +191,3 @@ def _installed(client: Client) -> list[Object]:
     except NotServed:
         return []
     return [source for source in found if source is not None]
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command()(sources)

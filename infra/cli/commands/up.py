@@ -43,6 +43,7 @@ from ..options import (
 )
 from ..terminal.failures import report_failures, usable_folder
 from ..terminal.logs import Follow, print_log
+from ..terminal.option_groups import App
 from ..terminal.output import out
 from ..terminal.signals import until_signal
 from ..terminal.timeline import Timeline
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
     from infra.operations.providers.local_managers import GivenManagers
     from infra.operations.providers.requests import ProviderRequest
 
+app = App()
 
+
+@app.command()
 def up(
     directory: Dir = DEFAULT_DIR,
     releases: Annotated[
@@ -191,6 +195,7 @@ def _use_package(package: Package, providers: Sequence[ProviderRequest], given: 
     return package.components if package.components.is_dir() else None
 
 
+@app.command()
 def status(directory: Dir = DEFAULT_DIR, output: Output = Format.text) -> None:
     """Print whether the run in a folder is up, and its addresses. The exit code is 1 if it is not up."""
     state = running(directory)
@@ -206,6 +211,7 @@ def status(directory: Dir = DEFAULT_DIR, output: Output = Format.text) -> None:
     raise typer.Exit(0 if state else 1)
 
 
+@app.command()
 def down(directory: Dir = DEFAULT_DIR) -> None:
     """End the run in a folder, which keeps its data."""
     with report_failures():
@@ -215,6 +221,7 @@ def down(directory: Dir = DEFAULT_DIR) -> None:
         out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
 
 
+@app.command()
 def logs(
     name: Annotated[str, typer.Argument(help="functions, up (with --detach), or the name of a manager.")] = "functions",
     directory: Dir = DEFAULT_DIR,
@@ -223,9 +230,3 @@ def logs(
     """Print a log of the run in a folder, which may have ended."""
     with report_failures():
         print_log(directory / "logs", name, follow=follow)
-
-
-def register(app: typer.Typer) -> None:
-    """Adds up, status, logs and down to `app`."""
-    for command in (up, status, logs, down):
-        app.command()(command)

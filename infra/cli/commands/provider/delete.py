@@ -10,6 +10,7 @@ import typer
 
 from infra.cli.terminal.confirm import confirm
 from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.option_groups import App
 from infra.cli.terminal.timeline import Timeline
 from infra.operations.failure import Failure
 from infra.operations.waiting import wait_for
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from infra.operations.providers.requests import ProviderRequest
     from shared.kube import Client, Object
 
+app = App()
+
 _PROTECTED = ("default", "kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes itself."""
 
 
+@app.command()
 def delete(
     *,
     providers: ProviderOptions,

@@ -26,7 +26,12 @@ from .options import (
     parse_settings,
 )
 
+app = App(name="provider", help="Providers of Cluster API.", no_args_is_help=True)
+for module in (render, upgrade, delete, transfer):
+    app.add_typer(module.app)
 
+
+@app.command()
 def init(
     *,
     providers: ProviderOptions,
@@ -94,6 +99,7 @@ def init(
                 )
 
 
+@app.command()
 def catalog(
     *,
     kind: Annotated[str, typer.Argument(help="Kind of provider (default: all).", show_default=False)] = "",
@@ -113,6 +119,7 @@ def catalog(
         out.print(f"{one['kind']:<25} {one['name']:<26} {one['url']}", markup=False)
 
 
+@app.command("list")
 def list_(
     *,
     output: FormatOptions,
@@ -133,6 +140,7 @@ def list_(
         out.print("the cluster has no providers; `capi-functions provider init --infrastructure docker` installs some")
 
 
+@app.command()
 def plan(
     *,
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure, or `all`.")] = "all",
@@ -181,15 +189,3 @@ def _check_version(version: str) -> None:
 
     if version and semver.try_parse(version) is None:
         raise Failure(f"--version {version!r} is not a version such as v1.2.3")
-
-
-app = App(name="provider", help="Providers of Cluster API.", no_args_is_help=True)
-app.command()(render.render)
-app.command()(init)
-app.command("list")(list_)
-app.command()(plan)
-app.add_typer(upgrade.app)
-app.command()(delete.delete)
-app.command()(catalog)
-app.command()(transfer.adopt)
-app.command()(transfer.export)

@@ -11,13 +11,17 @@ import typer
 
 from infra.cli.options import FormatOptions
 from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.option_groups import App
 from infra.cli.terminal.provider_report import PrintedReport
 from infra.operations.failure import Failure
 from shared.kube import Key, Object
 
+app = App()
+
 _STDIN = "-"
 
 
+@app.command()
 def render(
     *,
     provider: Annotated[Path, typer.Option(help="File with the provider object; - for standard input.")],

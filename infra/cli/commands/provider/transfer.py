@@ -11,12 +11,16 @@ import typer
 
 from infra.cli.options import FormatOptions, RegistryOptions, TargetOptions
 from infra.cli.terminal.failures import report_failures
+from infra.cli.terminal.option_groups import App
 from infra.cli.terminal.timeline import Timeline
 from infra.operations.failure import Failure
 
 from .options import Annotate, ConfigSecret, DryRun, ProviderOptions, WaitOptions, parse_settings
 
+app = App()
 
+
+@app.command()
 def adopt(
     *,
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure.")] = "",
@@ -81,6 +85,7 @@ class Form(StrEnum):
     OCI = "oci"
 
 
+@app.command()
 def export(
     *,
     to: Annotated[str, typer.Option(metavar="PLACE", help="Folder or repository to write to.")],

@@ -1,0 +1,28 @@
+"""The read model of Clusters, for commands and consoles."""
+
+from infra.operations.clusters import ClusterSummary, summarize
+from shared.api.names import addon_of
+from shared.kube import Key, Object
+
+
+def _cluster(name: str, **parts: Object) -> Object:
+    return {"kind": "Cluster", "metadata": {"name": name, "namespace": "team"}, **parts}
+
+
+def test_clusters_are_summarized_in_order_with_their_addons() -> None:
+    topology = {"classRef": {"name": "demo-1-36-v2"}, "version": "v1.36.2"}
+    upgraded = _cluster("b", spec={"topology": topology, "paused": True}, status={"phase": "Provisioned"})
+    addon = {"spec": {"clusterStack": "demo-1-36-v1"}, "status": {"ready": False}}
+    assert summarize([upgraded, _cluster("a")], {addon_of(upgraded): addon}) == [
+        ClusterSummary(Key("team", "a"), "", "", "", "", None, paused=False, deleting=False),
+        ClusterSummary(
+            Key("team", "b"),
+            "Provisioned",
+            "demo-1-36-v2",
+            "v1.36.2",
+            "demo-1-36-v1",
+            False,
+            paused=True,
+            deleting=False,
+        ),
+    ]
