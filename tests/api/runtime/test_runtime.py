@@ -105,8 +105,9 @@ def test_rounds_of_a_delivery_are_limited(
     monkeypatch.setattr("shared.runtime.function._MAX_SECONDS", seconds)
     begun: list[datetime] = []
 
-    def decide(_observed: None, now: datetime, _results: Results | None = None) -> Decision:
-        begun.append(now)
+    def decide(_observed: None, now: datetime, results: Results | None = None) -> Decision:
+        if results is None:
+            begun.append(now)
         return decision
 
     repeated = Function(TRIGGERS, lambda _clients, _request: None, decide)
