@@ -23,8 +23,11 @@ UNREACHABLE_RETRY = 10.0
 _SHOWN = 3
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
-    """Decides the next step of a clean-up; gives up after the deadline."""
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
+    """Decides the next step of a clean-up; gives up after the deadline.
+
+    Reports deletions that the API server rejected, since only a user can resolve that.
+    """
     addon, leftovers = observed.addon, observed.leftovers
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return Decision(message="nothing to clean up")
@@ -41,22 +44,15 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
     if isinstance(leftovers, ConnectionFailed):
         builder.set_false(CLEANED_UP, "WorkloadUnreachable", message, event_type="Warning")
         return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
+    if failures := [failure for result in results.of(RemoveLeftovers) for failure in result] if results else []:
+        message = _first_few(failures)
+        builder.set_false(CLEANED_UP, "CleanupFailed", message, "Error", event_type="Warning")
+        return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
     builder.set_false(CLEANED_UP, "CleanupOngoing", message, event_type="Normal", progress=True)
     removal: tuple[Effect, ...] = ()
     if leftovers is not None and observed.workload_cluster is not None and leftovers.removable:
         removal = (RemoveLeftovers(observed.workload_cluster, leftovers),)
     return builder.decision(*removal, requeue_after=RETRY, message=message)
-
-
-def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Reports deletions that the API server rejected, since only a user can resolve that."""
-    failures = [failure for result in results.of(RemoveLeftovers) for failure in result]
-    if not failures:
-        return decision
-    builder = V1Beta1StatusBuilder[AddonCondition](observed.addon or {}, now)
-    message = _first_few(failures)
-    builder.set_false(CLEANED_UP, "CleanupFailed", message, "Error", event_type="Warning")
-    return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
 
 
 def _overdue(addon: Object, cluster: Object, now: datetime, deadline: timedelta) -> bool:

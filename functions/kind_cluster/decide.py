@@ -122,8 +122,15 @@ class _Status(StatusBuilder[Literal["Ready", "Paused"]]):
         return self.decision(*effects, ready=False, phase=phase, failureMessage=failure, **arguments)
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
-    """Decides by the phase of the instance: starts an absent or failed one, and publishes a ready one."""
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
+    """Decides by the phase of the instance: starts an absent or failed one, and publishes a ready one.
+
+    Reports in the status of the KINDCluster that the runtime has failed, or that a deletion continues.
+    """
+    error = results.error if results else None
+    if isinstance(error, RuntimeUnavailable | StillDeleting):
+        unknown = replace(observed, instance=Instance("unknown", str(error), reason=error.reason))
+        return replace(decide(unknown, now), reports=error)
     kind_cluster, instance = observed.kind_cluster, observed.instance
     if kind_cluster is None:
         return Decision()
@@ -159,24 +166,6 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
         case "absent":
             start = _start(observed, kind_cluster)
             return _pending(status, [*effects, start], instance.error, instance.reason or CREATING)
-
-
-def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports in the status of the KINDCluster that the runtime has failed, or that a deletion continues.
-
-    Leaves other errors to the runtime of functions.
-    """
-    kind_cluster, error = observed.kind_cluster, results.error
-    if kind_cluster is None:
-        return None
-    if isinstance(error, StillDeleting):
-        return _deleting(_Status(kind_cluster, now), error.message, error.reason)
-    if not isinstance(error, RuntimeUnavailable):
-        return None
-    if deleting(kind_cluster):
-        return _deleting(_Status(kind_cluster, now), str(error), error.reason)
-    failed = Instance("failed", str(error), reason=error.reason)
-    return _failed(_Status(kind_cluster, now), failed, list(decision.effects))
 
 
 def _start(observed: Observed, kind_cluster: Object) -> CreateInstance:

@@ -6,14 +6,14 @@ can remove their finalizers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.applier import inventory
-from shared.applier.inventory import InventoryEntry, Plan
+from shared.applier.inventory import Plan
 from shared.applier.outcome import RolloutIncomplete
 from shared.applier.policy import Policy
 from shared.applier.rollout import Rollout
@@ -34,7 +34,7 @@ CONTROLLER_TIMEOUT = timedelta(minutes=10)
 """The time that controllers have to remove finalizers. Then all objects are deleted. Webhooks may be the obstacle."""
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
     """Decides the next step: a wait while the provider is in use, deletions, or the removal of the finalizer."""
     provider = observed.provider
     if provider is None or not deleting(provider) or observed.management is None:
@@ -48,6 +48,8 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
         return builder.decision(requeue_after=IN_USE_RETRY, message=reason[1])
     if observed.inventory:
         plan = _plan(observed, now, forced=forced)
+        if results is not None and isinstance(results.error, RolloutIncomplete | None):
+            return replace(_report(builder, observed, plan, results, results.error), reports=results.error)
         policy = Policy(prune_crds=forced, owner=ownership.owner(provider))
         return Decision((Rollout(observed.management.cluster, plan, {}, policy),))
     downloads = [Delete(CONFIG_MAP, download) for download in observed.downloads]
@@ -80,39 +82,17 @@ def _counts(observed: Observed) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(observed.custom_resources.items()))
 
 
-def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
+def _report(
+    builder: ProviderStatusBuilder, observed: Observed, plan: Plan, results: Results, error: RolloutIncomplete | None
+) -> Decision:
     """Reports which objects are left; once none is left, the next reconciliation removes the finalizer."""
-    provider, outcomes = observed.provider, results.of(Rollout)
-    if provider is None or not outcomes:
-        return decision
-    builder, left = ProviderStatusBuilder(provider, now), outcomes[-1].entries
-    if _deletes_crds_first(decision):
-        return builder.decision(proceed=True, resources=inventory.dump(left))
-    if not left:
-        return builder.decision(proceed=True, resources=None)
-    return _objects_left(builder, left, "; ".join(f"{entry}: {entry.error}" for entry in left[:3]))
-
-
-def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports objects that could not be deleted yet."""
-    if observed.provider is None or not isinstance(results.error, RolloutIncomplete):
-        return None
-    builder = ProviderStatusBuilder(observed.provider, now)
-    if _deletes_crds_first(decision):
+    if plan.rest and error is not None:
         message = f"deleting the CRDs with their objects first: {_counts(observed)}; finalizers may delay this"
         builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
         return builder.decision(requeue_after=PARTIAL_RETRY, message=message)
-    left = results.error.outcome.entries
-    if not left:
-        return builder.decision(proceed=True, resources=None)
-    return _objects_left(builder, left, str(results.error))
-
-
-def _deletes_crds_first(decision: Decision) -> bool:
-    """Returns whether the other objects follow once CRDs and custom resources are gone."""
-    return any(isinstance(effect, Rollout) and effect.plan.rest for effect in decision.effects)
-
-
-def _objects_left(builder: ProviderStatusBuilder, left: Sequence[InventoryEntry], message: str) -> Decision:
+    left = (error.outcome if error else results.of(Rollout)[-1]).entries
+    if plan.rest or not left:  # the other objects follow once CRDs and custom resources are gone
+        return builder.decision(proceed=True, resources=inventory.dump(left) if left else None)
+    message = str(error) if error else "; ".join(f"{entry}: {entry.error}" for entry in left[:3])
     builder.set_false(PROVIDER_INSTALLED, "OldComponentsDeletionError", message, event_type="Warning")
     return builder.decision(requeue_after=PARTIAL_RETRY, message=message, resources=inventory.dump(left))

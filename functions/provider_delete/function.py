@@ -6,7 +6,7 @@ from shared.providers.error_reporting import report_rejection
 from shared.providers.status import DELETING
 from shared.runtime import Function
 
-from .decide import decide, report, report_failure
+from .decide import decide
 from .observe import observe
 from .triggers import TRIGGERS
 
@@ -14,8 +14,6 @@ FUNCTION = Function(
     TRIGGERS,
     observe,
     decide,
-    report,
-    report_failure,
     on_rejected=report_rejection(DELETING, "RequestRefused", status="True"),
     trusts_events=False,
 )

@@ -7,7 +7,7 @@ other providers, and must not skip too many minor versions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -59,14 +59,19 @@ class SaveConfigMap:
             raise ComponentsError(f"{what}; remove the annotation to install without the ConfigMap") from error
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
-    """Decides the next step: a write of `spec.version`, or the start of `provider_install`."""
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
+    """Decides the next step: a write of `spec.version`, or the start of `provider_install`.
+
+    Reports in the provider's status that the ConfigMap cannot be written.
+    """
     provider = observed.provider
     if (reason := why_not_due(provider)) or provider is None:
         return Decision(message=reason)
     if observed.inputs.problem:
         return Decision(message=observed.inputs.problem)  # `provider_preflight` reports it
     builder = ProviderStatusBuilder(provider, now)
+    if results is not None and isinstance(results.error, ComponentsError):
+        return replace(_failed(builder, results.error), reports=results.error)
     resolved = observed.resolved
     assert resolved is not None
     if isinstance(resolved, Exception):
@@ -75,13 +80,6 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
         return _write_version(builder, provider, resolved.version)
     assert resolved.bundle is not None
     return _start_installation(builder, observed, provider, resolved, resolved.bundle)
-
-
-def report_failure(observed: Observed, _decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports in the provider's status that the ConfigMap cannot be written. Leaves other errors to the runtime."""
-    if observed.provider is None or not isinstance(results.error, ComponentsError):
-        return None
-    return _failed(ProviderStatusBuilder(observed.provider, now), results.error)
 
 
 def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:

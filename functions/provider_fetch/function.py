@@ -6,7 +6,7 @@ from shared.providers.error_reporting import report_rejection, sensitive_values
 from shared.providers.status import PROVIDER_INSTALLED
 from shared.runtime import Function
 
-from .decide import decide, report_failure
+from .decide import decide
 from .observe import observe
 from .triggers import TRIGGERS
 
@@ -14,7 +14,6 @@ FUNCTION = Function(
     TRIGGERS,
     observe,
     decide,
-    report_failure=report_failure,
     on_rejected=report_rejection(PROVIDER_INSTALLED, "ComponentsFetchError"),
     sensitive_values=sensitive_values,
     trusts_events=False,

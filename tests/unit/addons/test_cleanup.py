@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from functions.addon_cleanup.decide import decide, report
+from functions.addon_cleanup.decide import decide
 from functions.addon_cleanup.leftovers import Leftovers, leftovers
 from functions.addon_cleanup.observe import Observed
 from functions.addon_cleanup.removal import RemoveLeftovers
@@ -250,7 +250,7 @@ def test_rejected_deletions_are_reported() -> None:
     seen = observed(ALL)
     decision = decide(seen, NOW)
     failures = [f"Service ns/{number}: forbidden" for number in range(4)]
-    told = report(seen, decision, results_of(decision, {RemoveLeftovers: failures}), NOW)
+    told = decide(seen, NOW, results_of(decision, {RemoveLeftovers: failures}))
     assert condition(told) == (
         "False",
         "CleanupFailed",
@@ -264,4 +264,4 @@ def test_rejected_deletions_are_reported() -> None:
 def test_accepted_deletions_are_reported_as_decided() -> None:
     seen = observed(ALL)
     decision = decide(seen, NOW)
-    assert report(seen, decision, results_of(decision, {RemoveLeftovers: []}), NOW) == decision
+    assert decide(seen, NOW, results_of(decision, {RemoveLeftovers: []})) == decision

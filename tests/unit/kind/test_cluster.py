@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functions.kind_cluster.decide import CreateInstance, DeleteInstance, decide, report_failure
+from functions.kind_cluster.decide import CreateInstance, DeleteInstance, decide
 from functions.kind_cluster.observe import Observed, cluster_name, config_secret_name, is_published
 from functions.kind_cluster.runtime import Instance, RuntimeUnavailable, StillDeleting
 from functions.kind_cluster.triggers import FINALIZER
@@ -488,29 +488,27 @@ def test_deletion_that_is_not_done_keeps_the_finalizer(
     instance: Instance, error: Exception, message: str | None, requeue_after: float
 ) -> None:
     observed = Observed(changed({"deletionTimestamp": "x"}), instance)
-    told = report_failure(observed, decide(observed, NOW), Results([], error), NOW)
-    assert told is not None
+    told = decide(observed, NOW, Results([], error))
+    assert told.reports is error
     status = told.status or {}
     assert (status["phase"], status["failureMessage"], told.requeue_after) == ("Deleting", message, requeue_after)
 
 
 def test_runtime_that_refuses_is_reported_like_a_failed_instance() -> None:
     observed = Observed(kind_cluster(), Instance("absent"))
-    decision = decide(observed, NOW)
-    told = report_failure(observed, decision, Results([], RuntimeUnavailable("no docker")), NOW)
-    assert told is not None
-    assert (told.effects, (told.status or {})["phase"]) == (decision.effects, "Failed")
+    error = RuntimeUnavailable("no docker")
+    told = decide(observed, NOW, Results([], error))
+    assert (told.reports, (told.status or {})["phase"]) == (error, "Failed")
     assert (told.status or {})["failureMessage"] == "Cluster cannot be created: no docker"
 
 
 @pytest.mark.parametrize(
-    ("obj", "error"),
-    [(kind_cluster(), ValueError("a bug")), (kind_cluster(), None), (None, RuntimeUnavailable("no docker"))],
-    ids=["another error", "no error", "object gone"],
+    "error",
+    [ValueError("a bug"), None],
+    ids=["another error", "no error"],
 )
-def test_other_failures_are_not_reported(obj: Object | None, error: Exception | None) -> None:
-    observed = Observed(obj)
-    assert report_failure(observed, decide(observed, NOW), Results([], error), NOW) is None
+def test_other_failures_are_not_reported(error: Exception | None) -> None:
+    assert decide(Observed(kind_cluster()), NOW, Results([], error)).reports is None
 
 
 @pytest.mark.parametrize(

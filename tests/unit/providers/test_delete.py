@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from functions.provider_delete.decide import decide, report, report_failure
+from functions.provider_delete.decide import decide
 from functions.provider_delete.observe import Observed
 from shared.api.conditions import get_condition
 from shared.api.provider import FINALIZER, INFRASTRUCTURE
@@ -151,9 +151,8 @@ def test_finalizer_is_removed_after_the_downloads() -> None:
 def told(found: Observed, outcome: RolloutOutcome | None, error: Exception | None = None) -> Decision | None:
     decision = decide(found, NOW)
     results = results_of(decision, {Rollout: outcome} if outcome else {}, error)
-    if error:
-        return report_failure(found, decision, results, NOW)
-    return report(found, decision, results, NOW)
+    reported = decide(found, NOW, results)
+    return reported if reported.reports is error else None
 
 
 FORCING = observed(going(**FORCED), inventory=[CRD, WORKLOAD], custom_resources={"Widget": 1})

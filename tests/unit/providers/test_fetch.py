@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.provider_fetch.decide import SaveConfigMap, decide, report_failure
+from functions.provider_fetch.decide import SaveConfigMap, decide
 from functions.provider_fetch.observe import Observed
 from shared.api.conditions import get_condition
 from shared.api.provider import INFRASTRUCTURE
@@ -196,8 +196,9 @@ def test_failures_of_a_source_are_reported_and_retried(error: Any, reason: str, 
 
 def test_refused_config_map_is_reported() -> None:
     observed = Observed(made(), resolved=resolved())
-    told = report_failure(observed, decide(observed, NOW), Results([], ComponentsError("too large")), NOW)
-    assert told is not None
+    error = ComponentsError("too large")
+    told = decide(observed, NOW, Results([], error))
+    assert told.reports is error
     assert condition(told) == ("False", ComponentsError.reason, "too large")
     assert told.requeue_after == 600.0
 
@@ -205,11 +206,11 @@ def test_refused_config_map_is_reported() -> None:
 @pytest.mark.parametrize("error", [None, ValueError("a bug")])
 def test_other_failures_are_not_reported(error: Exception | None) -> None:
     observed = Observed(made(), resolved=resolved())
-    assert report_failure(observed, decide(observed, NOW), Results([], error), NOW) is None
+    assert decide(observed, NOW, Results([], error)).reports is None
 
 
 def test_failure_about_a_deleted_provider_is_not_reported() -> None:
-    assert report_failure(Observed(None), Decision(), Results([], ComponentsError("too large")), NOW) is None
+    assert decide(Observed(None), NOW, Results([], ComponentsError("too large"))).reports is None
 
 
 def test_rejected_token_fails_the_preflight_check_and_waits_for_another_token() -> None:
