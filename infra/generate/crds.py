@@ -11,7 +11,6 @@ from copy import deepcopy
 from typing import Any
 
 from shared.api.models import Column, CustomResource, Model
-from shared.api.resources import CLUSTER
 from shared.kube.resources import Object
 
 from .files import Document, yaml_text
@@ -25,8 +24,8 @@ Not for the group that Cluster API installs, because whoever deletes that provid
 _DROPPED = {"title", "additionalProperties", "$defs"}
 _CORE = "cluster"
 _HEADERS = {
-    "": f"Leaves out the CRDs of cluster.x-k8s.io, which Cluster API installs. Without it, apply {_CORE}, too.",
-    _CORE: "The CRDs of cluster.x-k8s.io for a cluster without Cluster API, which has its own: leave them out there.",
+    "": f"Leaves out the CRDs that Cluster API installs. Without Cluster API apply {_CORE}, too.",
+    _CORE: "CRDs for a cluster without Cluster API, which has its own: leave them out there.",
 }
 """The purpose of the kustomization in each folder."""
 
@@ -48,7 +47,7 @@ def files(customs: Sequence[CustomResource]) -> dict[str, str]:
 
 def is_of_core(custom: CustomResource) -> bool:
     """Returns whether a Cluster API core brings this kind, too."""
-    return custom.resource.group == CLUSTER.group
+    return custom.of_core
 
 
 def kept(custom: CustomResource) -> Object:

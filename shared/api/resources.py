@@ -30,6 +30,14 @@ CLUSTERCTL_PROVIDER = Resource("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provi
 KIND_CLUSTER = Resource("infrastructure.cluster-k8s.io", "v1alpha1", "KINDCluster", "kindclusters")
 KIND_CLUSTER_TEMPLATE = Resource(KIND_CLUSTER.group, "v1alpha1", "KINDClusterTemplate", "kindclustertemplates")
 
+_ADDONS = "addons.cluster.x-k8s.io"
+HELM_CHART_PROXY = Resource(_ADDONS, "v1alpha1", "HelmChartProxy", "helmchartproxies")
+HELM_RELEASE_PROXY = Resource(_ADDONS, "v1alpha1", "HelmReleaseProxy", "helmreleaseproxies")
+CLUSTER_RESOURCE_SET = Resource(_ADDONS, "v1beta2", "ClusterResourceSet", "clusterresourcesets", needs=_NEEDED)
+CLUSTER_RESOURCE_SET_BINDING = Resource(
+    _ADDONS, "v1beta2", "ClusterResourceSetBinding", "clusterresourcesetbindings", needs=_NEEDED
+)
+
 NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
 POD = Resource("", "v1", "Pod", "pods")

@@ -229,6 +229,7 @@ def _replicas(prefix: str, field: str) -> Iterator[Column]:
 CLUSTER = CustomResource(
     resource=resources.CLUSTER,
     also=("v1beta1",),
+    of_core=True,
     root=Cluster,
     short_name="cl",
     columns=(

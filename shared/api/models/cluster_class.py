@@ -22,5 +22,10 @@ class ClusterClass(Model):
 
 
 CLUSTER_CLASS = CustomResource(
-    resource=resources.CLUSTER_CLASS, also=("v1beta1",), root=ClusterClass, short_name="cc", columns=(AGE,)
+    resource=resources.CLUSTER_CLASS,
+    root=ClusterClass,
+    short_name="cc",
+    columns=(AGE,),
+    also=("v1beta1",),
+    of_core=True,
 )

@@ -75,3 +75,5 @@ class CustomResource:
     short_name: str = ""
     also: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    of_core: bool = False
+    """Whether a Cluster API core brings this kind, too."""

@@ -108,6 +108,8 @@ def test_kinds_of_cluster_api_have_a_kustomization_of_their_own() -> None:
     assert {path for path in files if path.startswith("cluster/")} == {
         "cluster/cluster.x-k8s.io_clusters.yaml",
         "cluster/cluster.x-k8s.io_clusterclasses.yaml",
+        "cluster/addons.cluster.x-k8s.io_clusterresourcesets.yaml",
+        "cluster/addons.cluster.x-k8s.io_clusterresourcesetbindings.yaml",
         "cluster/kustomization.yaml",
     }
 

@@ -1,0 +1,319 @@
+"""HelmChartProxy and HelmReleaseProxy: a Helm chart in the workload clusters that a selector matches.
+
+The fields are those of Cluster API Addon Provider Helm, with more fields that are all optional. Rules that its webhook
+checks are validation rules here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
+
+from shared.api import resources
+
+from .cluster_addon import AppliedResource, ObjectReference
+from .custom_resource import AGE, Column, CustomResource, Int32, Int64, Model, Timestamp, rule
+
+_ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
+_LABELS = {"cluster.x-k8s.io/provider": "helm", "visualizer.cluster.x-k8s.io": ""}
+_URL = "self.matches('^(?:[hH][tT][tT][pP][sS]|oci)://[^/?#:@]')"
+_URL_MESSAGE = "repoURL starts with https:// or oci:// and names a host"
+_OF = "(has({0}.reconcileStrategy) ? {0}.reconcileStrategy : '')"
+_UNCHANGED = f"{_OF.format('self')} == {_OF.format('oldSelf')}"
+_STRATEGY = "spec.reconcileStrategy cannot change: delete the HelmChartProxy and create it again"
+
+
+class LabelSelectorRequirement(Model):
+    """A requirement of a label selector."""
+
+    key: str
+    operator: str
+    """In, NotIn, Exists or DoesNotExist."""
+    values: list[str] | None = Field(None, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+
+
+class LabelSelector(Model):
+    """Selects objects by their labels; all requirements must hold. An empty selector selects all objects."""
+
+    model_config = ConfigDict(json_schema_extra=_ATOMIC_MAP)
+
+    match_expressions: list[LabelSelectorRequirement] | None = Field(
+        None, json_schema_extra={"x-kubernetes-list-type": "atomic"}
+    )
+    match_labels: dict[str, str] | None = None
+
+
+class SecretReference(Model):
+    """A Secret; the namespace is by default the namespace of the HelmChartProxy."""
+
+    model_config = ConfigDict(json_schema_extra=_ATOMIC_MAP)
+
+    name: str | None = None
+    namespace: str | None = None
+
+
+class Credentials(Model):
+    """Credentials for the repository."""
+
+    secret: SecretReference
+    key: str
+    """The key of a Docker `config.json` in the Secret; `config.json` if it is empty."""
+
+
+class TLSConfig(Model):
+    """How the certificate of the repository is checked."""
+
+    ca_secret: SecretReference | None = None
+    """A Secret with the key `ca.crt`."""
+    insecure_skip_tls_verify: bool | None = Field(None, alias="insecureSkipTLSVerify")
+    """Accepts any certificate."""
+
+
+class InstallOptions(Model):
+    """Options of installations."""
+
+    create_namespace: bool = True
+    """Creates the release namespace if it does not exist. It is never deleted."""
+    include_crds: bool | None = Field(None, alias="includeCRDs")
+
+
+class UpgradeOptions(Model):
+    """Options of upgrades."""
+
+    force: bool | None = None
+    reset_values: bool | None = None
+    reuse_values: bool | None = None
+    reset_then_reuse_values: bool | None = None
+    recreate: bool | None = None
+    max_history: int = 10
+    """How many revisions of the release are stored; 0 is no limit."""
+    cleanup_on_fail: bool | None = None
+    """Deletes objects that a failed upgrade has created."""
+
+
+class UninstallOptions(Model):
+    """Options of uninstallations."""
+
+    keep_history: bool | None = None
+    """Keeps the records of the release."""
+    description: str | None = None
+    """A text for the record of the release."""
+
+
+class HelmOptions(Model):
+    """Options of Helm's actions."""
+
+    disable_hooks: bool | None = None
+    wait: bool | None = None
+    """Waits until the objects are ready, or gone."""
+    wait_for_jobs: bool | None = None
+    dependency_update: bool | None = None
+    timeout: str | None = None
+    """The limit of each wait and each hook, as in `10m` (the default)."""
+    skip_crds: bool | None = Field(None, alias="skipCRDs")
+    """Does not create the objects of the folder `crds/`."""
+    options: bool | None = None
+    """Renders the notes of subcharts, too."""
+    disable_open_api_validation: bool | None = Field(None, alias="disableOpenAPIValidation")
+    atomic: bool | None = None
+    """Uninstalls a failed installation, and rolls back a failed upgrade. Implies `wait`."""
+    enable_client_cache: bool = False
+    take_ownership: bool | None = None
+    """Takes over objects that exist and do not belong to the release."""
+    install: InstallOptions | None = None
+    upgrade: UpgradeOptions | None = None
+    uninstall: UninstallOptions | None = None
+
+
+class ValuesSource(Model):
+    """Values of the chart in a ConfigMap or Secret of the namespace of the HelmChartProxy."""
+
+    kind: Literal["ConfigMap", "Secret"]
+    name: str = Field(min_length=1, max_length=1024)
+    """A Go template with the roots of `valuesTemplate`, so that each cluster can have values of its own, as in
+    `values-{{ .Cluster.metadata.name }}`."""
+    key: str = Field("values.yaml", min_length=1, max_length=253)
+    optional: bool | None = None
+    """Whether the values are left out if the object or the key does not exist."""
+
+
+class _ChartSpec(Model):
+    chart_name: str
+    """The name of the chart in the repository."""
+    repo_url: str = Field(alias="repoURL", json_schema_extra=rule(_URL, _URL_MESSAGE))
+    """The URL of the repository: `https://` or `oci://`."""
+    release_name: str | None = None
+    """The name of the Helm release, up to 53 characters (default: a generated name)."""
+    namespace: str | None = None
+    """The namespace of the Helm release in the workload cluster (default: `default`)."""
+    version: str | None = None
+    """A version of the chart, or a range of versions (default: the newest that is no prerelease)."""
+    reconcile_strategy: Literal["", "InstallOnce", "Continuous"] | None = None
+    """`InstallOnce` installs the chart and then leaves it alone (default: Continuous). It cannot change."""
+    options: HelmOptions | None = None
+    credentials: Credentials | None = None
+    tls_config: TLSConfig | None = None
+    apply_method: Literal["ServerSide", "Helm"] | None = None
+    """`ServerSide` applies changed objects only, repairs drift, prunes and reports conflicts (default). `Helm` runs the
+    helm program."""
+    values_from: list[ValuesSource] | None = Field(None, max_length=16)
+    """Values below the values of the template; a later source replaces values of an earlier one."""
+
+
+class Dependency(Model):
+    """A HelmChartProxy of the same namespace that must be ready in a cluster first."""
+
+    name: str = Field(min_length=1, max_length=253)
+
+
+class RolloutPartition(Model):
+    """A wave of a rollout: the clusters that it selects are updated before the clusters of later waves."""
+
+    name: str = Field(min_length=1, max_length=63)
+    cluster_selector: LabelSelector
+    max_unavailable: Any = Field(None, json_schema_extra={"x-kubernetes-int-or-string": True})
+    """Clusters of the wave that may be updated at once, as a number or a percentage (default: that of the rollout)."""
+
+
+class UpdateWindow(Model):
+    """A time in which clusters may be updated."""
+
+    schedule: str = Field(min_length=9, max_length=128)
+    """The start of the window: minute, hour, day of month, month and day of week, as cron has them."""
+    duration: str = Field(min_length=2, max_length=32)
+    """The length of the window, as in `2h30m`."""
+    location: str | None = Field(None, max_length=64)
+    """The time zone, as in `Europe/Berlin` (default: UTC)."""
+
+
+class RolloutStrategy(Model):
+    """How a change reaches the selected clusters. Without it all clusters are updated at once."""
+
+    max_unavailable: Any = Field(None, json_schema_extra={"x-kubernetes-int-or-string": True})
+    """Clusters that may be updated or not ready at once, as a number or a percentage (default: 100%)."""
+    partitions: list[RolloutPartition] | None = Field(None, max_length=32)
+    """Waves in their order. Clusters in no wave are updated last."""
+    paused: bool | None = None
+    """Whether no further cluster is updated."""
+    windows: list[UpdateWindow] | None = Field(None, max_length=16)
+    """When clusters may be updated (default: always). New clusters get the chart at any time."""
+
+
+class HelmChartProxySpec(_ChartSpec):
+    """The chart, the clusters that get it, and how."""
+
+    model_config = ConfigDict(json_schema_extra=rule(_UNCHANGED, _STRATEGY))
+
+    cluster_selector: LabelSelector
+    """Selects Clusters of the namespace of the HelmChartProxy. Leaving the selection uninstalls the chart."""
+    values_template: str | None = None
+    """The values of the chart: a Go template with the roots `.Cluster`, `.ControlPlane` and `.InfraCluster`."""
+    depends_on: list[Dependency] | None = Field(None, max_length=32)
+    tier: Int32 = Field(100, ge=1)
+    """Which HelmChartProxy applies an object that several contain: the one with the lowest tier."""
+    rollout_strategy: RolloutStrategy | None = None
+
+
+class Condition(Model):
+    """A condition of metav1."""
+
+    type: str = Field(max_length=316)
+    status: Literal["True", "False", "Unknown"]
+    observed_generation: Int64 | None = Field(None, ge=0)
+    last_transition_time: Timestamp
+    reason: str = Field(min_length=1, max_length=1024)
+    message: str = Field(max_length=32768)
+
+
+class RolloutStatus(Model):
+    """The progress of the present change through the clusters."""
+
+    hash: str | None = None
+    """Identifies the change."""
+    updated: Int32 | None = None
+    """Clusters that have the change and are ready."""
+    updating: Int32 | None = None
+    waiting: Int32 | None = None
+    failed: Int32 | None = None
+    partition: str | None = None
+    """The wave in progress."""
+
+
+class HelmChartProxyStatus(Model):
+    """The observed state of a HelmChartProxy."""
+
+    conditions: list[Condition] | None = None
+    matching_clusters: list[ObjectReference] | None = None
+    """The selected Clusters."""
+    observed_generation: Int64 | None = None
+    rollout: RolloutStatus | None = None
+
+
+class HelmChartProxy(Model):
+    """A Helm chart in all workload clusters that a selector matches."""
+
+    spec: HelmChartProxySpec
+    status: HelmChartProxyStatus | None = None
+
+
+class HelmReleaseProxySpec(_ChartSpec):
+    """The release of one cluster; written by the HelmChartProxy."""
+
+    cluster_ref: ObjectReference
+    values: str | None = None
+    """The rendered values of the template."""
+    tier: Int32 | None = None
+
+
+class HelmReleaseProxyStatus(Model):
+    """The observed state of a Helm release."""
+
+    conditions: list[Condition] | None = None
+    status: str | None = None
+    """The status of the release, in the words of Helm."""
+    revision: int | None = None
+    observed_generation: Int64 | None = None
+    resources: list[AppliedResource] | None = None
+    """The inventory: the objects of the release."""
+    digest: str | None = None
+    """Identifies chart, values and options that were applied last."""
+    chart_version: str | None = None
+    """The version of the chart that was applied last."""
+
+
+class HelmReleaseProxy(Model):
+    """The release of a HelmChartProxy in one workload cluster."""
+
+    spec: HelmReleaseProxySpec
+    status: HelmReleaseProxyStatus | None = None
+
+
+_READY = (
+    Column("Ready", ".status.conditions[?(@.type=='Ready')].status"),
+    Column("Reason", ".status.conditions[?(@.type=='Ready')].reason"),
+    Column("Message", ".status.conditions[?(@.type=='Ready')].message", wide=True),
+)
+
+HELM_CHART_PROXY = CustomResource(
+    resource=resources.HELM_CHART_PROXY,
+    root=HelmChartProxy,
+    short_name="hcp",
+    columns=(*_READY, AGE),
+    labels={**_LABELS, "clusterctl.cluster.x-k8s.io/move-hierarchy": "true"},
+)
+
+HELM_RELEASE_PROXY = CustomResource(
+    resource=resources.HELM_RELEASE_PROXY,
+    root=HelmReleaseProxy,
+    short_name="hrp",
+    columns=(
+        Column("Cluster", ".spec.clusterRef.name"),
+        *_READY,
+        Column("Status", ".status.status"),
+        Column("Revision", ".status.revision"),
+        AGE,
+    ),
+    labels=_LABELS,
+)
