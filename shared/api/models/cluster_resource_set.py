@@ -1,6 +1,6 @@
 """ClusterResourceSet and its binding, for runs without Cluster API, whose core brings both kinds.
 
-Both served versions are stored unchanged: spec is the same in both, and the status keeps what either version writes.
+Both served versions are stored unchanged: the spec is equal, and the status keeps the fields of either version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ResourceRef(Model):
 
 
 class ClusterResourceSetSpec(Model):
-    """The clusters, and what they get."""
+    """The clusters, and the sources of their objects."""
 
     model_config = ConfigDict(
         json_schema_extra=rule(
@@ -72,21 +72,21 @@ class ResourceBinding(Model):
 
 
 class ResourceSetBinding(Model):
-    """What one ClusterResourceSet has applied to the cluster."""
+    """The sources that one ClusterResourceSet has applied to the cluster."""
 
     cluster_resource_set_name: str = Field(min_length=1, max_length=253)
     resources: list[ResourceBinding] | None = Field(None, max_length=100, json_schema_extra=_ATOMIC)
 
 
 class ClusterResourceSetBindingSpec(Model):
-    """What is applied to one cluster."""
+    """The cluster, and the sources that are applied to it."""
 
     cluster_name: str | None = Field(None, min_length=1, max_length=63)
     bindings: list[ResourceSetBinding] | None = Field(None, max_length=100, json_schema_extra=_ATOMIC)
 
 
 class ClusterResourceSetBinding(Model):
-    """What the ClusterResourceSets have applied to the Cluster of the same name."""
+    """The record of all sources that ClusterResourceSets have applied to the Cluster of the same name."""
 
     spec: ClusterResourceSetBindingSpec | None = None
 

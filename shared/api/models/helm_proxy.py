@@ -1,6 +1,6 @@
 """HelmChartProxy and HelmReleaseProxy: a Helm chart in the workload clusters that a selector matches.
 
-The fields are those of Cluster API Addon Provider Helm, with more fields that are all optional. Rules that its webhook
+All fields of Cluster API Addon Provider Helm exist. Further fields are optional. Rules that its webhook
 checks are validation rules here.
 """
 
@@ -174,7 +174,7 @@ class RolloutPartition(Model):
     name: str = Field(min_length=1, max_length=63)
     cluster_selector: LabelSelector
     max_unavailable: Any = Field(None, json_schema_extra={"x-kubernetes-int-or-string": True})
-    """Clusters of the wave that may be updated at once, as a number or a percentage (default: that of the rollout)."""
+    """Clusters of the wave that may be updated at once, as a number or a percentage (default: `maxUnavailable` of the rollout)."""
 
 
 class UpdateWindow(Model):
