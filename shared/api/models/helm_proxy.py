@@ -174,7 +174,7 @@ class RolloutPartition(Model):
     name: str = Field(min_length=1, max_length=63)
     cluster_selector: LabelSelector
     max_unavailable: Any = Field(None, json_schema_extra={"x-kubernetes-int-or-string": True})
-    """Clusters of the wave that may be updated at once, as a number or a percentage (default: `maxUnavailable` of the rollout)."""
+    """Clusters of the wave that may be updated at once, as a number or a percentage (default: the rollout's)."""
 
 
 class UpdateWindow(Model):
