@@ -17,6 +17,7 @@ from shared.addons.context import (
     RollbackContext,
     UpToDate,
 )
+from shared.addons.owner import OWNER
 from shared.addons.status import (
     is_awaiting_readiness,
     is_removal_requested,
@@ -106,7 +107,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     if not watch_filter.is_same(addon, cluster):
         return Observed(addon, cluster)
     try:
-        policy = Policy.of(cluster, addon)
+        policy = Policy.of(OWNER, cluster, addon)
     except PolicyError as error:
         return Observed(addon, cluster, finding=error)
     name = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared import watch_filter
+from shared.addons.owner import OWNER
 from shared.addons.status import (
     REMOVED,
     ROLLED_BACK,
@@ -66,7 +67,7 @@ def _looks_up_to_date(addon: Object) -> bool:
 def _has_valid_policy(*annotated: Object) -> bool:
     """Returns whether the policy annotations are valid. An error must be reported even if the addons are applied."""
     try:
-        Policy.of(*annotated)
+        Policy.of(OWNER, *annotated)
     except PolicyError:
         return False
     return True

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from shared.api.names import ADOPT_ANNOTATION
+from shared.api.names import ADOPT_ANNOTATION, OWNED, OWNED_LABEL
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry
-from shared.applier.owner import Owner
+from shared.applier.owner import Mark, Owner
 from shared.applier.policy import Policy
-from shared.kube import Object, dig, key_of
+from shared.kube import dig, key_of
 from shared.manifests import Identity
 from shared.releases.naming import ReleaseName
 
@@ -38,10 +39,15 @@ def mark_of(name: ReleaseName) -> str:
     return stack if len(stack) <= _MAX_LABEL else hashlib.sha256(stack.encode()).hexdigest()[:_MAX_LABEL]
 
 
-def marked(obj: Object, name: ReleaseName) -> Object:
-    """Returns the object with the mark of the release's cluster stack."""
-    metadata = obj["metadata"]
-    return {**obj, "metadata": {**metadata, "labels": {**dig(metadata, "labels", {}), STACK_LABEL: mark_of(name)}}}
+def owner(name: ReleaseName) -> Owner:
+    """Returns the cluster stack of a release as the owner that the applier compares objects with."""
+    return Owner(
+        CLUSTER_STACK_RELEASE.kind,
+        {OWNED_LABEL: OWNED},
+        Mark({STACK_LABEL: mark_of(name)}),
+        exclusive=True,
+        adopts_if=f"annotate the {CLUSTER_STACK_RELEASE.kind} with {ADOPT_ANNOTATION}: true",
+    )
 
 
 def release_inventory(release: Mapping[str, Any]) -> list[InventoryEntry]:
@@ -83,7 +89,4 @@ def policy(release: Mapping[str, Any], name: ReleaseName, applied: Recorded) -> 
     The rollout does not wait for readiness: only later Clusters use the objects of a class.
     """
     adopts = dig(release, ("metadata", "annotations", ADOPT_ANNOTATION)) == "true"
-    owner = Owner(
-        CLUSTER_STACK_RELEASE.kind, STACK_LABEL, mark_of(name), exclusive=True, recorded=applied, adopts=adopts
-    )
-    return Policy(wait=False, owner=owner)
+    return Policy(replace(owner(name), recorded=applied, adopts=adopts), wait=False)

@@ -14,7 +14,7 @@ from shared.manifests import identity
 from shared.releases.naming import ReleaseName
 
 from .kinds import refuse
-from .ownership import marked
+from .ownership import owner
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def _objects(
     parsed = charts.parse(manifests, default_namespace=namespace)
     if refusal := refuse(parsed, name.stack, lambda version, kind: _follows_contract(connection, version, kind)):
         raise charts.ChartError(f"{file_name}: {refusal}")
-    objects = desired(parsed, served, default_namespace=namespace, where=MANAGEMENT)
+    objects = desired(parsed, served, owner(name), default_namespace=namespace, where=MANAGEMENT)
     if not objects:
         raise charts.ChartError(f"{file_name}: the chart renders no objects, but needs a ClusterClass")
     for obj in objects:
@@ -65,7 +65,7 @@ def _objects(
                 f"{file_name}: {identity(obj)} {fault}, but only objects in {namespace} are allowed; "
                 "remove it from the class chart, and apply it by other means"
             )
-    return tuple(marked(obj, name) for obj in objects)
+    return tuple(objects)
 
 
 def _follows_contract(connection: ClusterConnection, api_version: str, kind: str) -> bool:

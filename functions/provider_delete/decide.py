@@ -50,7 +50,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
         plan = _plan(observed, now, forced=forced)
         if results is not None and isinstance(results.error, RolloutIncomplete | None):
             return replace(_report(builder, observed, plan, results, results.error), reports=results.error)
-        policy = Policy(prune_crds=forced, owner=ownership.owner(provider))
+        policy = Policy(ownership.owner(provider), prune_crds=forced)
         return Decision((Rollout(observed.management.cluster, plan, {}, policy),))
     downloads = [Delete(CONFIG_MAP, download) for download in observed.downloads]
     resource = provider_api.kind_of(provider).resource

@@ -11,13 +11,13 @@ from shared.api.conditions import READY, is_true
 from shared.applier.connection import ClusterConnection
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import why_too_large
-from shared.applier.policy import Policy
+from shared.applier.policy import Policy, PolicyError
 from shared.applier.rollout import Rollout
 from shared.components.errors import ComponentsError
 from shared.effects import Results, ensure_finalizer
 from shared.kube import Object, dig
 from shared.kube.crds import CRD
-from shared.providers import ownership, phases
+from shared.providers import phases
 from shared.providers.guards import why_not_due
 from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
 from shared.providers.storage_migration import MigrateStorage, removed_versions
@@ -48,11 +48,12 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
         return Decision(
             reply=phases.completion_event(phases.CHECKED, provider, resync=observed.resync), message="not fetched yet"
         )
-    if not isinstance(observed.policy, Policy):
+    if isinstance(observed.policy, PolicyError):
         return _failed(builder, "InvalidAnnotation", str(observed.policy), INVALID_RETRY)
     if isinstance(observed.rendered, ComponentsError):
         return _failed(builder, observed.rendered.reason, str(observed.rendered), INVALID_RETRY)
     assert observed.management is not None
+    assert observed.policy is not None
     if message := serving.foreign_secret(provider, observed.requests, observed.secrets):
         return _failed(builder, "CertificateSecretTaken", message, INPUT_RETRY)
     return _roll_out(builder, observed, provider, observed.policy, observed.management, observed.rendered)
@@ -83,7 +84,11 @@ def _roll_out(
     try:
         built = objects.all_objects(provider, rendered, secrets, management.served)
         desired_objects = desired(
-            built, management.served, default_namespace=provider["metadata"]["namespace"], where=MANAGEMENT
+            built,
+            management.served,
+            policy.owner,
+            default_namespace=provider["metadata"]["namespace"],
+            where=MANAGEMENT,
         )
     except UnknownKinds as error:
         return _failed(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
@@ -100,6 +105,6 @@ def _roll_out(
             effects.append(MigrateStorage(live, crd))
     resources = {**management.served, **kinds_defined_by(desired_objects)}
     # The selector of a Deployment and the roleRef of a binding are immutable, so such an object is recreated.
-    policy = replace(policy, recreate=True, owner=ownership.owner(provider))
+    policy = replace(policy, recreate=True)
     effects.append(Rollout(management.cluster, plan, resources, policy, live=observed.live))
     return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

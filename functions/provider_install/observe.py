@@ -23,7 +23,7 @@ from shared.components.webhooks import with_webhooks_at, without_webhooks
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from shared.manifests import Identity, identity
-from shared.providers import inputs
+from shared.providers import inputs, ownership
 from shared.providers.annotations import issues_own_certificates, omits_webhooks, webhooks_url
 from shared.providers.fetched_components import FetchedComponents, load_components
 from shared.providers.guards import why_not_due
@@ -49,7 +49,7 @@ class Observed:
     """The provider's inventory; for a resumed installation with the current readiness of the objects."""
     components: FetchedComponents | None = None
     """The components of the version in the spec; None if they are not in storage."""
-    policy: Policy | PolicyError = field(default_factory=Policy)
+    policy: Policy | PolicyError | None = None
     rendered: Sequence[Object] | ComponentsError = ()
     management: ClusterConnection | None = None
     requests: Sequence[CertificateRequest] = ()
@@ -108,7 +108,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     if read.problem or components is None:
         return observed
     try:
-        observed = replace(observed, policy=Policy.of(provider))
+        observed = replace(observed, policy=Policy.of(ownership.owner(provider), provider))
         own_certificates = issues_own_certificates(provider)
         objects = render(
             components.bundle.components,

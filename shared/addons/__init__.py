@@ -1,1 +1,1 @@
-"""The addons of one workload cluster: release files, rendered objects, generated values, rollout target, history."""
+"""The addons of a cluster stack in one workload cluster: their owner, release files, objects, values and history."""

@@ -13,6 +13,7 @@ from shared.releases.stages import Stage
 from . import chart_objects, first_values
 from .context import ReleaseContext
 from .first_values import FirstValues, RenderedAddons
+from .owner import OWNER
 
 DEFAULT_NAMESPACE = "kube-system"
 
@@ -69,4 +70,4 @@ def _first_values(context: ReleaseContext) -> FirstValues:
 
 def _desired(context: ReleaseContext, stages: Sequence[tuple[str, list[Object]]]) -> list[tuple[str, list[Object]]]:
     served = {**context.connection.served, **kinds_defined_by(obj for _, objects in stages for obj in objects)}
-    return [(stage, desired(objects, served, default_namespace=DEFAULT_NAMESPACE)) for stage, objects in stages]
+    return [(stage, desired(objects, served, OWNER, default_namespace=DEFAULT_NAMESPACE)) for stage, objects in stages]

@@ -11,7 +11,6 @@ from shared.api import cluster as cluster_api
 from shared.applier import inventory
 from shared.applier.connection import ClusterConnection, ConnectionFailed
 from shared.applier.inventory import InventoryEntry
-from shared.applier.labelled import labelled_entries
 from shared.applier.policy import Policy
 from shared.charts import LiveCluster
 from shared.clients import Clients
@@ -26,6 +25,7 @@ from .assets import AddonAssets, load_assets
 from .chart_objects import Capabilities, chart_traits
 from .context import ReleaseContext
 from .first_values import may_vary
+from .labelled import labelled_entries
 from .target import Progress, RolloutTarget, StagePosition
 
 

@@ -12,10 +12,11 @@ from shared.api.resources import NAMESPACE
 from shared.manifests import hooks_of, identity
 
 from ..clients import ClusterClients
-from ..kube import MANAGER, ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
+from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
 from .adoption import adopt
 from .defaults import claimed_fields, may_be_excluded
 from .fields import MAX_PATH, MAX_PATHS, without
+from .owner import Owner
 from .policy import PREFIX, RECREATE, Policy
 
 _SETTLES_WITHIN = 5.0
@@ -84,8 +85,9 @@ def apply(
         ApiError: The API server failed or rejected the object.
         TimeoutError: Finalizers keep an object that has to be deleted first.
     """
+    owner = policy.owner
     try:
-        applied = (_apply_new if new and policy.owner.label else _apply)(cluster, resource, obj, policy)
+        applied = (_apply_new if new and owner.mark else _apply)(cluster, resource, obj, policy)
     except ApiError as error:
         if error.status != 422:
             raise
@@ -96,10 +98,9 @@ def apply(
     if deleting(applied.live):
         # Changes to an object that is being deleted are lost with it.
         _await_gone(cluster, resource, obj, "is being deleted")
-        applied = replace(applied, live=_apply_once(cluster, resource, obj, force=True))
-    label = policy.owner.label if policy.conflicts == "force" else ""
-    if label and adopt(cluster.client, resource, applied.live, label):
-        applied = replace(applied, live=_apply_once(cluster, resource, obj, force=True))
+        applied = replace(applied, live=_apply_once(cluster, resource, obj, owner, force=True))
+    if owner.mark and policy.conflicts == "force" and adopt(cluster.client, resource, applied.live, owner):
+        applied = replace(applied, live=_apply_once(cluster, resource, obj, owner, force=True))
     return applied
 
 
@@ -111,8 +112,8 @@ def reject_other_owners(cluster: ClusterClients, live: Object, policy: Policy) -
     owner = policy.owner
     if refusal := owner.refusal(live):
         raise ApplyRejected(refusal, status=409)
-    mark = owner.mark_of(live)
-    if mark in ("", owner.mark):
+    mark = owner.mark.of(live)
+    if mark in ("", str(owner.mark)):
         return
     if holder := owner.claim(cluster.client, mark, identity(live)):
         raise ApplyRejected(
@@ -126,27 +127,29 @@ def _apply_new(cluster: ClusterClients, resource: Resource, obj: Object, policy:
     """Creates the object in one request. If it exists, applies it only if its owner's mark allows that."""
     try:
         created = {**obj, "metadata": {**obj["metadata"], "resourceVersion": _NO_VERSION}}
-        return ApplyResult(_apply_once(cluster, resource, created, force=False))
+        return ApplyResult(_apply_once(cluster, resource, created, policy.owner, force=False))
     except Conflict:
         live = cluster.client.find(resource, _key(resource, obj))
     found: tuple[FieldConflict, ...] = ()
     if live is not None:
         reject_other_owners(cluster, live, policy)
-        found = () if policy.owner.mark_of(live) else _creators(live)
+        found = () if policy.owner.mark.of(live) else _creators(live, policy.owner)
     applied = _apply(cluster, resource, obj, policy)
     return replace(applied, conflicts=(*found, *applied.conflicts))
 
 
-def _creators(live: Object) -> tuple[FieldConflict, ...]:
+def _creators(live: Object, owner: Owner) -> tuple[FieldConflict, ...]:
     """Returns a conflict over the whole object for each other manager that has written it."""
     managers = {entry.get("manager", "") for entry in dig(live, "metadata.managedFields", [])} or {"unknown"}
-    return tuple(FieldConflict(manager[:_MAX_MANAGER], "") for manager in sorted(managers - {MANAGER})[:MAX_PATHS])
+    return tuple(
+        FieldConflict(manager[:_MAX_MANAGER], "") for manager in sorted(managers - {owner.manager})[:MAX_PATHS]
+    )
 
 
 def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> ApplyResult:
     """Applies without force first: the conflict names the managers whose fields force would take."""
     try:
-        return ApplyResult(_apply_once(cluster, resource, obj, force=False))
+        return ApplyResult(_apply_once(cluster, resource, obj, policy.owner, force=False))
     except Conflict as error:
         conflicts = tuple(_field_conflicts(error))
         if not conflicts:
@@ -159,8 +162,8 @@ def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Pol
         if policy.conflicts == "yield":
             for one in conflicts:
                 obj = without(obj, one.field)
-            return ApplyResult(_apply_once(cluster, resource, obj, force=False), conflicts)
-        return ApplyResult(_apply_once(cluster, resource, obj, force=True), conflicts)
+            return ApplyResult(_apply_once(cluster, resource, obj, policy.owner, force=False), conflicts)
+        return ApplyResult(_apply_once(cluster, resource, obj, policy.owner, force=True), conflicts)
 
 
 def _field_conflicts(error: Conflict) -> list[FieldConflict]:
@@ -181,11 +184,11 @@ def _listed(conflicts: Sequence[FieldConflict]) -> str:
     return f"{listed} and {more} more fields" if more > 0 else listed
 
 
-def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, force: bool) -> Object:
+def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, owner: Owner, *, force: bool) -> Object:
     """Applies the object. Creates its namespace if it is missing, and waits for a kind that is about to be served."""
 
     def attempt() -> Object:
-        return cluster.client.apply(resource, obj, manager=MANAGER, force=force)
+        return cluster.client.apply(resource, obj, manager=owner.manager, force=force)
 
     try:
         return attempt()
@@ -194,7 +197,7 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, *, for
             # The chart expects the namespace to exist. It is created here, and never pruned.
             name = obj["metadata"]["namespace"]
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            cluster.client.apply(NAMESPACE, body, manager=MANAGER)
+            cluster.client.apply(NAMESPACE, body, manager=owner.manager)
             return attempt()
         raise
     except NotServed as error:
@@ -213,12 +216,12 @@ def _apply_without_defaults(
     key = _key(resource, obj)
     for attempt in range(1, _ATTEMPTS + 1):
         live = cluster.client.find(resource, key)
-        fields = claimed_fields(obj, live, refusal.body) if live else None
+        fields = claimed_fields(obj, live, refusal.body, policy.owner) if live else None
         if live is None or fields is None:
             return None
         metadata = {"resourceVersion": live["metadata"]["resourceVersion"], "managedFields": fields}
         try:
-            cluster.client.patch(resource, key, {"metadata": metadata}, manager=MANAGER)
+            cluster.client.patch(resource, key, {"metadata": metadata}, manager=policy.owner.manager)
             break
         except Conflict:  # the object changed between read and patch
             if attempt == _ATTEMPTS:
@@ -246,7 +249,7 @@ def _recreate(cluster: ClusterClients, resource: Resource, obj: Object, policy: 
             if attempt == _ATTEMPTS:
                 raise
     _await_gone(cluster, resource, obj, "is being deleted to be recreated")
-    return _apply_once(cluster, resource, obj, force=True)
+    return _apply_once(cluster, resource, obj, policy.owner, force=True)
 
 
 def _delete_ours(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError) -> None:

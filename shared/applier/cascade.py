@@ -16,7 +16,7 @@ from ..kube import ApiError, Key, NotFound, NotServed, Object, Resource, Unavail
 from ..kube.client import METADATA_LIST
 from ..kube.crds import CRD, stored_resource
 from ..kube.resources import BUILT_IN_GROUPS
-from .inventory import OWNED, OWNED_LABEL, is_owned
+from .owner import Owner
 from .policy import PREFIX, Policy
 
 CASCADING = (CRD.kind, "Namespace")
@@ -39,7 +39,7 @@ def cascade_blocker(
     Args:
         cluster: The cluster that the object is in.
         live: The live object; the deletion of other kinds is never blocked.
-        policy: Says whether CRDs are deleted together with objects of other owners.
+        policy: The owner, and whether CRDs are deleted together with objects of other owners.
         inventoried: The identities of all objects in the inventory; all other objects have other owners.
 
     Raises:
@@ -49,7 +49,7 @@ def cascade_blocker(
         return ""
     if live["kind"] == CRD.kind:
         return _crd_blocker(cluster, live, policy, inventoried)
-    return _namespace_blocker(cluster, live["metadata"]["name"])
+    return _namespace_blocker(cluster, live["metadata"]["name"], policy.owner)
 
 
 def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventoried: Collection[Identity]) -> str:
@@ -67,7 +67,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
     limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours: enough to find another
     for page in cluster.client.pages(resource, limit=limit, accept=METADATA_LIST):
         for obj in page["items"]:
-            if is_owned(obj) and is_marked_keep(obj):
+            if policy.owner.has_labels(obj) and is_marked_keep(obj):
                 return _marked_message(resource, obj)
         others = [key for key in map(key_of, page["items"]) if key not in ours]
         if others and not policy.prune_crds:
@@ -78,21 +78,20 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
     return ""
 
 
-def _namespace_blocker(cluster: ClusterClients, namespace: str) -> str:
+def _namespace_blocker(cluster: ClusterClients, namespace: str, owner: Owner) -> str:
     """Returns why the Namespace must not be deleted; empty if it may be."""
     cluster.discovery.invalidate()  # a kind that came after the last discovery may have objects to keep
     served = cluster.discovery.served().values()
     kinds = {(resource.group, resource.kind): resource for resource in served if resource.namespaced}
     for resource in kinds.values():
-        for obj in _labelled_objects(cluster, resource, namespace):
+        for obj in _labelled_objects(cluster, resource, namespace, owner.selector):
             if is_marked_keep(obj):
                 return _marked_message(resource, obj)
     return ""
 
 
-def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: str) -> Iterator[Object]:
-    """Yields the objects of a kind with our label in the namespace."""
-    selector = f"{OWNED_LABEL}={OWNED}"
+def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: str, selector: str) -> Iterator[Object]:
+    """Yields the objects of a kind with our labels in the namespace."""
     try:
         for page in cluster.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=_PAGE):
             yield from page["items"]

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ..kube import Object, dig
-from .adoption import is_applied_by_us, union
+from .adoption import union
 from .diff import OwnedFields, matches_key
 from .fields import MAX_PATHS, PathStep, resolve
+from .owner import Owner
 
 _FORBIDDEN = "FieldValueForbidden"
 _REASONS = (_FORBIDDEN, "FieldValueInvalid")
@@ -24,7 +25,7 @@ def may_be_excluded(obj: Object, refusal: Mapping[str, Any] | None) -> bool:
     return any(reason == _FORBIDDEN or resolve(obj, path) is None for reason, path in _causes(refusal))
 
 
-def claimed_fields(obj: Object, live: Object, refusal: Mapping[str, Any] | None) -> list[Object] | None:
+def claimed_fields(obj: Object, live: Object, refusal: Mapping[str, Any] | None, owner: Owner) -> list[Object] | None:
     """Returns the `managedFields` in which our apply owns the excluded fields too; None if there are none.
 
     Only fields that no manager owns and that `obj` lacks are claimed.
@@ -34,9 +35,10 @@ def claimed_fields(obj: Object, live: Object, refusal: Mapping[str, Any] | None)
         live: The live object.
         refusal: The Status object of the rejection. A cause names the field that has to go, or, with the reason
             `FieldValueForbidden`, a field of `obj` that cannot be beside it.
+        owner: The owner that applies the object.
     """
     entries: list[Object] = dig(live, "metadata.managedFields", [])
-    ours = next((entry for entry in entries if is_applied_by_us(entry)), None)
+    ours = next((entry for entry in entries if owner.has_applied(entry)), None)
     if ours is None:
         return None
     fields = ours.get("fieldsV1", {})

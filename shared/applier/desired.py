@@ -1,4 +1,4 @@
-"""Turns rendered objects into desired objects: with the right namespace, our label, and no status.
+"""Turns rendered objects into desired objects: with the right namespace, the marks of their owner, and no status.
 
 The scope is resolved before identities are compared. Otherwise a cluster-scoped object with a stray namespace would
 look like another object, and be pruned.
@@ -10,9 +10,9 @@ import base64
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 
-from ..kube import Object, Resource, dig
+from ..kube import Object, Resource
 from ..kube.crds import CRD
-from .inventory import OWNED, OWNED_LABEL
+from .owner import Owner
 
 WORKLOAD, MANAGEMENT = "the workload cluster", "the management cluster"
 
@@ -50,6 +50,7 @@ def kinds_defined_by(objects: Iterable[Object]) -> dict[tuple[str, str], Resourc
 def desired(
     objects: Iterable[Object],
     served: Mapping[tuple[str, str], Resource],
+    owner: Owner,
     *,
     default_namespace: str,
     where: str = WORKLOAD,
@@ -59,6 +60,7 @@ def desired(
     Args:
         objects: The rendered objects.
         served: The kinds that the cluster serves, by (apiVersion, kind).
+        owner: The owner of the objects.
         default_namespace: The namespace of namespaced objects that name none.
         where: The cluster's name in error messages.
 
@@ -80,9 +82,8 @@ def desired(
             metadata["namespace"] = metadata.get("namespace") or default_namespace
         else:
             metadata.pop("namespace", None)
-        metadata["labels"] = {**(dig(metadata, "labels") or {}), OWNED_LABEL: OWNED}
         obj.pop("status", None)
-        result.append(_as_stored(obj))
+        result.append(_as_stored(owner.marked(obj)))
     return result
 
 

@@ -17,7 +17,7 @@ from shared.api.conditions import counted
 from shared.manifests import Identity, Operation, identity, is_hook_run, runs_in
 
 from ..kube import Object
-from ..kube.resources import dig, split_api_version
+from ..kube.resources import split_api_version
 
 SYNCED, NOT_SYNCED = "synced", "not-synced"
 KEPT = "kept"
@@ -34,9 +34,6 @@ rest of the status and to the errors of objects."""
 _LONGEST_ENTRY = 1024
 _APPLIED = {"uid": "u" * 36, "hash": "h" * 16, "revision": "9" * 10, "status": "not-synced"}
 """The fields that a rollout adds to a planned entry, with as many characters as they get."""
-
-OWNED_LABEL, OWNED = "clusterstack.x-k8s.io/instance", "owned"
-"""The label of every applied object. An object without it is never deleted."""
 
 
 @dataclass(frozen=True)
@@ -278,8 +275,3 @@ def _reset_unless_resumed(inventory: Sequence[InventoryEntry], resumed: bool) ->
 def intent(plan: Plan) -> list[InventoryEntry]:
     """Returns the inventory to write before the rollout."""
     return [*(step.entry for step in plan.steps), *plan.rest, *plan.prune]
-
-
-def is_owned(obj: Object) -> bool:
-    """Returns whether the object has our label."""
-    return bool(dig(obj, ("metadata", "labels", OWNED_LABEL)) == OWNED)

@@ -13,7 +13,8 @@ from shared.manifests import Identity, identity
 from ..clients import ClusterClients
 from ..kube import ApiError, Client, Key, NotFound, NotServed, Object, Resource
 from ..kube.responses import understood
-from .inventory import OWNED, OWNED_LABEL, InventoryEntry
+from .inventory import InventoryEntry
+from .owner import Owner
 from .pods import why_not_started
 from .readiness import unready_reason
 
@@ -29,6 +30,7 @@ def read_live(
     cluster: ClusterClients,
     resources: Mapping[tuple[str, str], Resource],
     objects: Iterable[Object],
+    owner: Owner,
 ) -> dict[Identity, Live]:
     """Reads these objects, by single reads or by a list for each kind.
 
@@ -37,6 +39,7 @@ def read_live(
         cluster: The cluster to read from.
         resources: The kinds of the objects, by (apiVersion, kind).
         objects: The objects to read; only their kinds and names matter.
+        owner: The owner whose labels most of the objects have.
     """
     kinds: dict[tuple[str, str], list[Identity]] = defaultdict(list)
     for obj in objects:
@@ -44,7 +47,7 @@ def read_live(
     reads: list[Callable[[], dict[Identity, Live]]] = []
     for kind, members in kinds.items():
         if len(members) >= LIST_FROM:
-            reads.append(partial(_list, cluster, resources[kind], members))
+            reads.append(partial(_list, cluster, resources[kind], members, owner.selector))
         else:
             reads += [partial(_get, cluster, resources[kind], who) for who in members]
     found: dict[Identity, Live] = {}
@@ -124,13 +127,15 @@ def same_content(live: Object, other: Object) -> bool:
     return content(live) == content(other)
 
 
-def _list(cluster: ClusterClients, resource: Resource, members: Sequence[Identity]) -> dict[Identity, Live]:
-    """Lists the objects with our label, in their namespace if they share one; reads single objects that lack it."""
+def _list(
+    cluster: ClusterClients, resource: Resource, members: Sequence[Identity], selector: str
+) -> dict[Identity, Live]:
+    """Lists the objects with our labels, in their namespace if they share one; reads single objects that lack them."""
     wanted, namespaces = set(members), {who.namespace for who in members}
     namespace = namespaces.pop() if len(namespaces) == 1 else ""
     try:
         with understood(f"{resource.kind} list"):
-            listed = cluster.client.list(resource, namespace, selector=f"{OWNED_LABEL}={OWNED}")
+            listed = cluster.client.list(resource, namespace, selector=selector)
             by_identity = {who: obj for obj in listed if (who := identity(obj)) in wanted}
     except ApiError as error:
         return dict.fromkeys(members, error)

@@ -1,24 +1,27 @@
-"""The owner on whose behalf objects are applied, and the mark by which its objects are recognised.
+"""The owner on whose behalf objects are applied, and the marks by which its objects are recognised.
 
-All applied objects carry one common label. That is enough for addons, which have a workload cluster to themselves.
-Where several owners apply to one cluster, the value of another label is each owner's mark. An exclusive owner takes
-over no object of others: labels alone prove nothing to it, because people copy them, and inventories can be edited.
+The caller gives the owner: nothing in this package names a product. All objects of a sort of owners carry the same
+labels, which are enough if an owner has a cluster to itself. Where several owners apply to one cluster, the mark of an
+object names its owner. An exclusive owner takes over no object of others: labels alone
+prove nothing to it, because people copy them, and inventories can be edited.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from shared.manifests import Identity, identity
 
-from ..api.names import ADOPT_ANNOTATION
-from ..kube import Client, Object, dig
-from .adoption import is_applied_by_us
-from .inventory import InventoryEntry, is_owned
+from ..kube import MANAGER, Client, Object, dig
+from .inventory import InventoryEntry
 
 Claim = Callable[[Client, str, Identity], str]
 """Returns the name of the owner that has this mark and needs the object, empty if there is none; raises `ApiError`."""
+
+_MAX_SHOWN = 120
+"""Characters of a foreign mark in messages: annotations may have any length."""
 
 
 def _no_claim(_client: Client, _mark: str, _who: Identity) -> str:
@@ -26,14 +29,41 @@ def _no_claim(_client: Client, _mark: str, _who: Identity) -> str:
 
 
 @dataclass(frozen=True)
-class Owner:
-    """The owner of applied objects; `kind` is the kind of the object that carries the policy annotations."""
+class Mark:
+    """The labels, or the annotations, whose values name one owner among several; without values there is one owner."""
 
-    kind: str = "Cluster"
-    label: str = ""
-    """The name of the label that carries the mark; empty if the common label is enough."""
-    mark: str = ""
-    """The value of that label on the objects of this owner."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    place: Literal["labels", "annotations"] = "labels"
+
+    def __bool__(self) -> bool:
+        return bool(self.values)
+
+    def __str__(self) -> str:
+        """Returns the values, separated by slashes."""
+        return "/".join(self.values.values())
+
+    def of(self, obj: Mapping[str, Any]) -> str:
+        """Returns the mark of an object in the form of `str`, empty if it has none."""
+        values = [str(dig(obj, ("metadata", self.place, name), "")) for name in self.values]
+        return "/".join(values) if any(values) else ""
+
+    @property
+    def names(self) -> str:
+        """The names of the labels or annotations, for messages."""
+        return f"{self.place if len(self.values) > 1 else self.place[:-1]} {', '.join(self.values)}"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The owner of applied objects."""
+
+    kind: str
+    """The kind of the object that carries the policy annotations, for messages."""
+    labels: Mapping[str, str]
+    """The labels of all objects of owners of this sort, at least one. An object without them is never deleted."""
+    mark: Mark = field(default_factory=Mark)
+    manager: str = MANAGER
+    """The field manager of all writes."""
     claim: Claim = _no_claim
     exclusive: bool = False
     """Whether only objects count as this owner's that it has marked and applied itself, or that are `recorded`."""
@@ -41,10 +71,30 @@ class Owner:
     """Objects without a mark that an exclusive owner has applied: identity and uid, which is empty if it is unknown."""
     adopts: bool = False
     """Whether an exclusive owner takes over objects without a mark."""
+    adopts_if: str = ""
+    """The action by which a person has an exclusive owner take over objects without a mark, for messages."""
 
-    def mark_of(self, live: Object) -> str:
-        """Returns the mark of the owner of a live object, empty if it has none."""
-        return str(dig(live, ("metadata", "labels", self.label), "")) if self.label else ""
+    @property
+    def selector(self) -> str:
+        """The label selector of the objects of all owners of this sort."""
+        return ",".join(f"{name}={value}" for name, value in self.labels.items())
+
+    def marked(self, obj: Object) -> Object:
+        """Returns the object with the labels and the mark of this owner."""
+        metadata = {**obj["metadata"], "labels": {**(dig(obj, "metadata.labels") or {}), **self.labels}}
+        if self.mark:
+            metadata[self.mark.place] = {**(metadata.get(self.mark.place) or {}), **self.mark.values}
+        return {**obj, "metadata": metadata}
+
+    def has_labels(self, obj: Mapping[str, Any]) -> bool:
+        """Returns whether an object has the labels of owners of this sort."""
+        return all(dig(obj, ("metadata", "labels", name)) == value for name, value in self.labels.items())
+
+    def has_applied(self, entry: Mapping[str, Any]) -> bool:
+        """Returns whether an entry of `managedFields` belongs to server-side apply by this owner's field manager."""
+        return (
+            entry.get("manager") == self.manager and entry.get("operation") == "Apply" and not entry.get("subresource")
+        )
 
     def has(self, live: Object, entry: InventoryEntry | None = None) -> bool:
         """Returns whether a live object belongs to this owner, and is the object of the inventory `entry`.
@@ -52,10 +102,10 @@ class Owner:
         An object with another uid counts as the entry's object if it has the mark and was applied by us, because the
         process may have ended before it recorded a new uid. The labels alone do not prove this, since people copy them.
         """
-        found, uid = self.mark_of(live), dig(live, "metadata.uid", "")
-        if not is_owned(live) or found not in ("", self.mark):
+        found, uid = self.mark.of(live), dig(live, "metadata.uid", "")
+        if not self.has_labels(live) or found not in ("", str(self.mark)):
             return False
-        if found and any(is_applied_by_us(each) for each in dig(live, "metadata.managedFields", [])):
+        if found and any(self.has_applied(each) for each in dig(live, "metadata.managedFields", [])):
             return True
         if self.exclusive:
             who = entry.identity if entry else identity(live)
@@ -65,13 +115,15 @@ class Owner:
 
     def refusal(self, live: Object) -> str:
         """Returns why an exclusive owner must not apply over a live object, and the way out; empty if it may."""
-        if not self.exclusive or self.has(live) or (self.adopts and not self.mark_of(live)):
+        mark = self.mark.of(live)
+        if not self.exclusive or self.has(live) or (self.adopts and not mark):
             return ""
-        if mark := self.mark_of(live):
-            return f"it exists and its label {self.label} names {mark!r}: delete or rename one of the two objects"
+        if mark:
+            whose = f"{self.mark.names} {'name' if len(self.mark.values) > 1 else 'names'} {mark[:_MAX_SHOWN]!r}"
+            return f"it exists and its {whose}: delete or rename one of the two objects"
         managers = {str(entry.get("manager")) for entry in dig(live, "metadata.managedFields", [])}
         writers = f", written by {', '.join(sorted(managers)[:3])}" if managers else ""
+        adopt = f", or {self.adopts_if} to have the object taken over and later deleted" if self.adopts_if else ""
         return (
-            f"it exists{writers}, and was not applied for {self.mark}: delete or rename one of the two objects, or "
-            f"annotate the {self.kind} with {ADOPT_ANNOTATION}: true to have the object taken over and later deleted"
+            f"it exists{writers}, and was not applied for {self.mark}: delete or rename one of the two objects{adopt}"
         )

@@ -1,4 +1,6 @@
-"""The policy of a rollout, by annotations on a Cluster or ClusterAddon (or on a provider).
+"""The policy of a rollout, by annotations on the object that the objects are applied for.
+
+The annotations are this project's own: users set them on objects of any kind, always with the same names.
 
 capi-functions.dev/conflicts     what to do about a field that another manager holds: force (default) takes it over,
                                  fail fails the object, yield leaves the field and applies the others
@@ -18,7 +20,7 @@ capi-functions.dev/wait-timeout  seconds (default 600) until objects that do not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
@@ -68,6 +70,8 @@ class IgnoredPath:
 class Policy:
     """How a rollout treats conflicts, drift, immutable fields, CRDs and readiness, and for which owner it applies."""
 
+    owner: Owner
+    """The owner of the objects, which no annotation sets. Objects with its mark are adopted from other installers."""
     conflicts: str = "force"
     drift: str = "ignore"
     ignored: tuple[IgnoredPath, ...] = ()
@@ -75,23 +79,22 @@ class Policy:
     prune_crds: bool = False
     wait: bool = True
     wait_timeout: float = 600.0
-    owner: Owner = field(default_factory=Owner)
-    """The owner of the objects, which no annotation sets. Objects with its mark are adopted from other installers."""
 
     @classmethod
-    def of(cls, *objects: Mapping[str, Any]) -> Policy:
+    def of(cls, owner: Owner, *annotated: Mapping[str, Any]) -> Policy:
         """Reads the policy from annotations; later objects take precedence.
 
         Raises:
             PolicyError: An annotation under our prefix is misspelled or has a value that is not allowed.
         """
         values: dict[str, str] = {}
-        for obj in objects:
+        for obj in annotated:
             annotations = dig(obj, "metadata.annotations", {})
             _refuse_misspelled(annotations)
             values |= {name: str(annotations[PREFIX + name]) for name in _KNOWN if PREFIX + name in annotations}
         _choice(values, "remove-addons")
         return cls(
+            owner,
             conflicts=_choice(values, "conflicts"),
             drift=_choice(values, "drift"),
             ignored=_ignored_paths(values.get("drift-ignore", "")),

@@ -20,7 +20,7 @@ from .apply import ApplyResult, FieldConflict, apply, reject_other_owners
 from .cascade import KEEP, is_marked_keep
 from .defaults import claimed_fields
 from .diff import FieldDiff, compare
-from .inventory import InventoryEntry, Plan, Step, is_owned
+from .inventory import InventoryEntry, Plan, Step
 from .live import find_if_served, find_live
 from .outcome import format_error, is_server_failure
 from .owner import Owner
@@ -134,7 +134,7 @@ def _apply(dry: ClusterClients, step: Step, resource: Resource, policy: Policy) 
             reject_other_owners(dry, live, policy)
         applied = apply(dry, resource, obj, supposed, new=step.new)
     except (ApiError, TimeoutError) as error:
-        if live is not None and isinstance(error, ApiError) and claimed_fields(obj, live, error.body):
+        if live is not None and isinstance(error, ApiError) and claimed_fields(obj, live, error.body, policy.owner):
             reason = "it replaces fields that the API server has set, which a dry run cannot foresee"
             return Change(step.entry, "update", compare(live, obj, whole=False), reason=reason)
         return Change(step.entry, "refuse", reason=_rejection(step.entry, error))
@@ -211,14 +211,13 @@ def _prune(
     return Change(entry, "keep", reason=left.error or keep_reason(entry, found[1], policy.owner))
 
 
-def keep_reason(entry: InventoryEntry, live: Object, owner: Owner | None = None) -> str:
+def keep_reason(entry: InventoryEntry, live: Object, owner: Owner) -> str:
     """Returns why an object that is neither a CRD nor a Namespace is not pruned."""
     if is_marked_keep(live):
         return f"it is annotated with {KEEP}: keep"
-    if not is_owned(live):
+    if not owner.has_labels(live):
         return "it does not have our label any more, so it is kept"
-    owner = owner or Owner()
-    if (mark := owner.mark_of(live)) not in ("", owner.mark):
+    if (mark := owner.mark.of(live)) not in ("", str(owner.mark)):
         return f"it belongs to {mark} now, so it is kept"
     if not owner.has(live, entry):
         return "it was recreated by another owner, so it is kept"

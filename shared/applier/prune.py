@@ -16,7 +16,7 @@ from ..kube.crds import CRD
 from ..kube.resources import BUILT_IN_GROUPS
 from .cascade import CASCADING, cascade_blocker, is_marked_keep
 from .inventory import KEPT as KEPT
-from .inventory import NOT_SYNCED, OWNED, OWNED_LABEL, InventoryEntry
+from .inventory import NOT_SYNCED, InventoryEntry
 from .live import LIST_FROM, find_live
 from .owner import Owner
 from .policy import Policy
@@ -111,9 +111,7 @@ def _delete_unchanged(cluster: ClusterClients, entry: InventoryEntry) -> bool:
     return True
 
 
-def await_deletion(
-    cluster: ClusterClients, entries: Iterable[InventoryEntry], owner: Owner | None = None
-) -> dict[Identity, str]:
+def await_deletion(cluster: ClusterClients, entries: Iterable[InventoryEntry], owner: Owner) -> dict[Identity, str]:
     """Waits for deleted custom resources and CRDs to be gone.
 
     Args:
@@ -132,7 +130,7 @@ def await_deletion(
     ]
     deadline, pause = time.monotonic() + _GONE_WITHIN, 0.02
     while waiting:
-        left = _remaining(cluster, waiting, owner or Owner())
+        left = _remaining(cluster, waiting, owner)
         if not left or time.monotonic() > deadline:
             return {who: f"finalizers hold it: {', '.join(names) or 'none'}" for who, names in left.items()}
         if len(left) < len(waiting):  # progress: the others get the full time again
@@ -150,7 +148,7 @@ def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner
     for entry in entries:
         places[entry.api_version, entry.kind, entry.namespace].append(entry)
     for (api_version, kind, namespace), members in places.items():
-        there = _list_members(cluster, api_version, kind, namespace, members)
+        there = _list_members(cluster, api_version, kind, namespace, members, owner.selector)
         for entry in members:
             live = there.get(entry.name)
             if live is not None and owner.has(live, entry):
@@ -159,7 +157,12 @@ def _remaining(cluster: ClusterClients, entries: Sequence[InventoryEntry], owner
 
 
 def _list_members(
-    cluster: ClusterClients, api_version: str, kind: str, namespace: str, members: Sequence[InventoryEntry]
+    cluster: ClusterClients,
+    api_version: str,
+    kind: str,
+    namespace: str,
+    members: Sequence[InventoryEntry],
+    selector: str,
 ) -> dict[str, Object]:
     """Returns the objects of these entries by name; none if the kind, and so its objects, are no longer served."""
     for last in (False, True):
@@ -167,7 +170,7 @@ def _list_members(
         if resource is None:
             break
         try:
-            return _read_members(cluster, resource, namespace, members)
+            return _read_members(cluster, resource, namespace, members, selector)
         except NotServed:
             if last:
                 raise
@@ -176,16 +179,14 @@ def _list_members(
 
 
 def _read_members(
-    cluster: ClusterClients, resource: Resource, namespace: str, members: Sequence[InventoryEntry]
+    cluster: ClusterClients, resource: Resource, namespace: str, members: Sequence[InventoryEntry], selector: str
 ) -> dict[str, Object]:
-    """Reads the objects of few entries one by one; for many, lists those with our label. Returns them by name."""
+    """Reads the objects of few entries one by one; for many, lists those with our labels. Returns them by name."""
     namespace = namespace if resource.namespaced else ""
     if len(members) < LIST_FROM:
         found = {entry.name: cluster.client.find(resource, Key(namespace, entry.name)) for entry in members}
         return {name: obj for name, obj in found.items() if obj is not None}
-    pages = cluster.client.pages(
-        resource, namespace, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST, limit=500
-    )
+    pages = cluster.client.pages(resource, namespace, selector=selector, accept=METADATA_LIST, limit=500)
     listed = ((obj["metadata"]["name"], obj) for page in pages for obj in page["items"])
     names = {entry.name for entry in members}
     return {name: obj for name, obj in listed if name in names}

@@ -45,7 +45,7 @@ class Rollout:
     plan: Plan
     resources: Mapping[tuple[str, str], Resource]
     """The kinds of the plan's objects, by (apiVersion, kind)."""
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy
     only_report: bool = False
     """Whether drift is reported and not repaired."""
     live: Mapping[Identity, Object] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Run:
         cluster, resources = self.rollout.cluster, self.rollout.resources
         verified = [step.obj for step in steps if step.action == "verify"]
         unread = [obj for obj in verified if identity(obj) not in self.rollout.live]
-        live = {**self.rollout.live, **read_live(self.pool, cluster, resources, unread)}
+        live = {**self.rollout.live, **read_live(self.pool, cluster, resources, unread, self.rollout.policy.owner)}
         readiness_check = incomplete_reason if gate else unready_reason
         executor = StepExecutor(cluster, resources, self.rollout.policy, readiness_check, self.rollout.only_report)
         done = self.pool.map(lambda step: self._step(executor, step, live.get(identity(step.obj))), steps)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ..clients import ClusterClients
-from ..kube import MANAGER, Key, Object, Resource, dig
+from ..kube import Key, Object, Resource, dig
 from ..kube.crds import CRD
 from .apply import apply, delete_former_run, reject_other_owners
 from .cascade import is_marked_keep
@@ -91,7 +91,8 @@ class StepExecutor:
         )
 
     def _dry_run(self, obj: Object) -> Object:
-        return self.cluster.client.apply(self._resource(obj), obj, manager=MANAGER, dry_run=True)
+        manager = self.policy.owner.manager
+        return self.cluster.client.apply(self._resource(obj), obj, manager=manager, dry_run=True)
 
     def _synced(self, step: Step, live: Object) -> InventoryEntry:
         """Returns the entry of an object that was applied or verified, with the object's wait."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.api import provider as provider_api
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.provider import KINDS, PROVIDER_LABEL
 from shared.applier import inventory
 from shared.applier.inventory import KEPT
-from shared.applier.owner import Owner
+from shared.applier.owner import Mark, Owner
 from shared.kube import Client, dig, key_of
 from shared.kube.crds import list_defined
 from shared.manifests import Identity
@@ -17,7 +18,8 @@ from shared.manifests import Identity
 
 def owner(provider: Mapping[str, Any]) -> Owner:
     """Returns the provider as the owner that the applier compares objects with."""
-    return Owner(provider["kind"], PROVIDER_LABEL, provider_api.label_of(provider), needed_by)
+    mark = Mark({PROVIDER_LABEL: provider_api.label_of(provider)})
+    return Owner(provider["kind"], {OWNED_LABEL: OWNED}, mark, claim=needed_by)
 
 
 def needed_by(client: Client, label: str, who: Identity) -> str:

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from infra.local import crds
-from shared.api.names import ADOPT_ANNOTATION
+from shared.api.names import ADOPT_ANNOTATION, OWNED, OWNED_LABEL
 from shared.api.resources import CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, POD, SECRET
-from shared.applier.inventory import OWNED, OWNED_LABEL, entry_of
+from shared.applier.inventory import entry_of
 from shared.kube import MANAGER, Key, Object, Resource, connect
 from shared.kube.crds import CRD
 from tests.support.releases import STACK

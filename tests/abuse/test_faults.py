@@ -33,9 +33,8 @@ import pytest
 import yaml
 
 from infra.local.functions_server import ROOT
-from shared.api.names import ADDON_FINALIZER
+from shared.api.names import ADDON_FINALIZER, OWNED_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, NAMESPACE, SECRET
-from shared.applier.inventory import OWNED_LABEL
 from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.event import PING, Event

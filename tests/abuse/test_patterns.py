@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from shared.addons.owner import OWNER
 from shared.applier.apply import _field_conflicts
 from shared.applier.fields import MAX_PATHS, resolve, without
 from shared.applier.policy import Policy, PolicyError
@@ -188,7 +189,7 @@ def test_annotation_that_names_too_many_or_too_long_paths_is_refused() -> None:
     for paths in ("a" * LONG, "x=," * LONG, ",".join(["spec.replicas"] * (MAX_PATHS + 1))):
         annotated: Object = {"metadata": {"annotations": {"capi-functions.dev/drift-ignore": paths}}}
         with pytest.raises(PolicyError, match=r"drift-ignore.* more than 10") as raised:
-            Policy.of(annotated)
+            Policy.of(OWNER, annotated)
         assert len(str(raised.value)) < 300
 
 

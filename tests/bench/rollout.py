@@ -7,8 +7,10 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from shared.addons.owner import OWNER
 from shared.applier.desired import desired
 from shared.applier.inventory import plan
+from shared.applier.policy import Policy
 from shared.applier.rollout import THREADS, Rollout
 from shared.clients import Clients, ClusterClients
 from shared.kube import MANAGER, Object, connect
@@ -33,12 +35,12 @@ def run() -> None:
         ours, bare = [], []
         requests = 0
         for number in range(ROUNDS + 1):
-            wanted = desired(objects(f"ours-{number}"), served, default_namespace="default")
+            wanted = desired(objects(f"ours-{number}"), served, OWNER, default_namespace="default")
             before, started = client.requests, time.perf_counter()
-            Rollout(workload, plan(wanted, [], resumed=False), served).execute(Clients(client))
+            Rollout(workload, plan(wanted, [], resumed=False), served, Policy(OWNER)).execute(Clients(client))
             ours.append(since(started))
             requests = client.requests - before
-            wanted = desired(objects(f"bare-{number}"), served, default_namespace="default")
+            wanted = desired(objects(f"bare-{number}"), served, OWNER, default_namespace="default")
             started = time.perf_counter()
             _bare(wanted)
             bare.append(since(started))
@@ -49,9 +51,11 @@ def run() -> None:
             f"bare urllib3, {THREADS} threads: {OBJECTS / median(bare):.0f} objects/s; ours reaches {ratio:.2f} of it"
         )
         started = time.perf_counter()
-        entries = Rollout(workload, plan(wanted, [], resumed=False), served).execute(Clients(client)).entries
+        entries = (
+            Rollout(workload, plan(wanted, [], resumed=False), served, Policy(OWNER)).execute(Clients(client)).entries
+        )
         before = client.requests
-        Rollout(workload, plan(wanted, entries, resumed=True), served).execute(Clients(client))
+        Rollout(workload, plan(wanted, entries, resumed=True), served, Policy(OWNER)).execute(Clients(client))
         print(f"the same rollout again: {client.requests - before} requests")
 
 

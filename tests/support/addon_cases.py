@@ -15,6 +15,7 @@ from functions.addon_apply.step import ReleaseStep, find_step
 from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import Capabilities
 from shared.addons.context import ReleaseContext, RollbackContext
+from shared.addons.owner import OWNER
 from shared.addons.target import Progress, RolloutTarget
 from shared.api.conditions import get_condition
 from shared.api.names import ADDON_FINALIZER
@@ -37,7 +38,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v2"
 NAME = ReleaseName.parse(TAG)
 REACHED = ClusterConnection(cast(ClusterClients, None), {("v1", "ConfigMap"): CONFIG_MAP})
-POLICY = Policy()
+POLICY = Policy(OWNER)
 WIDGET = {"apiVersion": "toys/v1", "kind": "Widget", "metadata": {"name": "w"}}
 BOUND = BoundObject("a", "v1", "ConfigMap", "a", "default")
 EXISTS = StageCondition("a.data.k == '1'", (BOUND,))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import uuid
 
+from shared.api.names import OWNED_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, NAMESPACE, SECRET, SERVICE
-from shared.applier.inventory import OWNED_LABEL
 from shared.event import change_event
 from shared.kube import Client, Key, Object, Resource
 from shared.kube.crds import CRD

@@ -22,6 +22,7 @@ from typing import Any
 from shared import bounded_yaml, certificates, event, memory_budget, network, redaction, semver
 from shared.addons import secret_record
 from shared.addons.first_values import FirstValues
+from shared.addons.owner import OWNER
 from shared.api import cluster
 from shared.api.hooks import HookWait
 from shared.applier import diff, fields, inventory
@@ -430,7 +431,7 @@ PARSERS = (
     Parser("shared.applier.inventory.load", lambda data: inventory.load(_loaded(data)), (), (_json([_ENTRY]),)),
     Parser(
         "shared.applier.policy.Policy",
-        _text(lambda text: Policy.of({"metadata": {"annotations": {"capi-functions.dev/drift-ignore": text}}})),
+        _text(lambda text: Policy.of(OWNER, {"metadata": {"annotations": {"capi-functions.dev/drift-ignore": text}}})),
         (PolicyError,),
         (b"Deployment.apps/a: .spec.replicas",),
     ),

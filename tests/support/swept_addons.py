@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from events.delivery import Deliver
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
-from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, Resource, dig
 from shared.runtime import Answer

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from infra.operations.addons.render import render_release
-from shared.applier.inventory import is_owned, load
+from shared.addons.owner import OWNER
+from shared.applier.inventory import load
 from shared.kube import Object, deleting, dig
 
 from . import RELEASES
@@ -21,7 +22,7 @@ def verify(objects: DemoObjects, addon: Object, release: str) -> Objects:
     Returns the live objects. Raises `DemoError`.
     """
     live = {str(entry): objects.applied(entry) for entry in load(dig(addon, "status.resources"))}
-    missing = [name for name, obj in live.items() if obj is None or not is_owned(obj)]
+    missing = [name for name, obj in live.items() if obj is None or not OWNER.has_labels(obj)]
     if missing:
         raise DemoError(f"not in the workload cluster, or without our label: {', '.join(missing)}")
     found = {name: obj for name, obj in live.items() if obj is not None}

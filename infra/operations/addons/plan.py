@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shared.addons import resolve
 from shared.addons.context import ReleaseContext
+from shared.addons.owner import OWNER
 from shared.addons.status import belongs_to_earlier_cluster
 from shared.api import cluster as cluster_api
 from shared.api.names import ROLLBACK_ANNOTATION, addon_of
@@ -148,7 +149,7 @@ def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName
             "the ClusterAddon belongs to an earlier Cluster of that name and will be recreated: try again once it is"
         )
     try:
-        policy = Policy.of(cluster, addon)
+        policy = Policy.of(OWNER, cluster, addon)
         connection = connect_workload(clients, key_of(cluster))
         if isinstance(connection, ConnectionFailed):
             raise Failure(connection.message)

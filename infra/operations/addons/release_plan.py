@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from shared.addons import chart_objects
 from shared.addons.context import ReleaseContext
+from shared.addons.owner import OWNER
 from shared.addons.rendering import DEFAULT_NAMESPACE, render_charts
 from shared.addons.stored_values import describe_fields
 from shared.addons.target import is_applied
@@ -162,7 +163,7 @@ def _render_stages(release: ReleaseContext, due: Sequence[Stage]) -> _RenderedSt
 
     def complete(objects: Iterable[Object]) -> list[Object]:
         of_served_kinds = [obj for obj in objects if (obj["apiVersion"], obj["kind"]) in served]
-        return desired(of_served_kinds, served, default_namespace=DEFAULT_NAMESPACE)
+        return desired(of_served_kinds, served, OWNER, default_namespace=DEFAULT_NAMESPACE)
 
     return _RenderedStages(
         {stage: complete(objects) for stage, objects in applied.items()},

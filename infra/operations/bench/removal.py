@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Collection
 from datetime import datetime
 
+from shared.addons.owner import OWNER
 from shared.api.cluster import created_at
 from shared.api.names import KUBECONFIG_SUFFIX
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, NAMESPACE, SECRET
-from shared.applier.inventory import InventoryEntry, is_owned
+from shared.applier.inventory import InventoryEntry
 from shared.applier.inventory import load as load_inventory
 from shared.kube import ApiError, Client, Key, NotServed, Object, connect, deleting, dig, key_of
 from shared.kube.connect import KubeconfigError
@@ -130,7 +131,7 @@ def is_of_load(obj: Object, begun: datetime) -> bool:
     so what was created then is of others.
     """
     created = created_at(obj)
-    return created is not None and created > begun and is_owned(obj)
+    return created is not None and created > begun and OWNER.has_labels(obj)
 
 
 def _delete_namespace(client: Client, name: str) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from functions import catalog
+from shared.addons.owner import OWNER
 from shared.addons.status import REMOVED, ROLLED_BACK
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
@@ -183,7 +184,7 @@ def _policy(cluster: Object, addon: Object) -> Object:
             if name.startswith(PREFIX) and name != ROLLBACK_ANNOTATION
         }
     try:
-        Policy.of(cluster, addon)
+        Policy.of(OWNER, cluster, addon)
     except PolicyError as error:
         return {"annotations": found, "problem": str(error)}
     return {"annotations": found}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from shared.api.names import OWNED_LABEL
 from shared.api.provider import COMPONENT_LABEL, PROVIDER_LABEL
 from shared.applier.diff import FieldDiff
-from shared.applier.inventory import OWNED_LABEL
 from shared.applier.preview import Change
 from shared.components.certificates import INJECT
 

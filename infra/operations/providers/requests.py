@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from shared import semver
 from shared.api.cluster import PAUSED_ANNOTATION
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.provider import (
     BOOTSTRAP,
     CONTROL_PLANE,
@@ -18,6 +19,7 @@ from shared.api.provider import (
     ProviderKind,
     download_labels,
 )
+from shared.applier.owner import Owner
 from shared.applier.policy import PREFIX, Policy, PolicyError
 from shared.kube import Client, Key, Object, key_of
 from shared.providers.annotations import issues_own_certificates, omits_webhooks
@@ -150,6 +152,9 @@ def parse_secret(text: str) -> Key | None:
     return Key(namespace, name)
 
 
+_ANY_PROVIDER = Owner("provider", {OWNED_LABEL: OWNED})
+
+
 def parse_annotations(texts: Iterable[str]) -> dict[str, str]:
     """Parses annotations of the form `name=value`.
 
@@ -164,7 +169,7 @@ def parse_annotations(texts: Iterable[str]) -> dict[str, str]:
         found[name] = value
         alone: Object = {"metadata": {"annotations": {name: value}}}
         try:
-            Policy.of(alone)
+            Policy.of(_ANY_PROVIDER, alone)
             issues_own_certificates(alone)
             omits_webhooks(alone)
         except PolicyError as error:

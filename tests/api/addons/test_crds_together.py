@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.applier.inventory import KEPT, OWNED, OWNED_LABEL, InventoryEntry
+from shared.addons.owner import OWNER
+from shared.api.names import OWNED, OWNED_LABEL
+from shared.applier.inventory import KEPT, InventoryEntry
 from shared.applier.policy import Policy
 from shared.applier.prune import await_deletion, prune
 from shared.clients import ClusterClients
@@ -116,8 +118,8 @@ def test_deletion_of_several_crds_is_awaited(management: Client, group: str) -> 
     assert await_all_established(management, crds) == {}
     workload = ClusterClients(management)
     entries = [entry(each) for each in crds]
-    assert [prune(workload, each, Policy()) for each in entries] == [None] * 5
-    assert await_deletion(workload, entries) == {}
+    assert [prune(workload, each, Policy(OWNER)) for each in entries] == [None] * 5
+    assert await_deletion(workload, entries, OWNER) == {}
     assert list(management.list(CRD, selector=f"group={group}")) == []
 
 
@@ -132,13 +134,13 @@ def test_crd_is_kept_while_objects_of_other_inventories_exist(
     entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(others + 1)]
     known = {each.identity for each in entries}
     workload = ClusterClients(management)
-    left = prune(workload, entry(live), Policy(), known - {entries[-1].identity})
+    left = prune(workload, entry(live), Policy(OWNER), known - {entries[-1].identity})
     assert left is not None
     assert left.status == KEPT
     assert f"{resource.kind} {namespace}/w{others} would be deleted with it" in left.error
     assert "annotate the Cluster with capi-functions.dev/prune-crds: true" in left.error
-    assert prune(workload, entry(live), Policy(), known) is None
-    assert await_deletion(workload, [entry(live)]) == {}
+    assert prune(workload, entry(live), Policy(OWNER), known) is None
+    assert await_deletion(workload, [entry(live)], OWNER) == {}
 
 
 @pytest.mark.parametrize("others", [0, 4])
@@ -150,12 +152,12 @@ def test_object_with_a_finalizer_is_named(management: Client, namespace: str, gr
     workload = ClusterClients(management)
     entries = [entry(each) for each in (held, *free)]
     for each in entries:
-        assert prune(workload, each, Policy()) is None
-    assert await_deletion(workload, entries) == {
+        assert prune(workload, each, Policy(OWNER)) is None
+    assert await_deletion(workload, entries, OWNER) == {
         Identity(group, resource.kind, namespace, "held"): "finalizers hold it: example.com/holds"
     }
     management.patch(resource, Key(namespace, "held"), {"metadata": {"finalizers": None}})
-    assert await_deletion(workload, entries) == {}
+    assert await_deletion(workload, entries, OWNER) == {}
 
 
 def test_object_that_others_created_again_is_not_awaited(management: Client, namespace: str, group: str) -> None:
@@ -164,9 +166,9 @@ def test_object_that_others_created_again_is_not_awaited(management: Client, nam
     entries = [entry(instance(management, resource, namespace, f"w{number}")) for number in range(3)]
     workload = ClusterClients(management)
     for each in entries:
-        assert prune(workload, each, Policy()) is None
+        assert prune(workload, each, Policy(OWNER)) is None
     instance(management, resource, namespace, "w1")
-    assert await_deletion(workload, entries) == {}
+    assert await_deletion(workload, entries, OWNER) == {}
 
 
 def test_crd_without_served_version_is_kept(management: Client, namespace: str, group: str) -> None:
@@ -178,7 +180,7 @@ def test_crd_without_served_version_is_kept(management: Client, namespace: str, 
     [version] = definition["spec"]["versions"]
     definition["spec"]["versions"] = [{**version, "served": False}]
     [live] = applied(management, definition)
-    kept = prune(ClusterClients(management), entry(live), Policy())
+    kept = prune(ClusterClients(management), entry(live), Policy(OWNER))
     assert kept is not None
     assert kept.status == KEPT
     assert "Kind0 objects that would be deleted with it cannot be listed" in kept.error

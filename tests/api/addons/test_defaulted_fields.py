@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shared.addons.owner import OWNER
 from shared.api.resources import DAEMON_SET, DEPLOYMENT
 from shared.applier import inventory
 from shared.applier.desired import desired
@@ -154,8 +155,8 @@ def test_preview_shows_an_update_that_a_dry_run_rejects(world: World) -> None:
     world.secret()
     world.settle()
     entries = inventory.load(world.addon()["status"]["resources"])
-    wanted = desired([{**obj, "spec": obj["spec"] | {"strategy": RECREATE}}], KINDS, default_namespace="default")
+    wanted = desired([{**obj, "spec": obj["spec"] | {"strategy": RECREATE}}], KINDS, OWNER, default_namespace="default")
     plan = inventory.plan(wanted, entries, resumed=False)
-    [change] = preview(ClusterClients(world.client), plan, KINDS, Policy()).values()
+    [change] = preview(ClusterClients(world.client), plan, KINDS, Policy(OWNER)).values()
     assert (change.action, [field.path for field in change.fields]) == ("update", ["spec.strategy.type"])
     assert world.client.get(DEPLOYMENT, Key(world.namespace, "x"))["spec"]["strategy"]["type"] == "RollingUpdate"

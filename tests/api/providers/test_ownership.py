@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, PROVIDER_LABEL
 from shared.api.resources import CLUSTER_ROLE, EVENT
-from shared.applier.inventory import OWNED, OWNED_LABEL
 from shared.kube import Key, Object, dig
 from shared.kube.crds import CRD
 from shared.runtime.function import Function

@@ -10,8 +10,8 @@ import pytest
 
 from functions.addon_cleanup.leftovers import Leftovers
 from functions.addon_cleanup.removal import RemoveLeftovers
+from shared.api.names import OWNED_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, SECRET, SERVICE
-from shared.applier.inventory import OWNED_LABEL
 from shared.clients import Clients, ClusterClients
 from shared.effects import Delete
 from shared.event import change_event

@@ -14,6 +14,7 @@ from functions.cluster_stack_release.decide import decide
 from functions.cluster_stack_release.observe import observe
 from infra.local import crds
 from shared.api.conditions import get_condition
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.resources import (
     CLUSTER,
     CLUSTER_ROLE,
@@ -23,7 +24,7 @@ from shared.api.resources import (
     NAMESPACE,
     SECRET,
 )
-from shared.applier.inventory import OWNED, OWNED_LABEL, entry_of
+from shared.applier.inventory import entry_of
 from shared.applier.rollout import Rollout
 from shared.effects import perform
 from shared.event import change_event

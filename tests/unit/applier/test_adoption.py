@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from shared.applier.adoption import adopted_fields
+from shared.applier.owner import Mark, Owner
 from shared.kube import MANAGER, Object
 
 LABEL = "cluster.x-k8s.io/provider"
@@ -50,4 +51,4 @@ EDITED = entry("kubectl-edit", SPEC)
     ],
 )
 def test_fields_of_former_installers_are_merged_into_ours(entries: list[Object], after: list[Object] | None) -> None:
-    assert adopted_fields(obj(*entries), LABEL) == after
+    assert adopted_fields(obj(*entries), Owner("CoreProvider", {}, Mark({LABEL: "mine"}))) == after

@@ -14,11 +14,13 @@ import pytest
 
 from functions.addon_cleanup.observe import _read_leftovers
 from functions.addon_cleanup.removal import RemoveLeftovers
+from shared.addons.labelled import labelled_entries
+from shared.addons.owner import OWNER
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.resources import CONFIG_MAP, DEPLOYMENT
 from shared.applier import prune
 from shared.applier.connection import ConnectionFailed
-from shared.applier.inventory import OWNED, OWNED_LABEL, Plan, Step, content_hash, entry_of
-from shared.applier.labelled import labelled_entries
+from shared.applier.inventory import Plan, Step, content_hash, entry_of
 from shared.applier.live import recheck_readiness
 from shared.applier.outcome import RolloutIncomplete
 from shared.applier.policy import Policy
@@ -95,7 +97,7 @@ def survives(answers: Iterator[Object], work: Callable[[ClusterClients], object]
 
 def rollout(cluster: ClusterClients, plan: Plan, **policy: Any) -> None:
     resources = {("apps/v1", "Deployment"): DEPLOYMENT, (CRD.api_version, CRD.kind): CRD}
-    Rollout(cluster, plan, resources, Policy(**policy)).execute(Clients())
+    Rollout(cluster, plan, resources, Policy(OWNER, **policy)).execute(Clients())
 
 
 @pytest.mark.parametrize("action", ["apply", "verify"])

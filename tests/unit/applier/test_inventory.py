@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from shared.addons.owner import OWNER
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.resources import CONFIG_MAP, NAMESPACE, SECRET
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import (
     KEPT,
-    OWNED,
-    OWNED_LABEL,
     SYNCED,
     InventoryEntry,
     content_hash,
@@ -21,7 +21,6 @@ from shared.applier.inventory import (
     dump,
     entry_of,
     intent,
-    is_owned,
     load,
     plan,
     why_too_large,
@@ -234,7 +233,7 @@ CRD: Object = {
 def test_desired_objects_have_a_namespace_by_scope_and_our_label() -> None:
     stray: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "namespace": "stray"}}
     bare: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "labels": {"mine": "1"}}}
-    first, second, third = desired([stray, bare, A], SERVED, default_namespace="kube-system")
+    first, second, third = desired([stray, bare, A], SERVED, OWNER, default_namespace="kube-system")
     assert "namespace" not in first["metadata"]
     assert second["metadata"]["namespace"] == "kube-system"
     assert second["metadata"]["labels"] == {"mine": "1", "clusterstack.x-k8s.io/instance": "owned"}
@@ -244,7 +243,7 @@ def test_desired_objects_have_a_namespace_by_scope_and_our_label() -> None:
 
 def test_kinds_defined_by_a_crd_of_the_chart_are_known() -> None:
     widget: Object = {"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "stray"}}
-    assert [obj["kind"] for obj in desired([widget, CRD], SERVED, default_namespace="d")] == [
+    assert [obj["kind"] for obj in desired([widget, CRD], SERVED, OWNER, default_namespace="d")] == [
         "Widget",
         "CustomResourceDefinition",
     ]
@@ -254,9 +253,9 @@ def test_kinds_defined_by_a_crd_of_the_chart_are_known() -> None:
 def test_unknown_kinds_are_named_in_the_error() -> None:
     gadget: Object = {"apiVersion": "x.io/v0", "kind": "Widget", "metadata": {"name": "w"}}
     with pytest.raises(UnknownKinds, match=r"the workload cluster does not serve Widget \(x.io/v0\)"):
-        desired([gadget, CRD], SERVED, default_namespace="d")
+        desired([gadget, CRD], SERVED, OWNER, default_namespace="d")
     with pytest.raises(UnknownKinds, match="the management cluster does not serve Widget"):
-        desired([gadget, CRD], SERVED, default_namespace="d", where=MANAGEMENT)
+        desired([gadget, CRD], SERVED, OWNER, default_namespace="d", where=MANAGEMENT)
 
 
 def test_string_data_of_a_secret_becomes_data() -> None:
@@ -268,11 +267,11 @@ def test_string_data_of_a_secret_becomes_data() -> None:
         "stringData": {"b": "y"},
     }
     served = {("v1", "Secret"): SECRET}
-    [applied_] = desired([secret], served, default_namespace="d")
+    [applied_] = desired([secret], served, OWNER, default_namespace="d")
     assert applied_["data"] == {"a": "eA==", "b": "eQ=="}
     assert "stringData" not in applied_
     # A value that is not text is left for the API server to reject.
-    [wrong] = desired([secret | {"stringData": {"pin": 1}}], served, default_namespace="d")
+    [wrong] = desired([secret | {"stringData": {"pin": 1}}], served, OWNER, default_namespace="d")
     assert wrong["stringData"] == {"pin": 1}
 
 
@@ -311,8 +310,8 @@ def test_plan_counts_steps_and_knows_all_identities() -> None:
     [({OWNED_LABEL: OWNED}, True), ({OWNED_LABEL: "other"}, False), ({"a": OWNED}, False), (None, False)],
     ids=["our label", "another value", "another label", "none"],
 )
-def test_object_is_ours_by_its_label(labels: dict[str, str] | None, owned: bool) -> None:
-    assert is_owned({"metadata": {"name": "a", "labels": labels}}) is owned
+def test_object_is_ours_by_its_labels(labels: dict[str, str] | None, owned: bool) -> None:
+    assert OWNER.has_labels({"metadata": {"name": "a", "labels": labels}}) is owned
 
 
 @pytest.mark.parametrize("field", ["error", "waiting"])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from shared.applier.inventory import OWNED, OWNED_LABEL, InventoryEntry
-from shared.applier.owner import Owner
+from shared.api.names import OWNED, OWNED_LABEL
+from shared.applier.inventory import InventoryEntry
+from shared.applier.owner import Mark, Owner
 from shared.kube import MANAGER, Object
 from shared.manifests import Identity
 
 LABEL = "cluster.x-k8s.io/provider"
-ALONE, ONE_OF_SEVERAL = Owner(), Owner("CoreProvider", LABEL, "mine")
 COMMON = {OWNED_LABEL: OWNED}
+MARK = Mark({LABEL: "mine"})
+ALONE, ONE_OF_SEVERAL = Owner("Cluster", COMMON), Owner("CoreProvider", COMMON, MARK)
 MINE, ANOTHERS = {**COMMON, LABEL: "mine"}, {**COMMON, LABEL: "another's"}
 APPLIED, UPDATED = {"manager": MANAGER, "operation": "Apply"}, {"manager": MANAGER, "operation": "Update"}
 THEIRS = {"manager": "kubectl", "operation": "Apply"}
@@ -61,7 +63,7 @@ ENTRY = InventoryEntry("", "v1", "ConfigMap", "ns", "a", uid="1")
 def exclusive(*recorded: str, adopts: bool = False) -> Owner:
     """Returns the owner; `recorded` are the uids of the object in inventories."""
     applied = frozenset((WHO, uid) for uid in recorded)
-    return Owner("ClusterStackRelease", LABEL, "mine", exclusive=True, recorded=applied, adopts=adopts)
+    return Owner("ClusterStackRelease", COMMON, MARK, exclusive=True, recorded=applied, adopts=adopts)
 
 
 @pytest.mark.parametrize(
@@ -103,4 +105,44 @@ def test_exclusive_owner_refuses_objects_of_others(labels: dict[str, str], adopt
     refusal = exclusive(adopts=adopts).refusal(live)
     assert words in refusal
     assert bool(words) is bool(refusal)
-    assert Owner("CoreProvider", LABEL, "mine").refusal(live) == ""
+    assert ONE_OF_SEVERAL.refusal(live) == ""
+
+
+# -- an owner whose mark is in annotations -----------------------------------------------------------------------
+
+NAMESPACED, NAMED = "meta.helm.sh/release-namespace", "meta.helm.sh/release-name"
+HELM = {"app.kubernetes.io/managed-by": "Helm"}
+RELEASE = Owner(
+    "HelmReleaseProxy", HELM, Mark({NAMESPACED: "apps", NAMED: "web"}, "annotations"), "helm-web", exclusive=True
+)
+ITS = {"manager": "helm-web", "operation": "Apply"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "manager", "words"),
+    [
+        pytest.param({NAMESPACED: "apps", NAMED: "web"}, ITS, "", id="its own"),
+        pytest.param({NAMESPACED: "apps", NAMED: "web"}, APPLIED, "'apps/web'", id="applied by another manager"),
+        pytest.param({NAMESPACED: "other", NAMED: "web"}, ITS, "'other/web'", id="of another namespace"),
+        pytest.param({NAMESPACED: "apps", NAMED: "db"}, ITS, "'apps/db'", id="of another release"),
+        pytest.param({NAMED: "web"}, ITS, "'/web'", id="with half of the mark"),
+        pytest.param({}, ITS, "was not applied for apps/web", id="without a mark"),
+        pytest.param({NAMESPACED: "x" * 9000, NAMED: "web"}, ITS, "'xxx", id="a long mark"),
+    ],
+)
+def test_mark_of_two_annotations(annotations: dict[str, str], manager: Object, words: str) -> None:
+    live = {"apiVersion": "v1", "kind": "ConfigMap", **there(HELM, "1", manager)}
+    live["metadata"]["annotations"] = annotations
+    refusal = RELEASE.refusal(live)
+    assert RELEASE.has(live) is (words == "")
+    assert (words in refusal, bool(refusal), len(refusal) < 400) == (True, bool(words), True)
+
+
+def test_objects_get_labels_and_mark_of_their_owner() -> None:
+    given: Object = {"name": "a", "labels": {"a": "b"}, "annotations": None}
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": given}
+    metadata = RELEASE.marked(obj)["metadata"]
+    assert metadata["labels"] == {"a": "b", **HELM}
+    assert metadata["annotations"] == {NAMESPACED: "apps", NAMED: "web"}
+    assert ONE_OF_SEVERAL.marked(obj)["metadata"]["labels"] == {"a": "b", **MINE}
+    assert ALONE.marked(obj)["metadata"] == {**given, "labels": {"a": "b", **COMMON}}

@@ -1,5 +1,6 @@
 import pytest
 
+from shared.addons.owner import OWNER
 from shared.applier.policy import IgnoredPath, Policy, PolicyError
 
 
@@ -9,31 +10,31 @@ def annotated(**values: str) -> dict[str, object]:
 
 
 def test_policy_without_annotations_has_defaults() -> None:
-    assert Policy.of({"metadata": {"name": "c"}}) == Policy()
+    assert Policy.of(OWNER, {"metadata": {"name": "c"}}) == Policy(OWNER)
 
 
 @pytest.mark.parametrize(
     ("annotations", "policy"),
     [
-        ({"conflicts": "force"}, Policy()),
-        ({"conflicts": "fail"}, Policy(conflicts="fail")),
-        ({"conflicts": "yield"}, Policy(conflicts="yield")),
-        ({"drift": "ignore"}, Policy()),
-        ({"drift": "report"}, Policy(drift="report")),
-        ({"drift": "repair"}, Policy(drift="repair")),
-        ({"drift_ignore": " , "}, Policy()),
-        ({"recreate": "true"}, Policy(recreate=True)),
-        ({"recreate": "false"}, Policy()),
-        ({"prune_crds": "true"}, Policy(prune_crds=True)),
-        ({"prune_crds": "false"}, Policy()),
-        ({"wait": "false"}, Policy(wait=False)),
-        ({"wait": "true"}, Policy()),
-        ({"wait_timeout": "1"}, Policy(wait_timeout=1.0)),
-        ({"wait_timeout": "86400"}, Policy(wait_timeout=86400.0)),
+        ({"conflicts": "force"}, Policy(OWNER)),
+        ({"conflicts": "fail"}, Policy(OWNER, conflicts="fail")),
+        ({"conflicts": "yield"}, Policy(OWNER, conflicts="yield")),
+        ({"drift": "ignore"}, Policy(OWNER)),
+        ({"drift": "report"}, Policy(OWNER, drift="report")),
+        ({"drift": "repair"}, Policy(OWNER, drift="repair")),
+        ({"drift_ignore": " , "}, Policy(OWNER)),
+        ({"recreate": "true"}, Policy(OWNER, recreate=True)),
+        ({"recreate": "false"}, Policy(OWNER)),
+        ({"prune_crds": "true"}, Policy(OWNER, prune_crds=True)),
+        ({"prune_crds": "false"}, Policy(OWNER)),
+        ({"wait": "false"}, Policy(OWNER, wait=False)),
+        ({"wait": "true"}, Policy(OWNER)),
+        ({"wait_timeout": "1"}, Policy(OWNER, wait_timeout=1.0)),
+        ({"wait_timeout": "86400"}, Policy(OWNER, wait_timeout=86400.0)),
     ],
 )
 def test_each_annotation_sets_its_part_of_the_policy(annotations: dict[str, str], policy: Policy) -> None:
-    assert Policy.of(annotated(**annotations)) == policy
+    assert Policy.of(OWNER, annotated(**annotations)) == policy
 
 
 @pytest.mark.parametrize(
@@ -52,13 +53,15 @@ def test_ignored_path_covers_an_object_without_namespace(ignored: IgnoredPath, c
 
 
 def test_annotations_of_a_later_object_take_precedence() -> None:
-    policy = Policy.of(annotated(conflicts="fail", drift="report"), annotated(conflicts="yield", wait_timeout="60"))
+    policy = Policy.of(
+        OWNER, annotated(conflicts="fail", drift="report"), annotated(conflicts="yield", wait_timeout="60")
+    )
     assert (policy.conflicts, policy.drift, policy.wait_timeout) == ("yield", "report", 60.0)
 
 
 def test_drift_ignore_lists_paths_with_optional_objects() -> None:
     policy = Policy.of(
-        annotated(drift_ignore="spec.replicas, Deployment:spec.paused,ConfigMap/ns/name:.data.k,Job/j:x")
+        OWNER, annotated(drift_ignore="spec.replicas, Deployment:spec.paused,ConfigMap/ns/name:.data.k,Job/j:x")
     )
     assert policy.ignored == (
         IgnoredPath("spec.replicas"),
@@ -93,14 +96,14 @@ def test_drift_ignore_lists_paths_with_optional_objects() -> None:
 )
 def test_invalid_value_is_rejected_with_the_allowed_ones(annotations: dict[str, str], words: str) -> None:
     with pytest.raises(PolicyError, match=words):
-        Policy.of(annotated(**annotations))
+        Policy.of(OWNER, annotated(**annotations))
 
 
 @pytest.mark.parametrize("name", ["wiat", "prune_crd", "conflict", "wait_timeouts", "drift_ignored"])
 def test_misspelled_annotation_is_rejected_with_a_suggestion(name: str) -> None:
     with pytest.raises(PolicyError, match="did you mean"):
-        Policy.of(annotated(**{name: "true"}))
+        Policy.of(OWNER, annotated(**{name: "true"}))
 
 
 def test_unrelated_annotation_with_our_prefix_is_ignored() -> None:
-    assert Policy.of(annotated(source="x", cleanup="y", hook_awaited="z", force_delete="true")) == Policy()
+    assert Policy.of(OWNER, annotated(source="x", cleanup="y", hook_awaited="z", force_delete="true")) == Policy(OWNER)

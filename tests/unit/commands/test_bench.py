@@ -16,7 +16,7 @@ from infra.operations.bench.load import Load, WorkloadCluster
 from infra.operations.bench.readiness import figures
 from infra.operations.failure import Failure
 from infra.operations.waiting import WaitTimeout
-from shared.applier.inventory import OWNED, OWNED_LABEL
+from shared.api.names import OWNED, OWNED_LABEL
 from shared.kube import loading_rules
 
 

@@ -17,6 +17,7 @@ from infra.operations.addons.release_plan import ReleasePlan, StagePlan
 from infra.operations.failure import Failure
 from infra.operations.memory_overlay import MemoryOverlay
 from infra.operations.text import age, duration, plain
+from shared.addons.owner import OWNER
 from shared.applier.apply import ApplyResult, FieldConflict
 from shared.applier.diff import ABSENT, REDACTED, FieldDiff, compare
 from shared.applier.inventory import InventoryEntry
@@ -174,7 +175,7 @@ def test_dry_run_is_classified_as_a_change(
     fields: tuple[FieldDiff, ...],
     reason: str,
 ) -> None:
-    change = classify(entry, live, applied, Policy(conflicts=conflicts))
+    change = classify(entry, live, applied, Policy(OWNER, conflicts=conflicts))
     assert (change.action, change.fields, change.conflicts) == (action, fields, applied.conflicts)
     assert reason in change.reason
     assert bool(reason) == bool(change.reason)
@@ -193,7 +194,7 @@ LABEL = {"clusterstack.x-k8s.io/instance": "owned"}
     ],
 )
 def test_keep_reason_names_annotation_label_or_uid(metadata: Object, reason: str) -> None:
-    assert reason in keep_reason(OURS, obj(metadata=metadata))
+    assert reason in keep_reason(OURS, obj(metadata=metadata), OWNER)
 
 
 # -- the text of a plan --------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from shared.addons.labelled import labelled_entries
 from shared.api.resources import CONFIG_MAP
-from shared.applier.labelled import labelled_entries
 from shared.clients import ClusterClients
 from shared.kube import ApiError, Client, Unavailable, connect, discovery
 from shared.kube.crds import await_all_established

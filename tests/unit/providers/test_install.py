@@ -10,6 +10,7 @@ import pytest
 
 from functions.provider_install import objects, planning, serving
 from functions.provider_install.observe import Observed
+from shared.addons.owner import OWNER
 from shared.api.provider import PROVIDER_LABEL
 from shared.applier.inventory import NOT_SYNCED, SYNCED, InventoryEntry, content_hash, dump, entry_of, intent
 from shared.applier.policy import Policy
@@ -111,7 +112,7 @@ def observed(*entries: InventoryEntry, resumed: bool = True, installed: str = ""
 def planned(seen: Observed, policy: Policy | None = None) -> tuple[list[tuple[str, str]], list[str], bool]:
     """Returns the steps, what else the plan lists, and whether it is complete."""
     builder = ProviderStatusBuilder(seen.provider or {}, NOW)
-    plan, complete = planning.plan(seen, policy or Policy(), [MAP, HOOKS], builder)
+    plan, complete = planning.plan(seen, policy or Policy(OWNER), [MAP, HOOKS], builder)
     return [(step.obj["kind"], step.action) for step in plan.steps], [entry.kind for entry in plan.rest], complete
 
 
@@ -128,7 +129,7 @@ def test_webhooks_are_applied_once_all_else_is_ready() -> None:
 
 
 def test_all_is_applied_at_once_without_waiting() -> None:
-    steps, _, complete = planned(observed(resumed=False), Policy(wait=False))
+    steps, _, complete = planned(observed(resumed=False), Policy(OWNER, wait=False))
     assert (steps, complete) == ([("ConfigMap", "apply"), (HOOKS["kind"], "apply")], True)
 
 
@@ -148,7 +149,7 @@ def test_all_is_applied_at_once_without_waiting() -> None:
 )
 def test_intended_objects_are_recorded_before_the_first_is_written(seen: Observed, writes: bool) -> None:
     builder = ProviderStatusBuilder(seen.provider or {}, NOW)
-    plan, complete = planning.plan(seen, Policy(), [MAP, HOOKS], builder)
+    plan, complete = planning.plan(seen, Policy(OWNER), [MAP, HOOKS], builder)
     effects = planning.record_intent(builder, seen, seen.provider or {}, plan, complete)
     assert bool(effects) is writes
     for effect in effects:

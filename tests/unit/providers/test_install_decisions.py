@@ -26,6 +26,7 @@ from shared.components.certificates import CertificateRequest
 from shared.components.errors import ComponentsError
 from shared.effects import Patch, RemoveFinalizer
 from shared.kube import Key, Object, Resource
+from shared.providers import ownership
 from shared.providers.fetched_components import FetchedComponents
 from shared.providers.inputs import Inputs
 from shared.providers.storage_migration import NoCommonVersion
@@ -61,6 +62,7 @@ def observed(obj: Object | None = None, *rendered: Object, served: Any = None, *
         "components": FETCHED,
         "rendered": list(rendered) or [config_map()],
         "management": connection,
+        "policy": Policy(ownership.owner(obj or made())),
     }
     return Observed(obj or made(), **{**usual, **more})
 
@@ -169,7 +171,7 @@ def test_rollout_begins_with_the_intent() -> None:
     assert (told["status"], told["reason"]) == ("False", "Installing")
     assert "v1.1.0: 1 object" in told["message"]
     assert decision.kubernetes_events == ()
-    assert (second.policy.recreate, second.policy.owner.mark) == (True, "cluster-api")
+    assert (second.policy.recreate, str(second.policy.owner.mark)) == (True, "cluster-api")
 
 
 def test_finalizer_is_set_first() -> None:
@@ -247,7 +249,11 @@ LONG_AGO = made(begun=NOW - timedelta(minutes=11), inputs="d")
         pytest.param(
             observed(None, config_map(), WEBHOOK, inventory=applied(config_map())), False, id="of an earlier rollout"
         ),
-        pytest.param(observed(None, config_map(), WEBHOOK, policy=Policy(wait=False)), True, id="nobody waits"),
+        pytest.param(
+            observed(None, config_map(), WEBHOOK, policy=Policy(ownership.owner(made()), wait=False)),
+            True,
+            id="nobody waits",
+        ),
     ],
 )
 def test_webhooks_follow_once_their_backends_run(found: Observed, with_webhooks: bool) -> None:

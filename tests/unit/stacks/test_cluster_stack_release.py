@@ -21,6 +21,7 @@ from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import InventoryEntry, content_hash
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.owner import Mark
 from shared.applier.rollout import Rollout
 from shared.clients import ClusterClients
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
@@ -143,7 +144,7 @@ def test_inventory_is_written_before_the_rollout(provider: LookupResult) -> None
     labels = third.plan.steps[0].obj["metadata"]["labels"]
     assert labels == {"clusterstack.x-k8s.io/instance": "owned", STACK_LABEL: "docker-ferrol-1-27"}
     owner = third.policy.owner
-    assert (owner.label, owner.mark, owner.exclusive, owner.adopts) == (STACK_LABEL, NAME.stack, True, False)
+    assert (owner.mark, owner.exclusive, owner.adopts) == (Mark({STACK_LABEL: NAME.stack}), True, False)
 
 
 def test_nothing_is_applied_if_the_inventory_would_not_fit_into_the_status() -> None:

@@ -10,14 +10,16 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-from .. import tracing
-from ..api.resources import CLUSTER_ADDON
-from ..clients import ClusterClients
-from ..kube import ApiError, Resource, Unavailable, dig
-from ..kube.client import METADATA_LIST
-from ..kube.responses import understood
-from .inventory import OWNED, OWNED_LABEL, InventoryEntry, entry_of
-from .rollout import THREADS
+from shared import tracing
+from shared.api.resources import CLUSTER_ADDON
+from shared.applier.inventory import InventoryEntry, entry_of
+from shared.applier.rollout import THREADS
+from shared.clients import ClusterClients
+from shared.kube import ApiError, Resource, Unavailable, dig
+from shared.kube.client import METADATA_LIST
+from shared.kube.responses import understood
+
+from .owner import OWNER
 
 _COPIES = ("Endpoints", "EndpointSlice", "Event")
 """Kinds that controllers create with the labels of another object and without an owner reference."""
@@ -58,12 +60,12 @@ class _Budget:
         with self._lock:
             self._left -= len(json.dumps(entry.dump()))
             if self._left < 0:
-                raise Unavailable(f"more objects have the label {OWNED_LABEL}={OWNED} than an inventory can name")
+                raise Unavailable(f"more objects have the label {OWNER.selector} than an inventory can name")
         return entry
 
 
 def _entries_of_kind(cluster: ClusterClients, resource: Resource, budget: _Budget) -> list[InventoryEntry]:
-    pages = cluster.client.pages(resource, selector=f"{OWNED_LABEL}={OWNED}", accept=METADATA_LIST)
+    pages = cluster.client.pages(resource, selector=OWNER.selector, accept=METADATA_LIST)
     own = (item for page in pages for item in page["items"] if not dig(item, "metadata.ownerReferences"))
     named = ({**item, "apiVersion": resource.api_version, "kind": resource.kind} for item in own)
     try:
