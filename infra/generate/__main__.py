@@ -17,36 +17,24 @@ from . import chart, crds, docs, forwarder, hooks, knative, profiles, refusals, 
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = (
-    "infra/admission",
-    "infra/chart",
-    "infra/crds",
-    "infra/event-policy",
-    "infra/forwarder",
-    "infra/hooks",
-    "infra/knative",
-    "infra/profiles",
-    "infra/serving",
-    "infra/single",
-    "infra/sources",
-)
+FOLDERS = ("infra/chart", "infra/manifests")
 """Folders in which generated files that are no longer generated are deleted."""
 
 
 def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
     """Returns the content of every generated file by its path in the project."""
     return (
-        {f"infra/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
-        | {f"infra/knative/base/{name}": text for name, text in knative.files(declared).items()}
-        | {f"infra/event-policy/{name}": text for name, text in knative.policy_files().items()}
-        | {f"infra/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
-        | {f"infra/sources/{name}": text for name, text in sources.files(declared).items()}
+        {f"infra/manifests/crds/{name}": text for name, text in crds.files(CUSTOM_RESOURCES).items()}
+        | {f"infra/manifests/base/{name}": text for name, text in knative.files(declared).items()}
+        | {f"infra/manifests/event-policy/{name}": text for name, text in knative.policy_files().items()}
+        | {f"infra/manifests/forwarder/{name}": text for name, text in forwarder.files(declared).items()}
+        | {f"infra/manifests/sources/{name}": text for name, text in sources.files(declared).items()}
         | {f"infra/chart/{name}": text for name, text in chart.files(declared).items()}
-        | {f"infra/serving/{name}": text for name, text in serving.files().items()}
-        | {f"infra/single/{name}": text for name, text in single.files(declared).items()}
-        | {f"infra/profiles/{name}": text for name, text in profiles.files(declared).items()}
-        | {f"infra/hooks/{name}": text for name, text in hooks.files().items()}
-        | {f"infra/admission/{name}": text for name, text in refusals.files().items()}
+        | {f"infra/manifests/serving/{name}": text for name, text in serving.files().items()}
+        | {f"infra/manifests/single/{name}": text for name, text in single.files(declared).items()}
+        | {f"infra/manifests/profiles/{name}": text for name, text in profiles.files(declared).items()}
+        | {f"infra/manifests/hooks/{name}": text for name, text in hooks.files().items()}
+        | {f"infra/manifests/admission/{name}": text for name, text in refusals.files().items()}
         | {"docs/triggers.md": docs.triggers_page(declared)}
         | {"docs/chart.md": docs.chart_page()}
         | {"docs/configuration.md": docs.configuration_page({**declared, ACCESS.name: ACCESS})}

@@ -1,4 +1,4 @@
-"""Generates `infra/forwarder`: the functions in a cluster with Knative Eventing, with the forwarder as the source."""
+"""Generates `infra/manifests/forwarder`: the functions with Knative Eventing, and the forwarder as the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generates `infra/hooks`: a kustomization of `cluster_hooks` as a runtime extension of Cluster API.
+"""Generates `infra/manifests/hooks`: a kustomization of `cluster_hooks` as a runtime extension of Cluster API.
 
 Cluster API calls extensions over HTTPS only. gunicorn reads the certificate for each connection, so that a renewed one
 needs no restart. cert-manager issues the certificate, and Cluster API reads the CA from the same Secret.

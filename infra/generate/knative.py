@@ -1,6 +1,6 @@
-"""Generates `infra/knative/base`: what the functions need in a cluster with Knative Eventing, but no source of changes.
+"""Generates `infra/manifests/base`: what the functions need with Knative Eventing, without a source of changes.
 
-`infra/forwarder` adds the forwarder, and `infra/sources` Knative's ApiServerSources.
+`infra/manifests/forwarder` adds the forwarder, and `infra/manifests/sources` Knative's ApiServerSources.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from shared.triggers import Triggers
 from . import admission, eventing, network, parts, workloads
 from .files import Document, yaml_text
 
-BASE = "../knative/base"
-"""The base, as a kustomization beside `infra/knative` names it."""
+BASE = "../base"
+"""The base, as the kustomizations beside it name it."""
 
 SWEEPS: dict[str, tuple[str, Object]] = {
     "sweep": ("*/2 * * * *", {}),
@@ -68,7 +68,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
 
 
 def policy_files() -> dict[str, str]:
-    """Returns the content of the generated files below `infra/event-policy`."""
+    """Returns the content of the generated files below `infra/manifests/event-policy`."""
     return {
         "event-policy.yaml": yaml_text([("", eventing.event_policy(NAMESPACE))]),
         "kustomization.yaml": yaml_text([(_POLICY, plain_kustomization(["event-policy.yaml"]))]),

@@ -1,4 +1,4 @@
-"""Generates `infra/profiles`: overlays of `infra/forwarder`, `infra/sources` and `infra/single` for some profiles.
+"""Generates `infra/manifests/profiles`: overlays of `forwarder`, `sources` and `single` beside it for some profiles.
 
 `serving` is like `forwarder`, with Knative Services.
 
@@ -22,7 +22,7 @@ from .files import yaml_text
 
 _PARTS = ("addons", "providers", "kubeconfig")
 _WITHOUT_CORE = "standalone"
-"""Contains `addons` and `kubeconfig`; together with `providers` it is all that `infra/forwarder` runs."""
+"""Contains `addons` and `kubeconfig`; together with `providers` it is all that `infra/manifests/forwarder` runs."""
 
 COMBINATIONS: tuple[tuple[str, ...], ...] = (
     *(some for count in range(1, len(_PARTS) + 1) for some in combinations(_PARTS, count)),
@@ -36,7 +36,7 @@ _SETTING = "The profiles make the sweep and the forwarder leave out the function
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
-    """Returns content by path below `infra/profiles`."""
+    """Returns content by path below `infra/manifests/profiles`."""
     return {
         f"{'-'.join(wanted)}/{base}/kustomization.yaml": yaml_text([(_SETTING, _overlay(base, declared, wanted))])
         for wanted in COMBINATIONS

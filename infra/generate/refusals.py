@@ -58,7 +58,7 @@ def documents() -> Iterable[Document]:
 
 
 def files() -> dict[str, str]:
-    """Returns the content of the files of `infra/admission` by name."""
+    """Returns the content of the files of `infra/manifests/admission` by name."""
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

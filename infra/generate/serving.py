@@ -1,8 +1,8 @@
-"""Generates `infra/serving`: functions as Knative Services, which Knative Serving scales to zero.
+"""Generates `infra/manifests/serving`: functions as Knative Services, which Knative Serving scales to zero.
 
-It is a component of kustomizations, so that it changes `infra/forwarder`, `infra/sources` and the overlays of profiles
-alike. The Deployment of each function becomes a Knative Service, its Service goes, and references to the Service become
-references to the Knative Service. The chart changes its objects by the same `changes`.
+It is a component of kustomizations, so that it changes `forwarder`, `sources` and the overlays of profiles in
+`infra/manifests` alike. The Deployment of each function becomes a Knative Service, its Service goes, and references to
+the Service become references to the Knative Service. The chart changes its objects by the same `changes`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ SECONDS = 600
 """The time for an answer: the most that Serving allows by default. A download takes up to 300 s."""
 
 _WHAT = """
-Makes a Knative Service of each function. Add it to the components of a kustomization that has infra/forwarder,
-infra/sources or an overlay of them with profiles. docs/installation.md says when that pays.
+Makes a Knative Service of each function. Add it to the components of a kustomization that has
+infra/manifests/forwarder, infra/manifests/sources or an overlay of them with profiles. docs/installation.md says when
+that pays.
 """
 _NEEDS = "Functions as Knative Services, and the forwarder. Needs Knative Eventing and Knative Serving."
 
 
 def files() -> dict[str, str]:
-    """Returns the content of the generated files, by path below `infra/serving`."""
+    """Returns the content of the generated files, by path below `infra/manifests/serving`."""
     component = {
         "apiVersion": "kustomize.config.k8s.io/v1alpha1",
         "kind": "Component",
@@ -54,7 +55,7 @@ def files() -> dict[str, str]:
 def overlay(serving: str) -> str:
     """Returns the kustomization of the folder `forwarder` beside it with Knative Services.
 
-    `serving` is the path to `infra/serving`.
+    `serving` is the path to `infra/manifests/serving`.
     """
     kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

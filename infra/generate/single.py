@@ -1,4 +1,4 @@
-"""Generates `infra/single`: forwarders and all functions in two Deployments, without Knative; one command installs it.
+"""Generates `infra/manifests/single`: forwarders and all functions in two Deployments, without Knative.
 
 `PROVIDERS` installs what providers consist of, so it may do everything. `LIFECYCLE` reads the input of tenants: charts,
 releases, kubeconfigs. So they are pods with accounts of their own. Each pod has a forwarder, which calls the functions
@@ -28,7 +28,7 @@ INGRESS = 8081
 _THREADS = 16
 _NAMESPACED = """
 Takes the rights in all namespaces from the account capi-functions. Add it to the components of a kustomization that has
-infra/single or an overlay of it, and for each namespace of Clusters a kustomization with this namespace and
+infra/manifests/single or an overlay of it, and for each namespace of Clusters a kustomization with this namespace and
 namespaced/bindings. docs/installation.md shows all of it.
 """
 _BINDINGS = "The rights of the account capi-functions in one namespace: that of a kustomization with this resource."
@@ -79,7 +79,7 @@ PARTS = (LIFECYCLE, PROVIDERS)
 
 
 def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
-    """Returns the content of the generated files, by path below `infra/single`."""
+    """Returns the content of the generated files, by path below `infra/manifests/single`."""
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", namespace())],
         "access.yaml": [*admission.documents(), *(each for part in PARTS for each in _access(part, declared))],

@@ -1,4 +1,4 @@
-"""Generates `infra/sources`: the functions with Knative's ApiServerSources in place of the forwarder."""
+"""Generates `infra/manifests/sources`: the functions with Knative's ApiServerSources in place of the forwarder."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from shared.kube.crds import CRD, definitions, install_definitions
 from shared.settings import NAMESPACE
 
 _HELM = "helm"
-FOLDER = Path(__file__).parents[1] / "crds"
+FOLDER = Path(__file__).parents[1] / "manifests" / "crds"
 
 
 def load(folder: Path = FOLDER) -> list[Object]:

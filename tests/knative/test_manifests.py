@@ -37,9 +37,9 @@ from tests.support.until import until
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PROJECT = Path(__file__).parents[2]
-MANIFESTS = PROJECT / "infra/knative/base"
-SOURCES = PROJECT / "infra/sources/sources.yaml"
-FORWARDER = PROJECT / "infra/forwarder/forwarder.yaml"
+MANIFESTS = PROJECT / "infra/manifests/base"
+SOURCES = PROJECT / "infra/manifests/sources/sources.yaml"
+FORWARDER = PROJECT / "infra/manifests/forwarder/forwarder.yaml"
 EVENT = Resource("", "v1", "Event", "events")
 DOCKER_CLUSTER = Resource("infrastructure.cluster.x-k8s.io", "v1beta2", "DockerCluster", "dockerclusters")
 CLUSTER_V1BETA1 = Resource(CLUSTER.group, "v1beta1", CLUSTER.kind, CLUSTER.plural)
@@ -96,7 +96,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def client(server: Path) -> Iterator[Client]:
     """Connected to the API server with our CRDs and the namespace `team`."""
     connected = from_kubeconfig(str(server))
-    crds = sorted((PROJECT / "infra/crds").rglob("*.yaml"))
+    crds = sorted((PROJECT / "infra/manifests/crds").rglob("*.yaml"))
     install(connected, [crd for path in crds for crd in documents(path) if crd["kind"] == CRD.kind])
     apply(connected, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     yield connected
@@ -282,8 +282,8 @@ def test_cluster_addon_keeps_its_fields(client: Client) -> None:
 
 
 def kustomized(kubectl: Path, folder: str) -> list[Object]:
-    """Returns the objects that `kubectl kustomize` builds from a folder of `infra`."""
-    command = [kubectl, "kustomize", str(PROJECT / "infra" / folder)]
+    """Returns the objects that `kubectl kustomize` builds from a folder of `infra/manifests`."""
+    command = [kubectl, "kustomize", str(PROJECT / "infra/manifests" / folder)]
     built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (built.returncode, built.stderr) == (0, "")
     return list(yaml.load_all(built.stdout, Loader))
@@ -296,7 +296,9 @@ def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     assert all(image.startswith("capi-functions:") for image in images)
     # `crds` leaves out Cluster API's own kinds.
     ours = [custom for custom in CUSTOM_RESOURCES if custom.resource.group != CLUSTER.group]
-    of_single = [document for path in (PROJECT / "infra/single").glob("*.yaml") for document in documents(path)]
+    of_single = [
+        document for path in (PROJECT / "infra/manifests/single").glob("*.yaml") for document in documents(path)
+    ]
     expected = {
         "crds": len(ours),
         "forwarder": len(manifests()) - len(documents(SOURCES)) + len(documents(FORWARDER)),
@@ -307,14 +309,6 @@ def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     assert len(objects) == expected[folder]
     assert bool([obj for obj in objects if obj["kind"] == "ApiServerSource"]) == (folder == "sources")
     assert folder != "single" or not [obj for obj in objects if ".knative.dev/" in obj["apiVersion"]]
-
-
-def test_no_kustomization_has_the_path_of_an_installation_without_a_source_of_changes(kubectl: Path) -> None:
-    """`infra/knative` installed ApiServerSources once; applying it must neither add the forwarder nor lose them."""
-    command = [kubectl, "kustomize", str(PROJECT / "infra/knative")]
-    built = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert built.returncode != 0
-    assert "unable to find one of 'kustomization.yaml'" in built.stderr
 
 
 @pytest.mark.parametrize(
@@ -498,7 +492,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
         for resource in roles:
             client.delete(resource, Key("", role))
 
-    run(kubectl, "apply", "--server-side", "--force-conflicts", "-k", "infra/single")
+    run(kubectl, "apply", "--server-side", "--force-conflicts", "-k", "infra/manifests/single")
     client.delete(CRD, of_kind_clusters)
     until(lambda: client.find(CRD, of_kind_clusters) is None)
     first = client.get(DEPLOYMENT, Key("capi-functions", "capi-functions"))["metadata"]["uid"]
@@ -528,7 +522,7 @@ def test_installation_is_adopted_by_helm_upgraded_to_another_mode_and_removed_wi
 
 def test_server_with_knatives_crds_accepts_all_manifests(client: Client, knative: list[Object]) -> None:
     install(client, knative)
-    for obj in (*manifests(), *documents(PROJECT / "infra/event-policy/event-policy.yaml")):
+    for obj in (*manifests(), *documents(PROJECT / "infra/manifests/event-policy/event-policy.yaml")):
         apply(client, obj)
 
 
@@ -586,7 +580,7 @@ def test_sources_of_a_cluster_watch_the_kinds_of_its_providers(
     apply(client, other)
     assert "and no forwarder: only the sweep starts functions" in diagnosis()
     client.delete(DEPLOYMENT, Key("capi-functions", other["metadata"]["name"]))
-    assert "infra/sources installs them" in sources("--check").output
+    assert "infra/manifests/sources installs them" in sources("--check").output
     apply(client, forwarder)
     assert "no pod of the Deployment forwarder is available" in diagnosis()
     running = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
@@ -765,7 +759,9 @@ def test_pods_pass_the_pod_security_standard_of_their_namespace(client: Client) 
     """The server's admission decides: it refuses a pod that may run as root."""
     apply(client, next(obj for obj in manifests() if obj["kind"] == "Namespace"))
     deployments = [obj for obj in manifests() if obj["kind"] == "Deployment"]
-    deployments += [obj for obj in documents(PROJECT / "infra/hooks/cluster-hooks.yaml") if obj["kind"] == "Deployment"]
+    deployments += [
+        obj for obj in documents(PROJECT / "infra/manifests/hooks/cluster-hooks.yaml") if obj["kind"] == "Deployment"
+    ]
     for deployment in deployments:
         metadata = {"name": deployment["metadata"]["name"], "namespace": "capi-functions"}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": dig(deployment, "spec.template.spec")}
@@ -811,7 +807,7 @@ def test_network_policies_admit_brokers_forwarders_and_prometheus(
     client: Client, to: Mapping[str, str], port: int, namespace: str, labels: Mapping[str, str], allowed: bool
 ) -> None:
     """Evaluates the policies on the server by the rules of NetworkPolicy."""
-    objects = [*manifests(), *documents(PROJECT / "infra/hooks/cluster-hooks.yaml")]
+    objects = [*manifests(), *documents(PROJECT / "infra/manifests/hooks/cluster-hooks.yaml")]
     apply(client, next(obj for obj in objects if obj["kind"] == "Namespace"))
     policies = [apply(client, obj)["spec"] for obj in objects if obj["kind"] == "NetworkPolicy"]
     of_namespace = {"kubernetes.io/metadata.name": namespace}

@@ -31,7 +31,7 @@ def test_what_a_new_trigger_may_have_missed_is_sent_again(tmp_path: Path) -> Non
         client.create(TRIGGER, triggers[0] | {"metadata": {"name": "added", "namespace": NAMESPACE}})
         client.create(CLUSTER, manifest(CLUSTER, "one", "default", spec={"topology": {"classRef": {"name": "c"}}}))
         account = tmp_path / "kubeconfig"
-        generated = PROJECT / "infra/forwarder/forwarder.yaml"
+        generated = PROJECT / "infra/manifests/forwarder/forwarder.yaml"
         kubeconfig_of(client, local_control_plane.kubeconfig(plane), generated, account)
 
         def sent() -> int:

@@ -21,7 +21,7 @@ from tests.support.until import HANGS, until
 from tests.support.world import World
 
 NAMESPACE = "capi-functions"
-SINGLE = MANIFESTS.parents[1] / "single"
+SINGLE = MANIFESTS.with_name("single")
 SINK = "http://127.0.0.1:9"
 TEMPLATE = """
 apiVersion: v1

@@ -39,14 +39,14 @@ def as_account(admin: Client, kubeconfig: Path, manifest: str, may: tuple[str, s
 
     `may` is group, plural and verb.
     """
-    client = _client(kubeconfig, _token(admin, *_install(admin, PROJECT / "infra" / manifest)))
+    client = _client(kubeconfig, _token(admin, *_install(admin, PROJECT / "infra/manifests" / manifest)))
     _await(client, *may)
     return Clients(client)
 
 
 def as_function(admin: Client, kubeconfig: Path, function: str) -> Clients:
     """Returns clients of a function's ServiceAccount, once all its rights are granted."""
-    manifest = PROJECT / f"infra/knative/base/function-{function.replace('_', '-')}.yaml"
+    manifest = PROJECT / f"infra/manifests/base/function-{function.replace('_', '-')}.yaml"
     client = _client(kubeconfig, _token(admin, *_install(admin, manifest)))
     _await_all(client, manifest)
     return Clients(client)
@@ -115,7 +115,7 @@ def _write(kubeconfig: Path, token: str, file: Path) -> None:
 
 def _install(admin: Client, manifest: Path, account: str = "") -> tuple[str, str]:
     """Applies the rights in a manifest; returns namespace and name of this ServiceAccount, or of the one."""
-    namespace = yaml.safe_load_all((PROJECT / "infra/knative/base/namespace.yaml").read_text())
+    namespace = yaml.safe_load_all((PROJECT / "infra/manifests/base/namespace.yaml").read_text())
     objects = [obj for obj in (*namespace, *yaml.safe_load_all(manifest.read_text())) if obj]
     for obj in (obj for obj in objects if obj["kind"] in _RESOURCES):
         admin.apply(_RESOURCES[obj["kind"]], obj, manager="user")

@@ -72,7 +72,7 @@ class Installation:
     def install_crds(self) -> None:
         """Installs our kinds as docs/installation.md does it for Knative, where no Cluster API core runs."""
         for kustomization in ("crds", "crds/cluster"):
-            self.kube("apply", "--server-side", "-k", str(PROJECT / "infra" / kustomization))
+            self.kube("apply", "--server-side", "-k", str(PROJECT / "infra/manifests" / kustomization))
         self.kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
 
     def release(self, action: str = "install", **values: Any) -> None:
@@ -100,7 +100,7 @@ class Installation:
         self.apply([manifest(resources.NAMESPACE, NAMESPACE)])
         settings = self.settings
         self.apply([manifest(CONFIG_MAP, "capi-functions-releases", NAMESPACE, data=settings["releases"])])
-        # The Secret wins over the ConfigMap of the store that `infra/single` brings.
+        # The Secret wins over the ConfigMap of the store that `infra/manifests/single` brings.
         self.apply([secret("capi-functions-storage", NAMESPACE, **settings["storage"], **KEYS)])
 
     @property
@@ -112,14 +112,16 @@ class Installation:
         }
 
     def install(self, kustomization: str) -> None:
-        """Writes the settings, and applies a kustomization below `infra`, as published."""
+        """Writes the settings, and applies a kustomization below `infra/manifests`, as published."""
         self._configure()
-        self.kube("apply", "--server-side", "-k", str(PROJECT / "infra" / kustomization))
+        self.kube("apply", "--server-side", "-k", str(PROJECT / "infra/manifests" / kustomization))
 
     def built(self, kustomization: str) -> list[Object]:
-        """Returns the objects of a kustomization below `infra`."""
+        """Returns the objects of a kustomization below `infra/manifests`."""
         return [
-            obj for obj in yaml.safe_load_all(self.kube("kustomize", str(PROJECT / "infra" / kustomization))) if obj
+            obj
+            for obj in yaml.safe_load_all(self.kube("kustomize", str(PROJECT / "infra/manifests" / kustomization)))
+            if obj
         ]
 
     def until_available(self, namespace: str) -> None:

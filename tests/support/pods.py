@@ -32,7 +32,7 @@ from tests.support.accounts import kubeconfig_of
 from tests.support.ports import free_port
 from tests.support.until import logged, until
 
-MANIFESTS = PROJECT / "infra" / "knative" / "base"
+MANIFESTS = PROJECT / "infra/manifests/base"
 _SERVICE_ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"
 """`/var/run` is a link to `/run`, as in the image."""
 _PROGRAMS = Path(sys.executable).parent

@@ -60,7 +60,7 @@ def sources(
             typer.echo(dump([generator.role(watches), *generated]), nl=False)
             return
         if not (installed := _installed(target.client)):
-            raise Failure(f"{_NONE}; infra/sources installs them, the forwarder needs none")
+            raise Failure(f"{_NONE}; infra/manifests/sources installs them, the forwarder needs none")
         found = differences(generated, installed)
     for line in found:
         out.print(line)

@@ -57,11 +57,16 @@ def missing_functions(deployments: Iterable[Mapping[str, Any]]) -> str:
     needed = [SINGLE_PROVIDERS] if single else [*map(name_of, NEEDED)]
     absent = [name for name in needed if name not in found]
     if len(absent) == len(NEEDED):
-        return "the cluster has no Deployments of functions; `kubectl apply -k infra/single` installs all in two"
+        return (
+            "the cluster has no Deployments of functions; `kubectl apply -k infra/manifests/single` installs all in two"
+        )
     if absent and single:
-        return f"the cluster has no Deployment {SINGLE_PROVIDERS}; `kubectl apply -k infra/single` installs it"
+        return (
+            f"the cluster has no Deployment {SINGLE_PROVIDERS}; `kubectl apply -k infra/manifests/single` installs it"
+        )
     if absent:
-        return f"the cluster has no Deployment of {', '.join(absent)}; `kubectl apply -k infra/forwarder` installs all"
+        missing = ", ".join(absent)
+        return f"the cluster has no Deployment of {missing}; `kubectl apply -k infra/manifests/forwarder` installs all"
     stopped = [
         key
         for name in needed

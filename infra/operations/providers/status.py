@@ -98,7 +98,7 @@ def list_providers(client: Client) -> list[Object]:
         try:
             found += sorted(client.list(kind.resource), key=key_of)
         except NotServed as error:
-            hint = "`kubectl apply -k infra/crds` installs the kinds"
+            hint = "`kubectl apply -k infra/manifests/crds` installs the kinds"
             raise Failure(f"the cluster does not serve {kind.resource.plural}.{kind.resource.group}; {hint}") from error
     return found
 

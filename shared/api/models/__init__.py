@@ -1,4 +1,4 @@
-"""The project's custom resources as pydantic models. They validate manifests, and the CRDs in `infra/crds`
+"""The project's custom resources as pydantic models. They validate manifests, and the CRDs in `infra/manifests/crds`
 are generated from them.
 
 Functions work on plain objects and do not import these models; pydantic is imported nowhere else.

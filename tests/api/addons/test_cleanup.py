@@ -412,9 +412,7 @@ def test_rights_of_the_generated_role_are_enough(deleted_cluster: World, cloud: 
     cloud.service("public")
     hook(deleted_cluster)
     may = ("clusterstack.x-k8s.io", "clusteraddons", "get")
-    deleted_cluster.clients = as_account(
-        deleted_cluster.client, kubeconfig, "knative/base/function-addon-cleanup.yaml", may
-    )
+    deleted_cluster.clients = as_account(deleted_cluster.client, kubeconfig, "base/function-addon-cleanup.yaml", may)
     assert clean(deleted_cluster).status == 202
     cloud.remove_finalizers()
     assert clean(deleted_cluster).status == 204

@@ -432,7 +432,7 @@ def test_manifests_have_no_unknown_fields(management: Client) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.NAMESPACE}}
     management.apply(NAMESPACE, namespace, manager="user")
     taken = []
-    for obj in yaml.safe_load_all((PROJECT / "infra/hooks/cluster-hooks.yaml").read_text()):
+    for obj in yaml.safe_load_all((PROJECT / "infra/manifests/hooks/cluster-hooks.yaml").read_text()):
         if obj["kind"] in plurals:
             group, version = split_api_version(obj["apiVersion"])
             resource = Resource(group, version, obj["kind"], plurals[obj["kind"]], "namespace" in obj["metadata"])

@@ -114,7 +114,7 @@ def test_takeover_from_a_killed_forwarder_loses_no_change(
 
 def test_generated_rights_suffice(management: Client, kubeconfig: Path, tmp_path: Path) -> None:
     account, log = tmp_path / "kubeconfig", tmp_path / "log"
-    kubeconfig_of(management, kubeconfig, PROJECT / "infra/forwarder/forwarder.yaml", account)
+    kubeconfig_of(management, kubeconfig, PROJECT / "infra/manifests/forwarder/forwarder.yaml", account)
     with forwarder_process("http://127.0.0.1:1", "capi-functions", account, log):
         until(lambda: "all kinds are listed" in log.read_text(), details=logged(log))
         assert "took the Lease" in log.read_text()

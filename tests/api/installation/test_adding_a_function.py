@@ -155,13 +155,15 @@ def test_posted_event_sets_the_label_once(url: str, management: Client, namespac
 
 def test_manifests_and_docs_contain_the_function(folder: Path, environment: Mapping[str, str]) -> None:
     files = json.loads(run(["-c", GENERATE], folder, environment))
-    objects = {obj["kind"]: obj for obj in yaml.safe_load_all(files["infra/knative/base/function-version-label.yaml"])}
+    objects = {
+        obj["kind"]: obj for obj in yaml.safe_load_all(files["infra/manifests/base/function-version-label.yaml"])
+    }
     assert {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Deployment", "Service", "Trigger"} == objects.keys()
     allowed = {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "patch"]}
     assert allowed in objects["ClusterRole"]["rules"]
     (container,) = dig(objects["Deployment"], "spec.template.spec.containers")
     assert container["args"][-1] == 'functions_framework:create_app("version_label", "functions/version_label/main.py")'
-    assert "function-version-label.yaml" in files["infra/knative/base/kustomization.yaml"]
+    assert "function-version-label.yaml" in files["infra/manifests/base/kustomization.yaml"]
     assert "| `version_label` | Cluster (cluster.x-k8s.io) | `spec.topology.version`" in files["docs/triggers.md"]
 
 

@@ -57,7 +57,7 @@ class Server:
         self.run("helm", "uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait")
 
     def apply(self, kustomization: str) -> subprocess.CompletedProcess[str]:
-        return self.attempt("kubectl", "apply", "--server-side", "-k", str(PROJECT / "infra" / kustomization))
+        return self.attempt("kubectl", "apply", "--server-side", "-k", str(PROJECT / "infra/manifests" / kustomization))
 
     def profile(self) -> str:
         """Returns the profiles of the installation."""

@@ -34,7 +34,7 @@ LIFECYCLE, PROVIDERS = Key("capi-functions", "capi-functions"), Key("capi-functi
 
 
 def documents(path: str) -> list[Object]:
-    return [obj for obj in yaml.safe_load_all((PROJECT / "infra" / path).read_text()) if obj]
+    return [obj for obj in yaml.safe_load_all((PROJECT / "infra/manifests" / path).read_text()) if obj]
 
 
 def single(management: Client) -> None:

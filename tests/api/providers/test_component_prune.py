@@ -29,9 +29,7 @@ def test_components_that_no_provider_installs_are_deleted(
     objects = ObjectStore.from_env()
     BundleStore(objects).save(OTHER)
     client, kubeconfig = core.providers.client, local_control_plane.kubeconfig(provider_plane)
-    account = as_account(
-        client, kubeconfig, "knative/base/function-component-prune.yaml", (GROUP, "coreproviders", "list")
-    )
+    account = as_account(client, kubeconfig, "base/function-component-prune.yaml", (GROUP, "coreproviders", "list"))
     prune = catalog.handler("component_prune")
     for version in ("v1.1.0", "v1.2.0"):
         core.publish(version, whole("made-up", version))

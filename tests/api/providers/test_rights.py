@@ -31,7 +31,7 @@ def accounts(core: FakeProvider, provider_plane: Path) -> dict[str, Clients]:
     client = core.providers.client
     found = {}
     for name in FUNCTIONS:
-        manifest = f"knative/base/function-{name.replace('_', '-')}.yaml"
+        manifest = f"base/function-{name.replace('_', '-')}.yaml"
         found[name] = as_account(client, kubeconfig, manifest, (GROUP, "coreproviders", "get"))
 
     def deliver(name: str, event: Event) -> Answer:

@@ -22,7 +22,7 @@ from tests.support.provider_installers import by_clusterctl, installed, recorded
 from tests.support.provider_world import Providers
 from tests.support.real_providers import CURRENT
 
-KNATIVE = Path(__file__).parents[3] / "infra/knative/base"
+KNATIVE = Path(__file__).parents[3] / "infra/manifests/base"
 INIT = ("init", "--ipam=in-cluster:ipam-waiting", "--timeout=0.1")
 NOBODY = "the cluster has no Deployments of functions"
 WAITED = "timed out after 0.1 s waiting for all providers to be ready"
@@ -30,7 +30,7 @@ WAITED = "timed out after 0.1 s waiting for all providers to be ready"
 
 @pytest.fixture
 def functions(providers: Providers) -> Iterator[list[Object]]:
-    """Creates the Deployments of `infra/knative/base` for providers."""
+    """Creates the Deployments of `infra/manifests/base` for providers."""
     documents = [one for file in KNATIVE.glob("function-provider-*") for one in yaml.safe_load_all(file.read_text())]
     providers.namespace("capi-functions")
     deployments = [providers.client.create(DEPLOYMENT, one) for one in documents if one["kind"] == DEPLOYMENT.kind]

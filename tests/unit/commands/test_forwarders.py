@@ -10,7 +10,7 @@ from infra.operations.forwarders import forwarders, obstacle
 from shared import bounded_yaml
 from shared.kube import Object
 
-INFRA = Path(__file__).parents[3] / "infra"
+MANIFESTS = Path(__file__).parents[3] / "infra/manifests"
 
 
 def deployment(name: str, *arguments: str, available: int = 1) -> Object:
@@ -49,10 +49,10 @@ def test_obstacle_names_what_is_not_delivered_for(found: list[Object], words: st
     [
         ("single/single.yaml", ["capi-functions", "capi-functions-providers"]),
         ("forwarder/forwarder.yaml", ["forwarder"]),
-        ("knative/base/function-sweep.yaml", []),
+        ("base/function-sweep.yaml", []),
     ],
 )
 def test_generated_forwarders_are_found_by_their_command(file: str, names: list[str]) -> None:
-    documents = [document for document in bounded_yaml.load_all((INFRA / file).read_text()) if document]
+    documents = [document for document in bounded_yaml.load_all((MANIFESTS / file).read_text()) if document]
     deployments = [document for document in documents if document["kind"] == "Deployment"]
     assert [found["metadata"]["name"] for found in forwarders(deployments)] == names

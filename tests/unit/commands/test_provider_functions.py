@@ -16,13 +16,13 @@ from shared import bounded_yaml
 from shared.kube import Key, Object
 from shared.providers.annotations import WEBHOOKS
 
-KNATIVE = Path(__file__).parents[3] / "infra/knative/base"
-SINGLE = KNATIVE.parents[1] / "single" / "single.yaml"
+KNATIVE = Path(__file__).parents[3] / "infra/manifests/base"
+SINGLE = KNATIVE.with_name("single") / "single.yaml"
 
 
 @functools.cache
 def generated_deployments() -> tuple[Object, ...]:
-    """Returns the Deployments of `infra/knative/base`, read once: every run of pytest imports this module."""
+    """Returns the Deployments of `infra/manifests/base`, read once: every run of pytest imports this module."""
     return tuple(
         document
         for file in sorted(KNATIVE.glob("function-*.yaml"))
@@ -32,7 +32,7 @@ def generated_deployments() -> tuple[Object, ...]:
 
 
 def deployments(**replicas: int | None) -> list[Object]:
-    """Returns the Deployments of `infra/knative/base`; `replicas` changes the number for some, or leaves them out."""
+    """Returns the Deployments of `infra/manifests/base`; `replicas` changes the number for some, or leaves them out."""
     found = list(generated_deployments())
     for name, number in replicas.items():
         [one] = [each for each in found if each["metadata"]["name"] == name.replace("_", "-")]
@@ -43,7 +43,7 @@ def deployments(**replicas: int | None) -> list[Object]:
 
 
 def single(**replicas: int) -> list[Object]:
-    """Returns Deployments of `infra/single` with these numbers of replicas."""
+    """Returns Deployments of `infra/manifests/single` with these numbers of replicas."""
     documents = [document for document in bounded_yaml.load_all(SINGLE.read_text()) if document]
     found = {each["metadata"]["name"]: each for each in documents if each["kind"] == "Deployment"}
     chosen = [(found[name.replace("_", "-")], number) for name, number in replicas.items()]
@@ -56,7 +56,7 @@ def single(**replicas: int) -> list[Object]:
         (deployments(), []),
         (deployments(provider_fetch=3, cluster=0), []),
         (deployments(addon_apply=None), []),
-        ([], ["the cluster has no Deployments of functions", "`kubectl apply -k infra/single`"]),
+        ([], ["the cluster has no Deployments of functions", "`kubectl apply -k infra/manifests/single`"]),
         (deployments(**dict.fromkeys(NEEDED)), ["the cluster has no Deployments of functions"]),
         (deployments(provider_report=None), ["the cluster has no Deployment of provider-report;"]),
         (
@@ -74,7 +74,10 @@ def single(**replicas: int) -> list[Object]:
             single(capi_functions=2, capi_functions_providers=0),
             ["`kubectl -n capi-functions scale deployment capi-functions-providers --replicas 1`"],
         ),
-        (single(capi_functions=2), ["no Deployment capi-functions-providers; `kubectl apply -k infra/single`"]),
+        (
+            single(capi_functions=2),
+            ["no Deployment capi-functions-providers; `kubectl apply -k infra/manifests/single`"],
+        ),
     ],
 )
 def test_missing_and_stopped_functions_are_named(present: list[Object], words: list[str]) -> None:

@@ -116,7 +116,7 @@ def test_kinds_of_cluster_api_have_a_kustomization_of_their_own() -> None:
 
 @pytest.mark.parametrize("profile", ["-".join(combination) for combination in profiles.COMBINATIONS])
 def test_overlays_for_use_beside_a_core_leave_out_its_kinds(profile: str, kubectl: Path) -> None:
-    command = [kubectl, "kustomize", str(PROJECT / "infra/profiles" / profile / "single")]
+    command = [kubectl, "kustomize", str(PROJECT / "infra/manifests/profiles" / profile / "single")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     objects = [obj for obj in yaml.load_all(done.stdout, loader) if obj["kind"] == "CustomResourceDefinition"]
@@ -297,18 +297,18 @@ def test_local_function_is_not_in_the_manifests() -> None:
 
 
 def test_stale_files_are_written_and_leftovers_deleted(tmp_path: Path) -> None:
-    wanted = {"infra/crds/a.yaml": f"# {NOTICE}\na\n", "docs/b.md": "b\n"}
+    wanted = {"infra/manifests/crds/a.yaml": f"# {NOTICE}\na\n", "docs/b.md": "b\n"}
     assert stale(wanted, tmp_path) == wanted
     write(wanted, tmp_path)
     assert stale(wanted, tmp_path) == {}
-    (tmp_path / "infra/crds/old.yaml").write_text(f"# {NOTICE}\n")
-    (tmp_path / "infra/crds/own.yaml").write_text("written by hand\n")
+    (tmp_path / "infra/manifests/crds/old.yaml").write_text(f"# {NOTICE}\n")
+    (tmp_path / "infra/manifests/crds/own.yaml").write_text("written by hand\n")
     (tmp_path / "docs/b.md").write_text("edited\n")
     changed = stale(wanted, tmp_path)
-    assert changed == {"docs/b.md": "b\n", "infra/crds/old.yaml": None}
+    assert changed == {"docs/b.md": "b\n", "infra/manifests/crds/old.yaml": None}
     write(changed, tmp_path)
     assert stale(wanted, tmp_path) == {}
-    assert not (tmp_path / "infra/crds/old.yaml").exists()
+    assert not (tmp_path / "infra/manifests/crds/old.yaml").exists()
 
 
 def test_generated_files_are_up_to_date() -> None:

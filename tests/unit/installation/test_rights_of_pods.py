@@ -16,8 +16,9 @@ from shared.kube import Object, dig
 from tests.support.rights import rules_of, too_much, violations
 
 INFRA = Path(__file__).parents[3] / "infra"
+MANIFESTS = INFRA / "manifests"
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-OVERLAYS = sorted(str(path.parent.relative_to(INFRA)) for path in INFRA.glob("profiles/*/*/kustomization.yaml"))
+OVERLAYS = sorted(str(path.parent.relative_to(MANIFESTS)) for path in MANIFESTS.glob("profiles/*/*/kustomization.yaml"))
 
 
 def built(program: Path, *arguments: str) -> list[Object]:
@@ -44,7 +45,7 @@ def test_no_release_gives_a_pod_more_rights_than_its_functions_may_have(mode: st
 
 @pytest.mark.parametrize("folder", ["single", "forwarder", "sources", "serving", *OVERLAYS])
 def test_no_kustomization_gives_a_pod_more_rights_than_its_functions_may_have(folder: str, kubectl: Path) -> None:
-    objects = built(kubectl, "kustomize", str(INFRA / folder))
+    objects = built(kubectl, "kustomize", str(MANIFESTS / folder))
     assert not violations(objects)
     if folder.endswith("single"):
         pods = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "Deployment"}
@@ -161,7 +162,7 @@ def test_namespaces_that_rights_cannot_be_limited_to_are_refused(settings: list[
 def test_component_takes_the_rights_in_all_namespaces_and_an_overlay_gives_them_in_one(
     kubectl: Path, tmp_path: Path
 ) -> None:
-    place = os.path.relpath(INFRA / "single", tmp_path.resolve())
+    place = os.path.relpath(MANIFESTS / "single", tmp_path.resolve())
     (tmp_path / "team-a").mkdir()
     team = {"namespace": "team-a", "resources": [f"../{place}/namespaced/bindings"]}
     (tmp_path / "team-a/kustomization.yaml").write_text(yaml.safe_dump(team))
