@@ -606,8 +606,8 @@ def test_missing_helm_program_is_reported_in_a_condition(world: World, monkeypat
     assert "install the helm program" in world.condition("HelmChartTemplated")["message"]
 
 
-def test_addon_of_a_paused_cluster_can_be_deleted(world: World) -> None:
-    """Nothing is deleted in the workload cluster, and no finalizer keeps the addon."""
+def test_deletion_of_the_addon_of_a_paused_cluster_waits_for_its_end(world: World) -> None:
+    """`clusterctl move` pauses a Cluster, and removes the finalizers of its objects itself."""
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
     world.secret()
     world.settle()
@@ -616,5 +616,9 @@ def test_addon_of_a_paused_cluster_can_be_deleted(world: World) -> None:
     addon = world.addon()
     assert addon["metadata"]["deletionTimestamp"]
     assert world.call("addon_apply", change_event(addon, "update", source="/test")).status == 204
+    assert world.addon()["metadata"] == addon["metadata"]
+    world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"spec": {"paused": None}})
+    resumed = change_event(world.client.get(CLUSTER, Key(world.namespace, "demo")), "update", source="/test")
+    assert world.call("addon_apply", resumed).status == 204
     assert world.client.find(CLUSTER_ADDON, world.addon_key) is None
     assert world.names() == ["a"]
