@@ -45,9 +45,8 @@ def _objects(
     manifests = charts.render(
         chart,
         {},
+        charts.Release(name.stack, namespace),
         name=file_name,
-        release_name=name.stack,
-        namespace=namespace,
         kube_version=kube_version,
         api_versions=sorted({text for version, kind in served for text in (version, f"{version}/{kind}")}),
     )

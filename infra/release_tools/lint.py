@@ -149,7 +149,7 @@ def _class(release: Release, files: Files) -> Iterator[LintFinding]:
     kubernetes = release.metadata.kubernetes
     try:
         texts = charts.render(
-            files[archive], {}, name=archive, release_name=release.name.stack, kube_version=kubernetes
+            files[archive], {}, charts.Release(release.name.stack, "kube-system"), name=archive, kube_version=kubernetes
         )
         objects = charts.parse(texts, default_namespace="default")
         at_another_time = _rendered_at_another_time(release, files[archive])
@@ -173,7 +173,11 @@ def _rendered_at_another_time(release: Release, chart: bytes) -> list[Manifest] 
         return None
     chart = charts.with_fixed_time(chart, archive)
     return charts.render(
-        chart, {}, name=archive, release_name=release.name.stack, kube_version=release.metadata.kubernetes
+        chart,
+        {},
+        charts.Release(release.name.stack, "kube-system"),
+        name=archive,
+        kube_version=release.metadata.kubernetes,
     )
 
 

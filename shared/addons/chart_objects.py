@@ -11,6 +11,7 @@ from shared.kube import Object
 from shared.releases.stages import Stage
 
 from .assets import AddonAssets
+from .owner import RELEASE
 
 OVERWRITE = "overwrite.yaml"
 """The values template in the folder of a stage's chart."""
@@ -112,6 +113,7 @@ def _render(
         chart,
         text,
         context,
+        RELEASE,
         chart_name=name,
         values_name=values_name,
         kube_version=capabilities.version,

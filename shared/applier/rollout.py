@@ -6,20 +6,22 @@ unless everything was applied.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event as Flag
 
-from shared.manifests import Identity, identity, waves
+from shared.manifests import Identity, Operation, identity, waves
 
 from .. import tracing
 from ..clients import Clients, ClusterClients
 from ..kube import ApiError, Object, Resource, Unavailable
 from ..kube.crds import await_all_established
 from ..kube.responses import understood
-from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step
+from .connection import ClusterConnection
+from .desired import desired, kinds_defined_by
+from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step, plan
 from .live import Live, read_live, recheck_readiness
 from .outcome import NOT_TRIED, RolloutIncomplete, RolloutOutcome, StepResult, format_error, is_server_failure
 from .policy import Policy
@@ -62,6 +64,39 @@ class Rollout:
         ) as pool:
             run = _Run(self, pool)
             return run.prune(run.apply())
+
+
+def roll_out(
+    connection: ClusterConnection,
+    objects: Iterable[Object],
+    inventory: Sequence[InventoryEntry],
+    policy: Policy,
+    *,
+    default_namespace: str,
+    operation: Operation | None = None,
+    resumed: bool = False,
+) -> Rollout:
+    """Returns the effect that brings a cluster to these objects, and prunes all others of the inventory.
+
+    The caller stores `intent(rollout.plan)` before it executes the effect, and the entries of the outcome after it.
+    Without objects everything is removed. A removal with hooks takes three effects: with the `pre-delete` hooks as
+    objects, with the `post-delete` hooks, and without objects.
+
+    Args:
+        connection: The cluster.
+        objects: Rendered objects, with the hooks of any operation.
+        inventory: The entries of all objects that the owner has applied.
+        policy: The policy, with the owner.
+        default_namespace: The namespace of namespaced objects that name none, such as the release's.
+        operation: The operation of Helm; without it hooks are ordinary objects.
+        resumed: Whether the latest rollout had the same target, so that its results still count.
+
+    Raises:
+        UnknownKinds: A kind is neither served nor defined by a CRD among the objects.
+    """
+    wanted = desired(objects, connection.served, policy.owner, default_namespace=default_namespace)
+    planned = plan(wanted, inventory, resumed=resumed, operations={"": operation} if operation else None)
+    return Rollout(connection.cluster, planned, {**connection.served, **kinds_defined_by(wanted)}, policy)
 
 
 @dataclass(frozen=True)

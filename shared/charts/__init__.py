@@ -6,27 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shared.manifests import RELEASE_HOOKS, hooks_of
+
 from ..kube.resources import Object
 from ..redaction import redact
 from .archive import folder, inspect, pack
-from .engine import NAMESPACE, RELEASE_NAME, render
+from .engine import render
 from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
 from .live import LiveCluster
 from .program import find_helm, provide_helm
+from .release import DEFAULT, NOTES, Release, RenderedChart
 from .sandboxed import parse, traits, with_fixed_time
 from .traits import Traits, needs_cluster_facts
 from .values import render_values
 
 __all__ = [
-    "NAMESPACE",
-    "RELEASE_NAME",
     "VALUES_FILE",
     "ArchiveError",
     "ChartError",
     "HelmMissing",
     "LiveCluster",
     "OutputError",
+    "Release",
     "RenderError",
+    "RenderedChart",
     "Traits",
     "ValuesError",
     "find_helm",
@@ -38,6 +41,7 @@ __all__ = [
     "provide_helm",
     "render",
     "render_addon",
+    "render_release",
     "render_values",
     "traits",
     "with_fixed_time",
@@ -50,6 +54,7 @@ def render_addon(
     chart: bytes,
     values_template: str | None,
     context: Mapping[str, Any],
+    release: Release = DEFAULT,
     *,
     chart_name: str,
     values_name: str = VALUES_FILE,
@@ -64,6 +69,7 @@ def render_addon(
         chart: The chart archive.
         values_template: The text of cluster-addon-values.yaml; None for the chart's defaults.
         context: The objects that the template reads: `Cluster`, `ControlPlane`, `InfraCluster`.
+        release: The Helm release.
         chart_name: The name of the archive, for messages.
         values_name: The name of the template, for messages.
         kube_version: The version of the cluster (`v1.36.3`); None for the engine's version.
@@ -77,7 +83,7 @@ def render_addon(
     """
     try:
         return _render_addon(
-            chart, values_template, context, chart_name, values_name, kube_version, api_versions, helm, live
+            chart, values_template, context, release, chart_name, values_name, kube_version, api_versions, helm, live
         )
     except ChartError as error:
         if live is None or not live.secrets:
@@ -89,6 +95,7 @@ def _render_addon(
     chart: bytes,
     values_template: str | None,
     context: Mapping[str, Any],
+    release: Release,
     chart_name: str,
     values_name: str,
     kube_version: str | None,
@@ -98,6 +105,70 @@ def _render_addon(
 ) -> list[Object]:
     values = {} if values_template is None else render_values(values_template, context, name=values_name)
     manifests = render(
-        chart, values, name=chart_name, kube_version=kube_version, api_versions=api_versions, helm=helm, live=live
+        chart,
+        values,
+        release,
+        name=chart_name,
+        kube_version=kube_version,
+        api_versions=api_versions,
+        helm=helm,
+        live=live,
     )
-    return parse(manifests, default_namespace=NAMESPACE, name=chart_name)
+    return parse(manifests, default_namespace=release.namespace, name=chart_name)
+
+
+def render_release(
+    chart: bytes,
+    values: Mapping[str, Any],
+    release: Release,
+    *,
+    chart_name: str,
+    kube_version: str | None,
+    api_versions: Sequence[str] = (),
+    helm: Callable[[], Path] | None = None,
+    live: LiveCluster | None = None,
+) -> RenderedChart:
+    """Returns the objects, hooks and notes of any chart for a Helm release.
+
+    Hooks of tests and rollbacks are left out.
+
+    Args:
+        chart: The chart archive.
+        values: The values; integers print as integers.
+        release: The Helm release, with the revision and the operation that templates see.
+        chart_name: The name of the archive, for messages.
+        kube_version: The version of the cluster (`v1.36.3`); None for the engine's version.
+        api_versions: The API list of the cluster (`apps/v1`, `apps/v1/Deployment`).
+        helm: Returns the helm program, for charts that need it.
+        live: The cluster that answers `lookup`; without it lookups find nothing.
+
+    Raises:
+        ChartError: The chart, its output, or the name of the release is unusable. The message quotes no Secret that
+            was looked up.
+        ApiError: The live cluster does not answer.
+    """
+    if release.problem:
+        raise RenderError(f"{chart_name}: {release.problem}")
+    try:
+        manifests = render(
+            chart,
+            values,
+            release,
+            name=chart_name,
+            kube_version=kube_version,
+            api_versions=api_versions,
+            helm=helm,
+            live=live,
+            notes=True,
+        )
+        texts = [manifest for manifest in manifests if manifest.source != NOTES]
+        parsed = parse(texts, default_namespace=release.namespace, name=chart_name, hooks=RELEASE_HOOKS)
+    except ChartError as error:
+        if live is None or not live.secrets:
+            raise
+        raise type(error)(redact(str(error), live.secrets)) from None
+    return RenderedChart(
+        objects=[obj for obj in parsed if not hooks_of(obj)],
+        hooks=[obj for obj in parsed if hooks_of(obj)],
+        notes="".join(text for source, text in manifests if source == NOTES),
+    )

@@ -19,12 +19,14 @@ from .. import sandbox
 from ..sandbox import LimitExceeded, Limits
 from . import sandboxed
 from .errors import HelmMissing, NoScratchFiles, RenderError
-from .integers import with_integer_template
+from .integers import with_first_template, with_template
 from .live import LiveCluster
 from .program import find_helm
+from .release import DEFAULT, NOTES, Release
 
-RELEASE_NAME: Final = "cluster-addon"
-NAMESPACE: Final = "kube-system"
+_NOTES_FILE: Final = "~notes.yaml"
+_NOTES_TEMPLATE: Final = 'notes: {{ include (print .Template.BasePath "/NOTES.txt") . | toJson }}'
+"""The helm program writes no notes, so a template of its own writes them."""
 LIMITS: Final = Limits(cpu=20, wall=60.0, memory=384)
 """The limits of one run of the helm program: seconds of CPU, seconds, MiB."""
 MAX_BYTES: Final = 32 * 2**20
@@ -34,27 +36,27 @@ MAX_BYTES: Final = 32 * 2**20
 def render(
     chart: bytes,
     values: Mapping[str, Any],
+    release: Release = DEFAULT,
     *,
     name: str,
-    release_name: str = RELEASE_NAME,
-    namespace: str = NAMESPACE,
     kube_version: str | None = None,
     api_versions: Sequence[str] = (),
     helm: Callable[[], Path] | None = None,
     live: LiveCluster | None = None,
+    notes: bool = False,
 ) -> list[Manifest]:
-    """Returns the manifests of a chart, `crds/` folders first, without notes and empty files.
+    """Returns the manifests of a chart, `crds/` folders first, without empty files.
 
     Args:
         chart: The chart archive.
         values: The values; integers print as integers.
+        release: The Helm release.
         name: The name of the archive, for messages.
-        release_name: The name of the Helm release.
-        namespace: The namespace of the Helm release.
         kube_version: The Kubernetes version (`v1.36.3`); None for the engine's version.
         api_versions: The API list (`apps/v1`, `apps/v1/Deployment`).
         helm: Returns the helm program; `find_helm` by default.
         live: The cluster that answers `lookup`; without it lookups find nothing.
+        notes: Whether the notes of the chart, without the notes of subcharts, are a manifest with the source `NOTES`.
 
     Raises:
         ArchiveError: The archive is malformed or too large.
@@ -66,9 +68,11 @@ def render(
     traits = sandboxed.traits(chart, name)
     if traits.depth < 0:
         raise RenderError(f"{name}: the archive is empty")
-    prepared = with_integer_template(chart, traits.depth)
+    prepared = with_first_template(chart, traits.depth, release.template)
     if not traits.needs_cluster_facts and not traits.remote_schema:
-        texts = sandboxed.call("render", prepared, dict(values), name, release_name, namespace, name=name)
+        texts = sandboxed.call(
+            "render", prepared, dict(values), name, release.name, release.namespace, notes, name=name
+        )
         return [Manifest(*text) for text in texts]
     try:
         program = (helm or find_helm)()
@@ -76,7 +80,11 @@ def render(
         raise HelmMissing(
             f"{name}: the chart needs facts of the cluster, or refers to an external schema: {error}"
         ) from error
-    arguments = [release_name, "--namespace", namespace]
+    if release.name.startswith("-"):
+        raise RenderError(f"{name}: {release.problem}")
+    if notes and traits.has_notes:
+        prepared = with_template(prepared, _NOTES_FILE, _NOTES_TEMPLATE)
+    arguments = [release.name, "--namespace", release.namespace]
     if kube_version:
         arguments += ["--kube-version", kube_version]
     for version in api_versions:
@@ -148,7 +156,9 @@ def _written(output: Path, name: str) -> Iterator[Manifest]:
             raise RenderError(f"{name}: renders to more than {MAX_BYTES} bytes")
         source = path.relative_to(output).as_posix()
         text = path.read_text("utf-8", errors="replace").removeprefix(f"---\n# Source: {source}\n")
-        if text.strip():
+        if source.endswith(f"/templates/{_NOTES_FILE}"):
+            yield Manifest(NOTES, json.loads(text.removeprefix("notes: ")))
+        elif text.strip():
             yield Manifest(source, text)
 
 

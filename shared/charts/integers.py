@@ -54,14 +54,22 @@ def template(start: int = FROM) -> str:
     return _TEMPLATE.replace("FROM", str(start))
 
 
-def with_integer_template(chart: bytes, depth: int) -> bytes:
+def with_first_template(chart: bytes, depth: int, more: str = "") -> bytes:
     """Returns the chart archive with the template added, below `depth`, the depth of its most deeply nested file.
+
+    `more` is the text of another template that runs before all others.
+    """
+    return with_template(chart, "~/" * (depth + 1) + "integers.yaml", template() + more)
+
+
+def with_template(chart: bytes, path: str, text: str) -> bytes:
+    """Returns the chart archive with a template added, at this path below `templates`.
 
     Concatenated gzip files are a gzip file. So the tar record of the template is compressed alone and put in front of
     the unchanged archive.
     """
-    content = template().encode()
-    member = tarfile.TarInfo("chart/templates/" + "~/" * (depth + 1) + "integers.yaml")
+    content = text.encode()
+    member = tarfile.TarInfo(f"chart/templates/{path}")
     member.size = len(content)
     record = member.tobuf(tarfile.PAX_FORMAT) + content + bytes(-len(content) % tarfile.BLOCKSIZE)
     return gzip.compress(record, mtime=0) + chart

@@ -18,7 +18,8 @@ from shared.sandbox.mapped_files import unmap_unchanged
 from . import varying
 from .archive import inspect
 from .errors import OutputError, RenderError, ValuesError
-from .traits import traits_of
+from .release import NOTES
+from .traits import is_notes, traits_of
 from .values import OUTPUT, as_chart, explain_error, parse_values
 
 unmap_unchanged()  # loading the library reads 40 MiB of its file, rendering ten
@@ -35,7 +36,7 @@ def with_fixed_time(chart: bytes, name: str) -> str:
 
 
 def render(
-    chart: bytes, values: Mapping[str, Any], name: str, release_name: str, namespace: str
+    chart: bytes, values: Mapping[str, Any], name: str, release_name: str, namespace: str, notes: bool
 ) -> list[tuple[str, str]]:
     """Returns source and text of the chart's CRDs and rendered files, without notes and empty files.
 
@@ -53,8 +54,9 @@ def render(
         raise RenderError(f"{name}: Helm's error message is not UTF-8") from error
     texts = [(crd["filename"], crd["data"]) for crd in crds]
     texts += [(path, text) for path, text in sorted(rendered.items()) if path.rpartition("/")[2] != "NOTES.txt"]
+    texts += [(NOTES, text) for path, text in rendered.items() if notes and is_notes(path)]
     # Helm prints a line break behind each manifest, which belongs to a block scalar at its end.
-    return [(path, text + "\n") for path, text in texts if text.strip()]
+    return [(path, text if path == NOTES else text + "\n") for path, text in texts if text.strip()]
 
 
 def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -69,12 +71,13 @@ def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, An
     return parse_values(text, name)
 
 
-def parse(texts: list[tuple[str, str]], default_namespace: str) -> list[dict[str, Any]]:
+def parse(texts: list[tuple[str, str]], default_namespace: str, hooks: list[str]) -> list[dict[str, Any]]:
     """Parses rendered texts as `manifests.parse` does, but in the worker. A chart's output may take long to parse.
 
     Raises `OutputError`.
     """
     try:
-        return manifests.parse([Manifest(*text) for text in texts], default_namespace=default_namespace)
+        given = [Manifest(*text) for text in texts]
+        return manifests.parse(given, default_namespace=default_namespace, hooks=frozenset(hooks))
     except ManifestError as error:
         raise OutputError(str(error)) from error

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from threading import Lock
 from typing import Any, Final
 
-from shared.manifests import Manifest
+from shared.manifests import APPLIED_HOOKS, Manifest
 
 from .. import sandbox
 from ..kube.resources import Object
@@ -70,10 +70,17 @@ def with_fixed_time(chart: bytes, name: str) -> bytes:
     return base64.b64decode(call("with_fixed_time", chart, name, name=name))
 
 
-def parse(texts: Iterable[Manifest], *, default_namespace: str, name: str = "the rendered chart") -> list[Object]:
+def parse(
+    texts: Iterable[Manifest],
+    *,
+    default_namespace: str,
+    name: str = "the rendered chart",
+    hooks: Iterable[str] = APPLIED_HOOKS,
+) -> list[Object]:
     """Parses texts as `manifests.parse` does; `name` stands for all texts, in messages about limits.
 
     Raises `OutputError`, or `RenderError` if the call exceeded a limit.
     """
-    objects: list[Object] = call("parse", [tuple(text) for text in texts], default_namespace, name=name)
+    given = [tuple(text) for text in texts]
+    objects: list[Object] = call("parse", given, default_namespace, sorted(hooks), name=name)
     return objects

@@ -22,6 +22,8 @@ class Traits(NamedTuple):
     """Whether the schema of the values refers to an external schema; values are not validated then."""
     varies: bool
     """Whether the output of the chart may differ between two renderings."""
+    has_notes: bool = False
+    """Whether the chart itself, not only a subchart, has notes."""
 
 
 def traits_of(members: Mapping[str, bytes]) -> Traits:
@@ -32,12 +34,14 @@ def traits_of(members: Mapping[str, bytes]) -> Traits:
         uses_lookup(members),
         has_remote_schema(members),
         may_vary(members),
+        any(map(is_notes, members)),
     )
 
 
 _LOOKS_UP: Final = re.compile(rb"""\blookup\s+["'`$(.]""")
 _CLUSTER_FACTS: Final = re.compile(rb"\bCapabilities\b|" + _LOOKS_UP.pattern)
 _CONSTRAINT: Final = re.compile(rb"""^["']?kubeVersion["']?\s*:""", re.MULTILINE)
+_NOTES: Final = re.compile(r"[^/]+/templates/NOTES\.txt")
 _INSIDE: Final = re.compile("#")
 _BUILT_IN: Final = {
     "$ref": _INSIDE,
@@ -46,6 +50,11 @@ _BUILT_IN: Final = {
     "$schema": re.compile("https?://json-schema.org/"),
 }
 """The references in a schema that need no external schema."""
+
+
+def is_notes(path: str) -> bool:
+    """Returns whether a file has the notes of the chart itself, not of a subchart."""
+    return _NOTES.fullmatch(path) is not None
 
 
 def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:

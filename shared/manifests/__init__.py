@@ -2,9 +2,11 @@
 
 from .objects import Identity, identity
 from .parsing import Manifest, ManifestError, parse
-from .waves import Operation, Wave, hooks_of, install_rank, is_hook_run, runs_in, waves
+from .waves import APPLIED_HOOKS, RELEASE_HOOKS, Operation, Wave, hooks_of, install_rank, is_hook_run, runs_in, waves
 
 __all__ = [
+    "APPLIED_HOOKS",
+    "RELEASE_HOOKS",
     "Identity",
     "Manifest",
     "ManifestError",

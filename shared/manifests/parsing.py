@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Any, NamedTuple
 
 from shared import bounded_yaml
@@ -23,15 +23,16 @@ class Manifest(NamedTuple):
     text: str
 
 
-def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
+def parse(texts: Iterable[Manifest], *, default_namespace: str, hooks: Set[str] = APPLIED_HOOKS) -> list[Object]:
     """Returns the objects in the order of the texts, as written: no namespace is filled in.
 
-    Empty documents and exact repetitions of an object are skipped, and lists replaced by their items. Objects whose
-    only Helm hooks are for tests, deletion or rollback are left out.
+    Empty documents and exact repetitions of an object are skipped, and lists replaced by their items. Objects that
+    run only as other Helm hooks are left out.
 
     Args:
         texts: The manifests.
         default_namespace: An object without a namespace counts as one in this namespace when duplicates are found.
+        hooks: The Helm hooks to return; by default not the hooks of tests, deletion and rollback.
 
     Raises:
         ManifestError: A document is not an object, or two objects of one identity differ; the message names file and
@@ -41,7 +42,7 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str) -> list[Object]:
     seen: dict[Identity, tuple[str, Object]] = {}
     for source, text in texts:
         for place, obj in _documents(source, text):
-            if hooks_of(obj) and not hooks_of(obj) & APPLIED_HOOKS:
+            if hooks_of(obj) and not hooks_of(obj) & hooks:
                 continue
             written = identity(obj)
             unique = written._replace(namespace=written.namespace or default_namespace)

@@ -16,9 +16,13 @@ from .objects import Identity, identity
 _BEFORE: Final = {"pre-install", "pre-upgrade"}
 _AFTER: Final = {"post-install", "post-upgrade"}
 _WEIGHT: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_DELETE: Final = {"pre-delete", "post-delete"}
 APPLIED_HOOKS: Final = _BEFORE | _AFTER | {"crd-install"}
+"""The hooks of installation and upgrade."""
+RELEASE_HOOKS: Final = APPLIED_HOOKS | _DELETE
+"""The hooks of installation, upgrade and deletion."""
 
-Operation = Literal["install", "upgrade", "rollback", "check"]
+Operation = Literal["install", "upgrade", "rollback", "delete", "check"]
 """The operation of Helm that a rollout corresponds to. A `check` looks for drift, which Helm has no operation for."""
 
 
@@ -36,7 +40,7 @@ def runs_in(obj: Mapping[str, Any], operation: Operation) -> bool:
 
 def is_hook_run(obj: Mapping[str, Any]) -> bool:
     """Returns whether an object is a Job or Pod that Helm starts as a hook, and starts again at the next operation."""
-    return identity(obj)[:2] in _RUNS and not hooks_of(obj).isdisjoint(_BEFORE | _AFTER)
+    return identity(obj)[:2] in _RUNS and not hooks_of(obj).isdisjoint(_BEFORE | _AFTER | _DELETE)
 
 
 _RUNS: Final = {("batch", "Job"), ("", "Pod")}
@@ -86,9 +90,9 @@ def waves(objects: Iterable[Object], operations: Mapping[Identity, Operation] | 
                 namespaces.append(obj)
             case ("apiextensions.k8s.io", "CustomResourceDefinition"):
                 crds.append(obj)
-            case _ if hooks & _BEFORE:
+            case _ if hooks & _BEFORE or hooks == {"pre-delete"}:
                 before.setdefault(_weight(obj), []).append(obj)
-            case _ if hooks & _AFTER:
+            case _ if hooks & _AFTER or hooks == {"post-delete"}:
                 after.setdefault(_weight(obj), []).append(obj)
             case _:
                 rest.append(obj)

@@ -11,7 +11,7 @@ import yaml
 from infra.local_control_plane.binaries import locate
 from shared import cel, charts
 from shared.charts import LiveCluster, native
-from shared.charts.integers import with_integer_template
+from shared.charts.integers import with_first_template
 from shared.kube import Object
 from shared.kube.discovery import Discovery
 from tests.support.releases import chart
@@ -49,10 +49,9 @@ def _chart(objects: list[Object], begin: str = "") -> bytes:
 
 
 def _here(data: bytes) -> list[Object]:
-    texts = native.render(
-        with_integer_template(data, charts.traits(data, "c").depth), {}, "c", "cluster-addon", "kube-system"
-    )
-    return native.parse(texts, "kube-system")
+    prepared = with_first_template(data, charts.traits(data, "c").depth)
+    texts = native.render(prepared, {}, "c", "cluster-addon", "kube-system", notes=False)
+    return native.parse(texts, "kube-system", hooks=[])
 
 
 def _row(what: str, work: Callable[[], object]) -> None:

@@ -195,7 +195,7 @@ def rendered(templates: dict[str, str], values: dict[str, Any] | None = None, **
         ("x: {{ gt (int .Values.n) 5 }}", {"n": 10485760}, "x: true"),
         ("x: {{ int64 .Values.n }}", {"n": 10485760}, "x: 10485760"),
         ("x: {{ .Values.f }}", {"f": 0.5}, "x: 0.5"),
-        ("x: {{ .Release.Name }}/{{ .Release.Namespace }}", {}, "x: cluster-addon/kube-system"),
+        ("x: {{ .Release.Name }}/{{ .Release.Namespace }}", {}, "x: release-name/default"),
     ],
 )
 def test_large_integers_in_values_print_as_integers(template: str, values: dict[str, Any], text: str) -> None:

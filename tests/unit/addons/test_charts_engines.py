@@ -201,3 +201,49 @@ def test_chart_for_another_kubernetes_version_is_refused(helm: Path) -> None:
     chart = packed({"c/Chart.yaml": CHART.format("c") + 'kubeVersion: ">=1.99"\n'})
     with pytest.raises(RenderError, match=r"c\.tgz.*>=1\.99"):
         charts.render(chart, {}, name="c.tgz", kube_version="v1.36.3", helm=lambda: helm)
+
+
+def test_both_engines_render_any_release_with_hooks_and_notes(helm: Path) -> None:
+    seen = "{{ .Release.Name }} {{ .Release.Namespace }} {{ .Release.Revision }} {{ .Release.IsUpgrade }} "
+    seen += "{{ .Release.IsInstall }} {{ .Values.size }}"
+    hook = '\n  annotations: {helm.sh/hook: "%s"}'
+    templates = {"a": "", "b": hook % "post-upgrade", "c": hook % "pre-delete", "d": hook % "test"}
+    files = {f"x/templates/{name}.yaml": config_map(name + rest, seen) for name, rest in templates.items()}
+    files |= {"x/Chart.yaml": CHART.format("x"), "x/templates/NOTES.txt": f'Notes: "{seen}"'}
+    release = charts.Release("a.b-c", "apps", revision=12, is_upgrade=True)
+    rendered = []
+    for more in ("", "{{/* .Capabilities */}}"):  # by the library, by the helm program
+        chart = packed({**files, "x/templates/more.yaml": more})
+        found = charts.render_release(
+            chart, {"size": 10485760}, release, chart_name="x.tgz", kube_version="v1.36.3", helm=lambda: helm
+        )
+        rendered.append(found)
+    assert rendered[0] == rendered[1]
+    expected = "a.b-c apps 12 true false 10485760"
+    assert [obj["data"]["seen"] for obj in rendered[0].objects] == [expected]
+    assert [identity(obj).name for obj in rendered[0].hooks] == ["b", "c"]
+    assert [identity(obj).name for obj in rendered[0].hooks_at("pre-delete")] == ["c"]
+    assert rendered[0].notes == f'Notes: "{expected}"'
+
+
+def config_map(name: str, seen: str) -> str:
+    return f'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata: {{seen: "{seen}"}}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "words"),
+    [
+        ("a" * 53, "apps", ""),
+        ("a" * 54, "apps", "release name"),
+        ("--post-renderer=x", "apps", "release name"),
+        ("A", "apps", "release name"),
+        ("a..b", "apps", "release name"),
+        ("", "apps", "release name"),
+        ("a", "a.b", "release namespace"),
+        ("a", "-a", "release namespace"),
+    ],
+)
+def test_names_of_releases(name: str, namespace: str, words: str) -> None:
+    problem = charts.Release(name, namespace).problem
+    assert words in problem
+    assert bool(words) is bool(problem)

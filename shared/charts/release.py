@@ -1,0 +1,69 @@
+"""The Helm release that a chart is rendered for, and what its rendering gives."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from shared.manifests import hooks_of
+
+from ..kube.resources import Object
+
+NOTES: Final = "NOTES"
+"""The source of the manifest that has the notes of a chart; no file has this path."""
+_MAX_NAME: Final = 53
+_MAX_NAMESPACE: Final = 63
+_NAME: Final = re.compile(r"[a-z0-9][-.a-z0-9]*")
+
+
+@dataclass(frozen=True)
+class Release:
+    """A Helm release: what templates see as `.Release`."""
+
+    name: str
+    namespace: str
+    revision: int = 1
+    is_upgrade: bool = False
+
+    @property
+    def problem(self) -> str:
+        """Why Helm rejects the name or the namespace; empty if it accepts both."""
+        if not _is_name(self.name, _MAX_NAME):
+            return f"the release name {self.name[:80]!r} is not a DNS subdomain of at most {_MAX_NAME} characters"
+        if not _is_name(self.namespace, _MAX_NAMESPACE) or "." in self.namespace:
+            return f"the release namespace {self.namespace[:80]!r} is not a DNS label"
+        return ""
+
+    @property
+    def template(self) -> str:
+        """The template that sets facts of the release that engines do not know; empty for a first installation."""
+        facts = {}
+        if self.revision != 1:
+            facts["Revision"] = str(self.revision)
+        if self.is_upgrade:
+            facts |= {"IsUpgrade": "true", "IsInstall": "false"}
+        return "".join(f'{{{{- $_ := set .Release "{name}" {value} -}}}}\n' for name, value in facts.items())
+
+
+DEFAULT: Final = Release("release-name", "default")
+"""The release that `helm template` renders for if it gets no other."""
+
+
+def _is_name(text: str, longest: int) -> bool:
+    parts = text.split(".")
+    valid = len(text) <= longest and _NAME.fullmatch(text) is not None
+    return valid and all(part and not part.startswith("-") and not part.endswith("-") for part in parts)
+
+
+@dataclass(frozen=True)
+class RenderedChart:
+    """A rendered chart: its objects, the hooks of installation, upgrade and deletion, and its notes."""
+
+    objects: list[Object]
+    hooks: list[Object]
+    notes: str = ""
+
+    def hooks_at(self, hook: str) -> list[Object]:
+        """Returns the hooks of one point in a release's life, such as `pre-delete`."""
+        return [obj for obj in self.hooks if hook in hooks_of(obj)]
