@@ -37,6 +37,7 @@ _ELSEWHERE = {
     "shared.dead_letters": "tests/unit/runtime/test_dead_letters.py exchanges stored letters",
     "shared.download.registry": "tests/unit/download/test_registry.py has hostile registries",
     "shared.download.web": "tests/unit/download/test_web.py has hostile servers",
+    "shared.helm_charts.store": "records, which nobody else can write",
     "shared.providers.error_reporting": "variables of providers, which administrators own",
     "shared.releases.sources.s3": "tests/abuse/test_store.py has lying object stores",
     "shared.releases.store": "records, which nobody else can write",

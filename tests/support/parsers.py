@@ -34,6 +34,7 @@ from shared.components import bundles, durations, globs, images, json_patch, met
 from shared.components.errors import ComponentsError
 from shared.components.repositories import addresses, config_maps
 from shared.download import SourceError, access, checksums, signatures
+from shared.helm_charts import versions
 from shared.kube import Unavailable, responses, selectors
 from shared.kube.connect import inline_credentials
 from shared.kube.loading_rules import KubeconfigError
@@ -394,6 +395,12 @@ PARSERS = (
         (b"${A} ${B:-c} ${A/b/${D:=e}} $$ ${#A} ${A:1:2}",),
     ),
     Parser("shared.semver.parse", _text(semver.parse), (ValueError,), (b"v1.2.3-rc.1+b",)),
+    Parser(
+        "shared.helm_charts.versions.newest",
+        _text(lambda text: versions.newest(text, ["1.2.3", text[:200]])),
+        (versions.InvalidRange,),
+        (b">=1.2, <3 || ~1.2.3-rc.1", b"1.0 - 2.x"),
+    ),
     Parser("shared.components.durations.whole_seconds", _text(durations.whole_seconds), (ValueError,), (b"1h2m3.5s",)),
     Parser(
         "shared.components.globs.prefix_lengths",
