@@ -12,7 +12,21 @@ import typer
 
 from infra import version
 
-from .commands import addons, bench, clusters, dead_letters, demo, doctor, local, recordings, release, run, sources, up
+from .commands import (
+    addons,
+    bench,
+    clusters,
+    dead_letters,
+    demo,
+    doctor,
+    get,
+    local,
+    recordings,
+    release,
+    run,
+    sources,
+    up,
+)
 from .commands.provider import group as provider
 from .terminal.option_groups import App
 
@@ -46,6 +60,7 @@ for module in (
     up,
     demo,
     run,
+    get,
     clusters,
     addons,
     recordings,

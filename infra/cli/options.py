@@ -39,6 +39,13 @@ Kubeconfig = Annotated[
 ]
 CONTEXT = "Context in the kubeconfig (default: its current context)."
 Context = Annotated[str, typer.Option("--context", help=CONTEXT, show_default=False)]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="The objects of all namespaces.")]
+Selector = Annotated[
+    str,
+    typer.Option(
+        "--selector", "-l", metavar="SELECTOR", help="Objects with these labels, as in `env=prod`.", show_default=False
+    ),
+]
 Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", help="Namespace of the Cluster (default: the context's).", show_default=False),
@@ -85,6 +92,16 @@ class Format(StrEnum):
 
 
 Output = Annotated[Format, typer.Option("--output", "-o", help="Output format: text for people, json for programs.")]
+
+
+class ListFormat(StrEnum):
+    """The format of a list of objects."""
+
+    text = "text"
+    wide = "wide"
+    json = "json"
+    yaml = "yaml"
+    name = "name"
 
 
 class IpFamily(StrEnum):

@@ -87,8 +87,8 @@ class ProviderSummary:
         return self.has_failed and self.reason == "ComponentsFetchError"
 
 
-def list_providers(client: Client) -> list[Object]:
-    """Lists all providers of the cluster, in the order of installation.
+def list_providers(client: Client, namespace: str = "", selector: str = "") -> list[Object]:
+    """Lists the providers, by default all of the cluster, in the order of installation.
 
     Raises:
         Failure: The cluster does not serve the provider kinds.
@@ -96,7 +96,7 @@ def list_providers(client: Client) -> list[Object]:
     found: list[Object] = []
     for kind in KINDS:
         try:
-            found += sorted(client.list(kind.resource), key=key_of)
+            found += sorted(client.list(kind.resource, namespace, selector=selector), key=key_of)
         except NotServed as error:
             hint = "`kubectl apply -k infra/manifests/crds` installs the kinds"
             raise Failure(f"the cluster does not serve {kind.resource.plural}.{kind.resource.group}; {hint}") from error

@@ -145,6 +145,7 @@ def test_unknown_context_lists_the_known_ones(tmp_path: Path) -> None:
 COMMANDS = [
     ["plan", "demo"],
     ["describe", "cluster", "demo"],
+    ["get", "clusters"],
     ["rollback", "demo"],
     ["provider", "list"],
     ["provider", "init", "-i", "docker"],

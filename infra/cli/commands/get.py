@@ -1,0 +1,120 @@
+"""The commands `get`: the objects of a management cluster in one line each, with one reason."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..options import AllNamespaces, ListFormat, Namespace, Selector, TargetOptions
+from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
+from ..terminal.output import err, out
+from ..terminal.text import columns
+
+if TYPE_CHECKING:
+    from infra.operations.listing import Row
+    from shared.kube import Object
+
+app = App(name="get", help="List objects in one line each, with one reason.", no_args_is_help=True)
+
+_KINDS = {
+    "clusters": "List Clusters: Kubernetes version, wanted class, class of the applied addons, why one is not ready.",
+    "stacks": "List ClusterStacks: their usable versions and latest release, and why one is not ready.",
+    "addons": "List ClusterAddons: wanted and applied release, and why one is not ready.",
+    "providers": "List providers, by default of all namespaces: installed and wanted version, why one is not ready.",
+}
+_EVERY = 2.0
+"""Seconds between two lists of --watch."""
+
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME", help="Names of objects (default: all).", show_default=False)
+]
+Output = Annotated[
+    ListFormat,
+    typer.Option(
+        "--output", "-o", help="Output format: text and wide for people, json and yaml for programs, name for pipes."
+    ),
+]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Also print the lines that change, until Ctrl-C.")]
+
+
+def _add(kind: str, text: str) -> None:
+    def list_objects(
+        *,
+        names: Names = None,
+        namespace: Namespace = None,
+        everywhere: AllNamespaces = False,
+        selector: Selector = "",
+        output: Output = ListFormat.text,
+        watch: Watch = False,
+        management: TargetOptions,
+    ) -> None:
+        from infra.operations.listing import KINDS, list_rows, table
+
+        is_table, wide = output in (ListFormat.text, ListFormat.wide), output is ListFormat.wide
+        if watch and not is_table:
+            raise typer.BadParameter("only with the formats text and wide", param_hint="--watch")
+        with report_failures(), management.open() as target:
+            every = everywhere or (KINDS[kind].everywhere and not namespace)
+            place = "" if every else target.namespace(namespace)
+
+            def read() -> list[Row]:
+                return list_rows(target.client, KINDS[kind], place, selector, names or ())
+
+            def lines(rows: list[Row]) -> list[str]:
+                return columns(table(rows, datetime.now(UTC), wide=wide, namespaces=every)) if rows else []
+
+            rows = read()
+            if not is_table:
+                _print_objects([row.obj for row in rows], output, alone=len(names or ()) == 1)
+                return
+            if not rows:
+                where = f" in the namespace {place}; `-A` lists all namespaces" if place else ""
+                err.print(f"no {kind}{where}", markup=False)
+            for line in lines(rows):
+                out.print(line, markup=False)
+            if watch:
+                _print_changes(rows, read, lines)
+
+    list_objects.__doc__ = text
+    app.command(kind)(list_objects)
+    app.command(kind.removesuffix("s"), hidden=True)(list_objects)
+
+
+def _print_objects(objects: list[Object], output: ListFormat, *, alone: bool) -> None:
+    """Prints objects without `managedFields`, as a List unless the object is `alone`."""
+    from infra.operations.manifests import dump
+    from shared.kube import key_of
+    from shared.kube.resources import group_of
+
+    if output is ListFormat.name:
+        for obj in objects:
+            typer.echo(f"{obj['kind'].lower()}.{group_of(obj)}/{key_of(obj).name}")
+        return
+    for obj in objects:
+        obj["metadata"].pop("managedFields", None)
+    document = objects[0] if alone else {"apiVersion": "v1", "kind": "List", "items": objects}
+    typer.echo(json.dumps(document, indent=2) if output is ListFormat.json else dump([document]).rstrip("\n"))
+
+
+def _print_changes(rows: list[Row], read: Callable[[], list[Row]], lines: Callable[[list[Row]], list[str]]) -> None:
+    """Prints the lines of rows that change, and the names of deleted objects, until Ctrl-C."""
+    shown = {row.identity: row.content for row in rows}
+    while True:
+        time.sleep(_EVERY)
+        rows = read()
+        changed = [row for row in rows if shown.get(row.identity) != row.content]
+        for line in lines(changed)[1:]:
+            out.print(line, markup=False)
+        for kind, key in shown.keys() - {row.identity for row in rows}:
+            out.print(f"{kind} {key} is deleted", markup=False)
+        shown = {row.identity: row.content for row in rows}
+
+
+for _kind, _text in _KINDS.items():
+    _add(_kind, _text)
