@@ -18,7 +18,7 @@ from .program import find_helm, provide_helm
 from .release import DEFAULT, NOTES, Release, RenderedChart
 from .sandboxed import parse, traits, with_fixed_time
 from .traits import Traits, needs_cluster_facts
-from .values import render_values
+from .values import render_texts, render_values
 
 __all__ = [
     "VALUES_FILE",
@@ -42,6 +42,7 @@ __all__ = [
     "render",
     "render_addon",
     "render_release",
+    "render_texts",
     "render_values",
     "traits",
     "with_fixed_time",

@@ -20,7 +20,7 @@ from .archive import inspect
 from .errors import OutputError, RenderError, ValuesError
 from .release import NOTES
 from .traits import is_notes, traits_of
-from .values import OUTPUT, as_chart, explain_error, parse_values
+from .values import OUTPUT, as_chart, as_mapping, explain_error, parse_values, require_functions, with_empty_maps
 
 unmap_unchanged()  # loading the library reads 40 MiB of its file, rendering ten
 
@@ -61,14 +61,47 @@ def render(
 
 def values(template: str, context: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Renders a values template with `context`, and returns the resulting values. Raises `ValuesError`."""
+    return parse_values(_rendered(as_chart(template), context, name), name)
+
+
+def texts(templates: list[str], context: Mapping[str, Any], name: str) -> list[str]:
+    """Returns the exact output of templates; the first one must yield a YAML mapping. Raises `ValuesError`."""
+    filled = with_empty_maps(templates, context)
+    found = [_exact(template, filled, name) for template in templates]
+    for text in found[:1]:
+        as_mapping(text, name)
+    return found
+
+
+def _exact(template: str, context: Mapping[str, Any], name: str) -> str:
+    if "{{" not in template:
+        return template
+    require_functions(template, name)
+    text = _decoded(template, context, name)
+    if varying.text_may_vary(template.encode()):
+        again = varying.text_with_fixed_time(template.encode()).decode()
+        if _decoded(again, context, name) != text:
+            raise ValuesError(
+                f"{name}: the output of the template differs each time, so that upgrades would never end: use neither "
+                "random values nor the time, and sort keys"
+            )
+    return text
+
+
+def _decoded(template: str, context: Mapping[str, Any], name: str) -> str:
+    """Returns the output of a template without Helm's own changes to it: Helm removes `<no value>`."""
+    output = _rendered(as_chart(template, encoded=True), context, name)
+    return base64.b64decode(output).decode(errors="replace")
+
+
+def _rendered(chart: bytes, context: Mapping[str, Any], name: str) -> str:
     try:
-        with Chart.load_archive(as_chart(template)) as loaded:
-            text = loaded.render(dict(context))[OUTPUT]
+        with Chart.load_archive(chart) as loaded:
+            return str(loaded.render(dict(context))[OUTPUT])
     except HelmError as error:
         raise ValuesError(explain_error(str(error), name)) from error
     except UnicodeDecodeError as error:
         raise ValuesError(f"{name}: Helm's error message is not UTF-8") from error
-    return parse_values(text, name)
 
 
 def parse(texts: list[tuple[str, str]], default_namespace: str, hooks: list[str]) -> list[dict[str, Any]]:

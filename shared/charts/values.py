@@ -7,7 +7,8 @@ or network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from shared import bounded_yaml
@@ -19,6 +20,9 @@ from .errors import ValuesError
 _TEMPLATE: Final = "values/templates/_template"
 OUTPUT: Final = "values/templates/output"
 _EXACT: Final = 2**53
+_CHAIN: Final = re.compile(r"(?<![\w.)])\$?((?:\.(?:Cluster|ControlPlane|InfraCluster))(?:\.\w+)+)")
+"""The fields that a template names from the root on."""
+_LOOKS_UP_HOSTS: Final = re.compile(r'(?<![\w.$"])getHostByName(?!\w)')
 
 
 def render_values(template: str, context: Mapping[str, Any], *, name: str) -> dict[str, Any]:
@@ -39,13 +43,58 @@ def render_values(template: str, context: Mapping[str, Any], *, name: str) -> di
     return values
 
 
-def as_chart(template: str) -> bytes:
-    """Returns a chart whose file `OUTPUT` is the output of the template."""
+def render_texts(templates: Sequence[str], context: Mapping[str, Any], *, name: str) -> list[str]:
+    """Returns the output of templates, byte for byte as Go's template engine gives it.
+
+    Integers are Go integers, and missing keys print as `<no value>`. A template whose output differs each time fails.
+
+    Args:
+        templates: The texts of the templates; the output of the first one must be a YAML mapping, or empty.
+        context: The objects `Cluster`, `ControlPlane`, `InfraCluster`.
+        name: The name of the templates, for messages.
+
+    Raises:
+        ValuesError: A template fails.
+        RenderError: A limit was exceeded.
+    """
+    texts: list[str] = sandboxed.call("texts", list(templates), with_exact_integers(dict(context)), name, name=name)
+    return texts
+
+
+def require_functions(template: str, name: str) -> None:
+    """Raises `ValuesError` for a function of Helm that values templates do not have."""
+    for action in template.split("{{")[1:]:
+        if _LOOKS_UP_HOSTS.search(action.partition("}}")[0]):
+            raise ValuesError(f'{name}: function "getHostByName" not defined')
+
+
+def with_empty_maps(templates: Sequence[str], context: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the context with an empty map wherever a template looks into a map that is absent.
+
+    In Go's template engine a field below a missing one is missing, too. In Helm it is an error. Only fields that the
+    template names from the root on are found, as in `.Cluster.metadata.labels.zone`.
+    """
+    filled: dict[str, Any] = dict(context)
+    for template in templates:
+        for chain in _CHAIN.findall(template):
+            below = filled
+            for step in chain.split(".")[1:-1]:
+                found = below.get(step, {})
+                if not isinstance(found, Mapping):
+                    break
+                below[step] = dict(found)
+                below = below[step]
+    return filled
+
+
+def as_chart(template: str, *, encoded: bool = False) -> bytes:
+    """Returns a chart whose file `OUTPUT` is the output of the template, in base64 if `encoded`."""
+    encoding = " | b64enc" if encoded else ""
     files = {
         "values/Chart.yaml": "apiVersion: v2\nname: values\nversion: 0.0.0\n",
         "values/templates/integers/integers": integers.template(start=0),
         _TEMPLATE: template,
-        OUTPUT: f'{{{{ include "{_TEMPLATE}" .Values }}}}',
+        OUTPUT: f'{{{{ include "{_TEMPLATE}" .Values{encoding} }}}}',
     }
     return pack({path: text.encode() for path, text in files.items()})
 
@@ -66,13 +115,14 @@ def with_exact_integers(value: Any) -> Any:
 
 def parse_values(text: str, name: str) -> dict[str, Any]:
     """Parses the output of the template. Raises `ValuesError`."""
-    values = _mapping(text, name)
+    values = as_mapping(text, name)
     if isinstance(inner := values.get("values"), str):
-        return _mapping(inner, f"{name}, under 'values'")
+        return as_mapping(inner, f"{name}, under 'values'")
     return values
 
 
-def _mapping(text: str, name: str) -> dict[str, Any]:
+def as_mapping(text: str, name: str) -> dict[str, Any]:
+    """Returns the mapping in a YAML text; empty for an empty text. Raises `ValuesError`."""
     try:
         document = bounded_yaml.load(text)
     except bounded_yaml.YAMLError as error:
