@@ -29,6 +29,7 @@ pytest_plugins = [
     "tests.support.api_proxy",
     "tests.support.world",
     "tests.support.stacks",
+    "tests.support.helm_releases",
     "tests.support.registry",
     "tests.support.provider_world",
     "tests.support.fake_provider",

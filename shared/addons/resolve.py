@@ -96,6 +96,11 @@ def _capabilities(connection: ClusterConnection, assets: AddonAssets) -> Capabil
     """Returns the live cluster's capabilities if a chart uses them, otherwise the release's, without a request."""
     if not chart_traits(assets).needs_cluster_facts:
         return Capabilities(assets.release.metadata.kubernetes)
+    return live_capabilities(connection)
+
+
+def live_capabilities(connection: ClusterConnection) -> Capabilities | ConnectionFailed:
+    """Reads version and kinds of the workload cluster."""
     kubernetes = server_version(connection)
     if isinstance(kubernetes, ConnectionFailed):
         return kubernetes

@@ -69,8 +69,10 @@ class Owner:
     """Whether only objects count as this owner's that it has marked and applied itself, or that are `recorded`."""
     recorded: frozenset[tuple[Identity, str]] = frozenset()
     """Objects without a mark that an exclusive owner has applied: identity and uid, which is empty if it is unknown."""
+    trusts_mark: bool = False
+    """Whether the mark alone proves to an exclusive owner that an object is its own, whoever has written it."""
     adopts: bool = False
-    """Whether an exclusive owner takes over objects without a mark."""
+    """Whether an exclusive owner takes over objects without a mark; an owner that trusts marks also marked ones."""
     adopts_if: str = ""
     """The action by which a person has an exclusive owner take over objects without a mark, for messages."""
 
@@ -105,6 +107,8 @@ class Owner:
         found, uid = self.mark.of(live), dig(live, "metadata.uid", "")
         if not self.has_labels(live) or found not in ("", str(self.mark)):
             return False
+        if found and self.trusts_mark:
+            return True
         if found and any(self.has_applied(each) for each in dig(live, "metadata.managedFields", [])):
             return True
         if self.exclusive:
@@ -116,11 +120,12 @@ class Owner:
     def refusal(self, live: Object) -> str:
         """Returns why an exclusive owner must not apply over a live object, and the way out; empty if it may."""
         mark = self.mark.of(live)
-        if not self.exclusive or self.has(live) or (self.adopts and not mark):
+        if not self.exclusive or self.has(live) or (self.adopts and (self.trusts_mark or not mark)):
             return ""
         if mark:
             whose = f"{self.mark.names} {'name' if len(self.mark.values) > 1 else 'names'} {mark[:_MAX_SHOWN]!r}"
-            return f"it exists and its {whose}: delete or rename one of the two objects"
+            adopt = f", or {self.adopts_if}" if self.trusts_mark and self.adopts_if else ""
+            return f"it exists and its {whose}: delete or rename one of the two objects{adopt}"
         managers = {str(entry.get("manager")) for entry in dig(live, "metadata.managedFields", [])}
         writers = f", written by {', '.join(sorted(managers)[:3])}" if managers else ""
         adopt = f", or {self.adopts_if} to have the object taken over and later deleted" if self.adopts_if else ""

@@ -15,7 +15,7 @@ from .engine import render
 from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
 from .live import LiveCluster
 from .program import find_helm, provide_helm
-from .release import DEFAULT, NOTES, Release, RenderedChart
+from .release import DEFAULT, NOTES, Release, RenderedChart, is_in_crds
 from .sandboxed import parse, traits, with_fixed_time
 from .traits import Traits, needs_cluster_facts
 from .values import render_texts, render_values
@@ -129,7 +129,7 @@ def render_release(
     helm: Callable[[], Path] | None = None,
     live: LiveCluster | None = None,
 ) -> RenderedChart:
-    """Returns the objects, hooks and notes of any chart for a Helm release.
+    """Returns the objects, hooks, notes and CRDs of any chart for a Helm release.
 
     Hooks of tests and rollbacks are left out.
 
@@ -162,8 +162,10 @@ def render_release(
             live=live,
             notes=True,
         )
-        texts = [manifest for manifest in manifests if manifest.source != NOTES]
+        crds = [manifest for manifest in manifests if is_in_crds(manifest.source)]
+        texts = [manifest for manifest in manifests if manifest.source != NOTES and manifest not in crds]
         parsed = parse(texts, default_namespace=release.namespace, name=chart_name, hooks=RELEASE_HOOKS)
+        defined = parse(crds, default_namespace=release.namespace, name=chart_name) if crds else []
     except ChartError as error:
         if live is None or not live.secrets:
             raise
@@ -172,4 +174,5 @@ def render_release(
         objects=[obj for obj in parsed if not hooks_of(obj)],
         hooks=[obj for obj in parsed if hooks_of(obj)],
         notes="".join(text for source, text in manifests if source == NOTES),
+        crds=defined,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from shared.manifests import hooks_of
@@ -15,6 +15,7 @@ NOTES: Final = "NOTES"
 _MAX_NAME: Final = 53
 _MAX_NAMESPACE: Final = 63
 _NAME: Final = re.compile(r"[a-z0-9][-.a-z0-9]*")
+_IN_CRDS: Final = re.compile(r"[^/]+/(?:charts/[^/]+/)*+crds/")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ DEFAULT: Final = Release("release-name", "default")
 """The release that `helm template` renders for if it gets no other."""
 
 
+def is_in_crds(source: str) -> bool:
+    """Returns whether a file is in a `crds/` folder of the chart or of a subchart."""
+    return _IN_CRDS.match(source) is not None
+
+
 def _is_name(text: str, longest: int) -> bool:
     parts = text.split(".")
     valid = len(text) <= longest and _NAME.fullmatch(text) is not None
@@ -63,6 +69,8 @@ class RenderedChart:
     objects: list[Object]
     hooks: list[Object]
     notes: str = ""
+    crds: list[Object] = field(default_factory=list)
+    """The objects of `crds/` folders. Helm creates them at an installation, and never changes or deletes them."""
 
     def hooks_at(self, hook: str) -> list[Object]:
         """Returns the hooks of one point in a release's life, such as `pre-delete`."""

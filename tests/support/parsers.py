@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from functions.helm_release_proxy import values as helm_values
 from shared import bounded_yaml, certificates, event, memory_budget, network, redaction, semver
 from shared.addons import secret_record
 from shared.addons.first_values import FirstValues
@@ -35,6 +36,7 @@ from shared.components.errors import ComponentsError
 from shared.components.repositories import addresses, config_maps
 from shared.download import SourceError, access, checksums, signatures
 from shared.helm_charts import versions
+from shared.helm_proxies.release_record import RecordError, ReleaseRecord, chart_of, decode, encode
 from shared.kube import Unavailable, responses, selectors
 from shared.kube.connect import inline_credentials
 from shared.kube.loading_rules import KubeconfigError
@@ -119,6 +121,10 @@ def _compressed(data: bytes) -> dict[str, Any]:
     metadata = {"name": "v1.0.0", "annotations": {config_maps.COMPRESSED: "true"}}
     binary = {"components": base64.b64encode(data).decode()}
     return {"metadata": metadata, "data": {"metadata": _PROVIDER_METADATA.decode()}, "binaryData": binary}
+
+
+def _release_record(data: bytes) -> object:
+    return decode({"metadata": {"name": "a"}, "data": {"release": base64.b64encode(data).decode()}})
 
 
 def _json(value: object) -> bytes:
@@ -227,6 +233,7 @@ _STAGES = (
     b"  BeforeClusterUpgrade:\n  - {name: cni, action: apply, waitForReadinessOfWorkloads: true}\n"
 )
 _CHART = _archive({"a/Chart.yaml": b"name: a\nversion: 1\napiVersion: v2\n", "a/templates/b.yaml": b"{{ .Values.x }}"})
+_RECORD = base64.b64decode(encode(ReleaseRecord("a", "b", 1, "deployed", {}, {}, "a: b"), _NOW)["data"]["release"])
 _OBJECT = {
     "apiVersion": "cluster.x-k8s.io/v1beta2",
     "kind": "Cluster",
@@ -301,6 +308,14 @@ PARSERS = (
         (ValueError,),
         (secret_record.pack([1], 1_000).encode(),),
     ),
+    Parser(
+        "functions.helm_release_proxy.values.parse",
+        _text(lambda text: helm_values.parse(text, "a")),
+        (ValueError,),
+        (b"a: 1",),
+    ),
+    Parser("shared.helm_proxies.release_record.decode", _release_record, (RecordError,), (_RECORD,)),
+    Parser("shared.helm_proxies.release_record.chart_of", lambda data: chart_of(data, "a"), (ChartError,), (_CHART,)),
     Parser(
         "shared.addons.first_values.FirstValues",
         _object(FirstValues.load),

@@ -1,0 +1,1 @@
+"""Reconciles HelmReleaseProxies: installs, upgrades and uninstalls a chart in the workload cluster of one Cluster."""

@@ -1,0 +1,215 @@
+"""Decides the next step of one HelmReleaseProxy: a wait for a missing prerequisite, an operation of Helm, or nothing.
+
+Conditions and reasons are as in Cluster API Addon Provider Helm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from shared.api import cluster as cluster_api
+from shared.api.conditions import get_condition
+from shared.api.resources import HELM_RELEASE_PROXY
+from shared.applier import inventory
+from shared.applier.connection import ConnectionFailed
+from shared.effects import Effect, Patch, Results, ensure_finalizer, write_ahead
+from shared.event import Event
+from shared.helm_charts.store import MissingChart
+from shared.helm_proxies.names import HRP_FINALIZER, INSTALLED, RELEASE_NAME_GENERATED
+from shared.helm_proxies.release_record import DEPLOYED, FAILED
+from shared.kube import deleting, dig
+from shared.runtime import Decision
+
+from .deletion import reconcile_deletion
+from .observe import Adoption, Observed, Problem, Rival, UpToDate, Work
+from .rollout import ReleaseIncomplete, Rolled, RollOutRelease
+from .status import CLUSTER_AVAILABLE, RELEASE_READY, ReleaseStatusBuilder
+from .triggers import is_installed_once
+
+SOURCE: Final = "/helm_release_proxy"
+CLUSTER_RETRY = 10.0
+CHART_RETRY = 10.0
+READY_RETRY = 5.0
+FAILURE_RETRY = 30.0
+"""The interval for failures that another try may solve."""
+BROKEN_RETRY = 60.0
+"""The interval for problems that only a user can solve."""
+_MAX_NAME: Final = 53
+
+
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
+    """Decides the next step, with the name of the Cluster for the log."""
+    context = {"cluster": str(dig(observed.proxy, "spec.clusterRef.name", ""))}
+    return replace(_decide(observed, now, results), context=context)
+
+
+def _decide(observed: Observed, now: datetime, results: Results | None) -> Decision:
+    proxy, cluster = observed.proxy, observed.cluster
+    if proxy is None:
+        return Decision(message="the HelmReleaseProxy is gone")
+    if cluster_api.is_paused(proxy) or (cluster is not None and cluster_api.is_paused(cluster)):
+        return Decision(message="paused")
+    builder = ReleaseStatusBuilder(proxy, now)
+    if deleting(proxy):
+        return reconcile_deletion(builder, observed, results)
+    if get_condition(builder.conditions, RELEASE_READY) is None:
+        builder.prepare("")
+    if cluster is None:
+        return _no_cluster(builder, observed)
+    if is_installed_once(proxy):
+        builder.cluster_available()
+        builder.set_true(RELEASE_READY, "Ready")
+        return builder.decision(*_finalizer(builder), message="installed once, and left alone since")
+    if not cluster_api.control_plane_initialized(cluster):
+        builder.set_false(CLUSTER_AVAILABLE, "NotAvailable", "the control plane of the Cluster is not initialized")
+        return _wait(builder, FAILURE_RETRY, "the control plane is not initialized")
+    if not dig(proxy, "spec.releaseName"):
+        return _name_release(builder)
+    if isinstance(observed.finding, ConnectionFailed):
+        message = observed.finding.message
+        builder.set_false(CLUSTER_AVAILABLE, "GetKubeconfigFailed", message)
+        return _wait(builder, CLUSTER_RETRY, message)
+    builder.cluster_available()
+    match observed.finding:
+        case MissingChart() as missing:
+            return _no_chart(builder, missing)
+        case Problem(message):
+            builder.fail(message)
+            return _wait(builder, BROKEN_RETRY, message)
+        case Rival(name):
+            message = (
+                f"HelmReleaseProxy {name} installs release {proxy['spec']['releaseName']} in namespace "
+                f"{dig(proxy, 'spec.namespace', '')} of this cluster, too: give one of the two another release name"
+            )
+            builder.fail(message)
+            return _wait(builder, BROKEN_RETRY, message)
+        case UpToDate(chart):
+            builder.set_true(RELEASE_READY, "Ready")
+            reply = chart.lookup_request(proxy, now, source=SOURCE)
+            return builder.decision(*_finalizer(builder), reply=reply, message="deployed")
+        case Adoption() as adoption:
+            return _adopt(builder, adoption)
+        case Work() as work:
+            return _roll_out(builder, work, results)
+    return Decision(message="nothing to do")
+
+
+def _no_cluster(builder: ReleaseStatusBuilder, observed: Observed) -> Decision:
+    failed = observed.finding if isinstance(observed.finding, ConnectionFailed) else None
+    message = failed.message if failed else f"Cluster {dig(builder.obj, 'spec.clusterRef.name', '')} does not exist"
+    builder.set_false(CLUSTER_AVAILABLE, "GetClusterFailed", message)
+    # The HelmChartProxy deletes a HelmReleaseProxy without a Cluster, unless it is installed once.
+    seconds = BROKEN_RETRY if failed or not is_installed_once(builder.obj) else None
+    return builder.decision(*_finalizer(builder), requeue_after=seconds, message=message)
+
+
+def _name_release(builder: ReleaseStatusBuilder) -> Decision:
+    """Stores a generated name before the first installation, so that no crash loses the release."""
+    chart = str(dig(builder.obj, "spec.chartName", "")).rpartition("/")[2].partition(".")[0]
+    suffix = f"-{int(builder.now.timestamp())}"
+    name = f"{chart[: _MAX_NAME - len(suffix)].rstrip('-')}{suffix}"
+    patch = {
+        "metadata": {"annotations": {RELEASE_NAME_GENERATED: "true"}},
+        "spec": {"releaseName": name},
+    }
+    return Decision((Patch(HELM_RELEASE_PROXY, builder.obj, patch),), proceed=True, message=f"release {name} named")
+
+
+def _no_chart(builder: ReleaseStatusBuilder, missing: MissingChart) -> Decision:
+    if missing.failure:
+        builder.fail(missing.message)
+    else:
+        builder.prepare(missing.message)
+    request = missing.fetch_request(builder.obj, builder.now, source=SOURCE)
+    return _wait(builder, CHART_RETRY, missing.message, reply=request)
+
+
+def _adopt(builder: ReleaseStatusBuilder, adoption: Adoption) -> Decision:
+    """Takes over a deployed release as it is: nothing is written to its cluster."""
+    record = adoption.record
+    builder.set_true(RELEASE_READY, "Ready")
+    return builder.decision(
+        *_finalizer(builder),
+        *_mark_installed(builder),
+        message=f"release {record.name} is taken over at revision {record.revision}",
+        status=record.status,
+        revision=record.revision,
+        digest=adoption.digest,
+        chartVersion=adoption.chart.version,
+        resources=inventory.dump(adoption.entries),
+    )
+
+
+def _roll_out(builder: ReleaseStatusBuilder, work: Work, results: Results | None) -> Decision:
+    """Installs, upgrades or checks the release, and reports the results."""
+    name = f"release {work.record.name} revision {work.record.revision}"
+    if results is not None and isinstance(results.error, ReleaseIncomplete):
+        return _incomplete(builder, results.error, name)
+    if results is not None and results.error is not None:
+        return Decision()  # the runtime raises the error
+    if results is not None and (rolled := results.of(RollOutRelease)):
+        return _deployed(builder, work, rolled[-1], name)
+    plan = work.rollout.plan
+    if problem := inventory.why_too_large(plan):
+        builder.fail(problem)
+        return _wait(builder, BROKEN_RETRY, problem)
+    effects: list[Effect] = [*_finalizer(builder)]
+    if work.operation != "check":
+        builder.set_false(RELEASE_READY, "HelmReleasePending", f"release is in state {work.record.status}")
+        intent = builder.status(
+            status=work.record.status,
+            revision=work.record.revision,
+            digest=work.digest,
+            chartVersion=work.chart.version,
+            resources=inventory.dump(inventory.intent(plan)),
+        )
+        effects += write_ahead(HELM_RELEASE_PROXY, builder.obj, intent)
+    effects.append(RollOutRelease(work, builder.now))
+    return Decision((*effects, *_mark_installed(builder)), message=name)
+
+
+def _incomplete(builder: ReleaseStatusBuilder, error: ReleaseIncomplete, name: str) -> Decision:
+    message, record = str(error), error.record
+    if error.waiting:
+        builder.set_false(RELEASE_READY, "HelmReleasePending", message, progress=True)
+    else:
+        builder.fail(message)
+    fields: dict[str, Any] = {"status": FAILED}
+    if record is not None:
+        fields = {"status": record.status, "revision": record.revision}
+    if error.entries is not None:
+        fields["resources"] = inventory.dump(error.entries)
+    seconds = READY_RETRY if error.waiting else FAILURE_RETRY
+    decision = builder.decision(requeue_after=seconds, message=f"{name}: {message}", **fields)
+    return replace(decision, reports=error)
+
+
+def _deployed(builder: ReleaseStatusBuilder, work: Work, rolled: Rolled, name: str) -> Decision:
+    builder.set_true(RELEASE_READY, "Ready", event_type="")
+    if rolled.outcome.written or rolled.outcome.pruned:
+        builder.add_event("ReleaseDeployed", f"{name}: {rolled.outcome.summary}")
+    return builder.decision(
+        message=f"{name}: {rolled.outcome.summary}",
+        reply=work.chart.lookup_request(builder.obj, builder.now, source=SOURCE),
+        status=DEPLOYED,
+        revision=work.record.revision,
+        digest=work.digest,
+        chartVersion=work.chart.version,
+        resources=inventory.dump(rolled.outcome.entries),
+    )
+
+
+def _wait(builder: ReleaseStatusBuilder, seconds: float, message: str, *, reply: Event | None = None) -> Decision:
+    return builder.decision(*_finalizer(builder), requeue_after=seconds, message=message, reply=reply)
+
+
+def _finalizer(builder: ReleaseStatusBuilder) -> tuple[Effect, ...]:
+    return ensure_finalizer(HELM_RELEASE_PROXY, builder.obj, HRP_FINALIZER)
+
+
+def _mark_installed(builder: ReleaseStatusBuilder) -> tuple[Effect, ...]:
+    if INSTALLED in dig(builder.obj, "metadata.annotations", {}):
+        return ()
+    return (Patch(HELM_RELEASE_PROXY, builder.obj, {"metadata": {"annotations": {INSTALLED: "true"}}}),)

@@ -1,0 +1,341 @@
+"""Reads the inputs of a decision about one HelmReleaseProxy, up to the first that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shared import charts, watch_filter
+from shared.addons.chart_objects import Capabilities
+from shared.addons.resolve import live_capabilities
+from shared.api import cluster as cluster_api
+from shared.api.conditions import READY, is_true
+from shared.api.resources import CLUSTER, HELM_RELEASE_PROXY
+from shared.applier import inventory
+from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
+from shared.applier.desired import UnknownKinds, desired, kinds_defined_by
+from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
+from shared.applier.rollout import Rollout, roll_out
+from shared.charts import ChartError, Release
+from shared.clients import Clients
+from shared.helm_charts.request import ChartRequest
+from shared.helm_charts.store import MissingChart, StoredChart, read_chart
+from shared.helm_proxies.names import CLUSTER_NAME_LABEL, INSTALLED
+from shared.helm_proxies.release_record import (
+    DEPLOYED,
+    History,
+    RecordError,
+    ReleaseRecord,
+    chart_of,
+    new_record,
+    read_history,
+    same_values,
+)
+from shared.kube import ApiError, Key, NotServed, Object, deleting, dig, key_of
+from shared.manifests import RELEASE_HOOKS, Operation, hooks_of
+from shared.runtime import Request
+
+from .options import Options
+from .ownership import policy
+from .triggers import is_installed_once
+from .values import InvalidValues, Values, merge, read_values
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The release cannot be installed or read as it is."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Another HelmReleaseProxy has the same release on the same cluster, and precedes."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class UpToDate:
+    """The release is deployed, and no resync was requested."""
+
+    chart: StoredChart
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """A deployed release of this chart and these values exists, which another installer may have made."""
+
+    chart: StoredChart
+    digest: str
+    record: ReleaseRecord
+    entries: Sequence[InventoryEntry]
+
+
+@dataclass(frozen=True)
+class Work:
+    """An installation, an upgrade, or the check of a deployed release.
+
+    Attributes:
+        chart: The chart.
+        digest: Identifies chart and values.
+        history: The stored revisions.
+        record: The record of the revision; a new one is not stored yet.
+        rollout: Applies and prunes the objects.
+        options: The options of the HelmReleaseProxy.
+        crds: The objects of the `crds/` folders to create before.
+        operation: The operation of Helm; `check` for a deployed release.
+    """
+
+    chart: StoredChart
+    digest: str
+    history: History
+    record: ReleaseRecord
+    rollout: Rollout
+    options: Options
+    operation: Operation
+    crds: Sequence[Object] = ()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the record is not stored yet."""
+        return self.record is not self.history.latest
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The removal of a release: its objects, the hooks of its record, and the stored revisions."""
+
+    connection: ClusterConnection
+    release: Release
+    history: History
+    entries: Sequence[InventoryEntry]
+    hooks: Sequence[Object]
+    options: Options
+
+
+Finding = ConnectionFailed | MissingChart | Problem | Rival | UpToDate | Adoption | Work | Removal
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The inputs of a decision about one HelmReleaseProxy."""
+
+    proxy: Object | None
+    cluster: Object | None = None
+    finding: Finding | None = None
+    """The missing prerequisite, or the work to do; None if no other input is needed."""
+    confidential: Collection[str] = field(default=(), repr=False)
+    """Texts that no status and no message may contain."""
+
+
+def observe(clients: Clients, request: Request) -> Observed:
+    """Reads the inputs of a decision. A release that is up to date costs no request to its cluster."""
+    proxy = request.primary
+    if proxy is None or cluster_api.is_paused(proxy):
+        return Observed(proxy)
+    name = str(dig(proxy, "spec.clusterRef.name", "")) or "-"
+    try:
+        cluster = clients.management.find(CLUSTER, Key(request.key.namespace, name))
+    except NotServed as error:
+        return Observed(proxy, finding=ConnectionFailed(str(error)))
+    if cluster is None or cluster_api.is_paused(cluster) or is_installed_once(proxy):
+        return Observed(proxy, cluster)
+    watch_filter.require(cluster)
+    if deleting(proxy):
+        return Observed(proxy, cluster, _find_removal(clients, proxy, cluster) if is_installed(proxy) else None)
+    if not cluster_api.control_plane_initialized(cluster) or not dig(proxy, "spec.releaseName"):
+        return Observed(proxy, cluster)
+    return _find_work(clients, request, proxy, cluster)
+
+
+def is_installed(proxy: Mapping[str, object]) -> bool:
+    """Returns whether anything may have been written to the workload cluster."""
+    recorded = any(dig(proxy, f"status.{name}") for name in ("resources", "digest", "revision"))
+    return bool(dig(proxy, "spec.releaseName")) and (recorded or INSTALLED in dig(proxy, "metadata.annotations", {}))
+
+
+def release_of(proxy: Mapping[str, object]) -> Release:
+    """Returns name and namespace of the release."""
+    return Release(str(dig(proxy, "spec.releaseName", "")), str(dig(proxy, "spec.namespace", "") or "default"))
+
+
+def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Object) -> Observed:
+    spec, release = proxy["spec"], release_of(proxy)
+    chart = read_chart(clients, ChartRequest.from_spec(spec, request.key.namespace))
+    try:
+        options, values = Options.of(spec), read_values(clients, spec, request.key.namespace)
+    except (InvalidValues, ValueError) as error:
+        return _connected(clients, proxy, cluster, Problem(str(error)))
+    if release.problem:
+        return _connected(clients, proxy, cluster, Problem(release.problem))
+    if isinstance(chart, MissingChart):
+        return _connected(clients, proxy, cluster, chart)
+    digest = inventory.digest(chart.digest, release.name, release.namespace, inventory.content_hash(values.values))
+    ready = is_true(dig(proxy, "status.conditions"), READY) and dig(proxy, "status.status") == DEPLOYED
+    if ready and dig(proxy, "status.digest") == digest and not request.event.is_look:
+        return Observed(proxy, cluster, UpToDate(chart), values.confidential)
+    if rival := _find_rival(clients, proxy):
+        return _connected(clients, proxy, cluster, Rival(rival))
+    connection = connect_workload(clients, key_of(cluster))
+    if isinstance(connection, ConnectionFailed):
+        return Observed(proxy, cluster, connection)
+    confidential = set(values.confidential)
+    finding: Finding
+    try:
+        finding = _next_step(proxy, connection, release, chart, values, options, digest, confidential)
+    except UnknownKinds as error:
+        connection.cluster.discovery.invalidate()  # the next look may find that they are served
+        finding = Problem(str(error))
+    except (ChartError, RecordError) as error:
+        finding = Problem(str(error))
+    except ApiError as error:
+        finding = ConnectionFailed(f"the workload API server does not answer: {error}")
+    return Observed(proxy, cluster, finding, confidential)
+
+
+def _connected(clients: Clients, proxy: Object, cluster: Object, finding: Finding) -> Observed:
+    """Returns the finding, or the failure to connect to the cluster, which comes first."""
+    connection = connect_workload(clients, key_of(cluster))
+    return Observed(proxy, cluster, connection if isinstance(connection, ConnectionFailed) else finding)
+
+
+def _next_step(
+    proxy: Object,
+    connection: ClusterConnection,
+    release: Release,
+    chart: StoredChart,
+    values: Values,
+    options: Options,
+    digest: str,
+    confidential: set[str],
+) -> Adoption | Work | ConnectionFailed:
+    """Returns the next step of a release. A revision is rendered once; afterwards its record has the objects."""
+    history = read_history(connection.cluster.client, release.name, release.namespace)
+    latest, entries = history.latest, inventory.load(dig(proxy, "status.resources"))
+    is_recorded = latest is not None and latest.revision == dig(proxy, "status.revision")
+    rules = policy(release, options)
+    if latest is not None and is_recorded and dig(proxy, "status.digest") == digest:
+        operation: Operation = "check" if latest.status == DEPLOYED else history.operation_of(latest.revision)
+        objects = _objects_of(latest, options)
+        rollout = roll_out(
+            connection,
+            objects,
+            entries,
+            rules,
+            default_namespace=release.namespace,
+            operation=operation,
+            resumed=operation != "check",
+        )
+        return Work(chart, digest, history, latest, rollout, options, operation)
+    if latest is not None and (not entries or not is_recorded):
+        entries = _adopted(latest, history, connection, release, options)
+        same = latest.chart_version == chart.version and dig(latest.chart, "metadata.name") == chart.name
+        if latest.status == DEPLOYED and same and same_values(latest.config, values.values):
+            return Adoption(chart, digest, latest, entries)
+    config = merge(latest.config, values.values) if latest and options.reuse_values else values.values
+    archive = f"{chart.name}-{chart.version}.tgz"
+    needs_facts = charts.traits(chart.archive, archive).needs_cluster_facts
+    facts = live_capabilities(connection) if needs_facts else Capabilities("")
+    if isinstance(facts, ConnectionFailed):
+        return facts
+    rendered = charts.render_release(
+        chart.archive,
+        config,
+        Release(release.name, release.namespace, history.next_revision, history.is_installed),
+        chart_name=archive,
+        kube_version=facts.version or None,
+        api_versions=facts.api_versions,
+        live=facts.live,
+    )
+    if facts.live is not None:
+        confidential |= facts.live.secrets
+    operation = "upgrade" if history.is_installed else "install"
+    crds = rendered.crds if operation == "install" and not options.skip_crds else []
+    record = new_record(
+        release.name,
+        release.namespace,
+        history,
+        chart=chart_of(chart.archive, archive),
+        config=config,
+        rendered=rendered,
+    )
+    rollout = roll_out(
+        ClusterConnection(connection.cluster, {**connection.served, **kinds_defined_by(crds)}),
+        [*rendered.objects, *([] if options.disable_hooks else rendered.hooks)],
+        entries,
+        rules,
+        default_namespace=release.namespace,
+        operation=operation,
+    )
+    return Work(chart, digest, history, record, rollout, options, operation, crds)
+
+
+def _objects_of(record: ReleaseRecord, options: Options) -> list[Object]:
+    """Returns the objects and hooks of a record."""
+    name = f"the record of release {record.name}"
+    objects = charts.parse(record.manifests, default_namespace=record.namespace, name=name, hooks=RELEASE_HOOKS)
+    return [obj for obj in objects if not (options.disable_hooks and hooks_of(obj))]
+
+
+def _adopted(
+    latest: ReleaseRecord, history: History, connection: ClusterConnection, release: Release, options: Options
+) -> list[InventoryEntry]:
+    """Returns the inventory of a release that another installer has made: the objects of its records."""
+    rules, known = policy(release, options), connection.served
+    found: dict[object, InventoryEntry] = {}
+    for record in filter(None, (history.deployed, latest)):
+        plain = [obj for obj in _objects_of(record, options) if not hooks_of(obj)]
+        kinds = {**known, **kinds_defined_by(plain)}
+        objects = [obj for obj in plain if (obj["apiVersion"], obj["kind"]) in kinds]
+        for obj in desired(objects, known, rules.owner, default_namespace=release.namespace):
+            entry = entry_of(obj)
+            if record.status == DEPLOYED:
+                entry = InventoryEntry(**{**vars(entry), "hash": content_hash(obj), "status": SYNCED})
+            found[entry.identity] = entry
+    return list(found.values())
+
+
+def _find_removal(clients: Clients, proxy: Object, cluster: Object) -> ConnectionFailed | Problem | Rival | Removal:
+    if rival := _find_rival(clients, proxy):
+        return Rival(rival)
+    connection = connect_workload(clients, key_of(cluster))
+    if isinstance(connection, ConnectionFailed):
+        return connection
+    release = release_of(proxy)
+    try:
+        options = Options.of(proxy["spec"])
+    except ValueError:
+        options = Options()
+    try:
+        history = read_history(connection.cluster.client, release.name, release.namespace)
+        entries = inventory.load(dig(proxy, "status.resources"))
+        hooks: list[Object] = []
+        if history.latest is not None:
+            if not entries:
+                entries = _adopted(history.latest, history, connection, release, options)
+            hooks = [obj for obj in _objects_of(history.latest, options) if hooks_of(obj)]
+    except ApiError as error:
+        return ConnectionFailed(f"the workload API server does not answer: {error}")
+    except (ChartError, RecordError) as error:
+        return Problem(str(error))
+    return Removal(connection, release, history, entries, hooks, options)
+
+
+def _find_rival(clients: Clients, proxy: Object) -> str:
+    """Returns the name of another HelmReleaseProxy with the same release on the same cluster that precedes this one.
+
+    Installed ones precede others, then older ones.
+    """
+    cluster, release = str(dig(proxy, "spec.clusterRef.name", "")), release_of(proxy)
+    selector = f"{CLUSTER_NAME_LABEL}={cluster}"
+    for other in clients.management.list(HELM_RELEASE_PROXY, key_of(proxy).namespace, selector=selector):
+        same = release_of(other) == release and dig(other, "spec.clusterRef.name") == cluster
+        if same and dig(other, "metadata.uid") != dig(proxy, "metadata.uid") and _rank(other) < _rank(proxy):
+            return key_of(other).name
+    return ""
+
+
+def _rank(proxy: Mapping[str, object]) -> tuple[bool, str, str]:
+    installed = INSTALLED in dig(proxy, "metadata.annotations", {}) or bool(dig(proxy, "status.digest"))
+    return not installed, str(dig(proxy, "metadata.creationTimestamp", "")), str(dig(proxy, "metadata.name", ""))

@@ -1,0 +1,223 @@
+"""The effects that install, upgrade, check and remove a release, and keep Helm's records of it.
+
+A record is stored before the first object is applied, and says at the end whether the release is deployed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared.api.conditions import rfc3339
+from shared.api.resources import NAMESPACE
+from shared.applier.inventory import InventoryEntry
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome, format_waiting
+from shared.applier.rollout import roll_out
+from shared.clients import Clients
+from shared.helm_proxies.release_record import (
+    DEPLOYED,
+    FAILED,
+    SUPERSEDED,
+    UNINSTALLED,
+    RecordError,
+    ReleaseRecord,
+    delete_revision,
+    write_record,
+)
+from shared.kube import ApiError, Client, Conflict, NotFound, Object, dig
+from shared.kube.crds import CRD, await_all_established
+from shared.manifests import Operation, hooks_of, identity
+
+from .observe import Removal, Work
+from .ownership import policy
+
+_MAX_DESCRIPTION = 1000
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """The result of an operation: the record as it is stored, and what was done to the objects."""
+
+    record: ReleaseRecord | None
+    outcome: RolloutOutcome
+
+
+class ReleaseIncomplete(Exception):
+    """An operation that failed, or that waits for objects or hooks.
+
+    Attributes:
+        record: The record as it is stored; None if there is none.
+        entries: The inventory after the operation; None if no object was tried.
+        waiting: Whether nothing failed.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        record: ReleaseRecord | None = None,
+        entries: Sequence[InventoryEntry] | None = None,
+        *,
+        waiting: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.record, self.entries, self.waiting = record, entries, waiting
+
+
+@dataclass(frozen=True)
+class RollOutRelease:
+    """Effect: installs or upgrades a release, continues with that, or repairs the objects of a deployed release."""
+
+    work: Work
+    now: datetime
+
+    def execute(self, clients: Clients) -> Rolled:
+        """Returns the deployed release. Raises `ReleaseIncomplete` unless the release is deployed in the end."""
+        work, client = self.work, self.work.rollout.cluster.client
+        record = work.record.begun(self.now) if work.is_new else work.record
+        if work.is_new:
+            try:
+                self._begin(client, record)
+            except (ApiError, RecordError) as error:
+                raise ReleaseIncomplete(_beginning(error, record), work.history.latest) from error
+        problem = waiting = ""
+        try:
+            outcome = work.rollout.execute(clients)
+            if unready := self._unready(outcome):
+                waiting = f"waiting for {format_waiting(unready)}"
+        except RolloutIncomplete as error:
+            outcome = error.outcome
+            problem, waiting = ("", str(error)) if error.waiting else (str(error), "")
+        if waiting and self._is_overdue(record):
+            problem = f"not ready after {work.options.timeout:g} s: {waiting}"
+        if waiting and not problem:
+            raise ReleaseIncomplete(waiting, record, outcome.entries, waiting=True)
+        try:
+            record = self._end(client, record, problem)
+        except (ApiError, RecordError) as error:
+            raise ReleaseIncomplete(f"its record is not written: {error}", record, outcome.entries) from error
+        if problem:
+            raise ReleaseIncomplete(problem, record, outcome.entries)
+        return Rolled(record, outcome)
+
+    def _unready(self, outcome: RolloutOutcome) -> list[InventoryEntry]:
+        options = self.work.options
+        if not options.wait or self.work.operation == "check":
+            return []
+        return [entry for entry in outcome.not_ready if options.wait_for_jobs or entry.kind != "Job"]
+
+    def _is_overdue(self, record: ReleaseRecord) -> bool:
+        try:
+            begun = datetime.fromisoformat(record.last_deployed)
+        except ValueError:
+            return False
+        return (self.now - begun).total_seconds() > self.work.options.timeout
+
+    def _begin(self, client: Client, record: ReleaseRecord) -> None:
+        """Creates namespace and CRDs at an installation, then stores the record."""
+        work = self.work
+        if work.operation == "install" and work.options.create_namespace:
+            metadata = {"name": record.namespace, "labels": {"name": record.namespace}}
+            _create(client, NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        created = [crd for crd in work.crds if _create(client, CRD, crd) and identity(crd)[:2] == (CRD.group, CRD.kind)]
+        if problems := await_all_established(client, created) if created else {}:
+            raise ApiError("; ".join(f"CustomResourceDefinition {name}: {why}" for name, why in problems.items()))
+        write_record(client, record, self.now)
+
+    def _end(self, client: Client, record: ReleaseRecord, problem: str) -> ReleaseRecord:
+        """Stores how the operation has ended. The record of a deployed release stays as it is."""
+        work = self.work
+        if record.status == DEPLOYED or (problem and record.status == FAILED):
+            return record
+        verb = "Upgrade" if work.operation == "upgrade" else "Install"
+        if problem:
+            record = replace(record, status=FAILED, description=f"{verb} failed: {problem}"[:_MAX_DESCRIPTION])
+            write_record(client, record, self.now)
+            return record
+        record = replace(record, status=DEPLOYED, description=f"{verb} complete")
+        write_record(client, record, self.now)
+        former = work.history.deployed
+        if former is not None and former.revision != record.revision:
+            write_record(client, replace(former, status=SUPERSEDED), self.now)
+        stored = [number for number, _ in work.history.revisions if number != record.revision]
+        kept = work.options.max_history - 1
+        for number in stored[: len(stored) - kept] if kept >= 0 else ():
+            delete_revision(client, record.name, record.namespace, number)
+        return record
+
+
+def _create(client: Client, resource: object, obj: Object) -> bool:
+    """Creates an object. Returns False for an existing one, which stays as it is."""
+    try:
+        client.create(resource, obj)  # type: ignore[arg-type]
+    except Conflict as error:
+        if not error.already_exists:
+            raise
+        return False
+    return True
+
+
+def _beginning(error: Exception, record: ReleaseRecord) -> str:
+    if isinstance(error, NotFound) and dig(error.body, "details.kind") == "namespaces":
+        return (
+            f"namespace {record.namespace} does not exist: create it, or have it created with "
+            "spec.options.install.createNamespace"
+        )
+    return str(error)
+
+
+@dataclass(frozen=True)
+class RemoveRelease:
+    """Effect: runs the hooks of a deletion, deletes the objects of a release, and its records or their contents."""
+
+    removal: Removal
+    now: datetime
+
+    def execute(self, clients: Clients) -> None:
+        """Removes the release. Raises `ReleaseIncomplete` if an object or a record is left, or a hook runs."""
+        removal, entries = self.removal, list(self.removal.entries)
+        before, after = self._hooks("pre-delete"), self._hooks("post-delete")
+        if entries and {entry.identity for entry in entries} <= {identity(obj) for obj in after}:
+            before = []  # the objects were deleted before
+        try:
+            for objects in filter(None, (before, after)):
+                entries = self._step(clients, objects, entries)
+            self._step(clients, [], entries)
+            self._end(removal.connection.cluster.client)
+        except RolloutIncomplete as error:
+            raise ReleaseIncomplete(
+                str(error), removal.history.latest, error.outcome.entries, waiting=error.waiting
+            ) from error
+        except (ApiError, RecordError) as error:
+            raise ReleaseIncomplete(str(error), removal.history.latest) from error
+
+    def _hooks(self, hook: str) -> list[Object]:
+        return [obj for obj in self.removal.hooks if hook in hooks_of(obj)]
+
+    def _step(
+        self, clients: Clients, objects: Sequence[Object], entries: Sequence[InventoryEntry]
+    ) -> list[InventoryEntry]:
+        removal = self.removal
+        operation: Operation = "delete"
+        rules = policy(removal.release, removal.options)
+        rollout = roll_out(
+            removal.connection,
+            objects,
+            entries,
+            rules,
+            default_namespace=removal.release.namespace,
+            operation=operation,
+            resumed=True,
+        )
+        return list(rollout.execute(clients).entries)
+
+    def _end(self, client: Client) -> None:
+        removal = self.removal
+        latest, keep = removal.history.latest, removal.options.keep_history
+        for number, _ in removal.history.revisions:
+            if keep and latest is not None and number == latest.revision:
+                description = removal.options.description or "Uninstallation complete"
+                ended = replace(latest, status=UNINSTALLED, deleted=rfc3339(self.now), description=description)
+                write_record(client, ended, self.now)
+            elif not keep:
+                delete_revision(client, removal.release.name, removal.release.namespace, number)

@@ -1,0 +1,94 @@
+"""The values of a release: sources in the order of `spec.valuesFrom`, and `spec.values` on top."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from shared import bounded_yaml
+from shared.api.resources import CONFIG_MAP, SECRET
+from shared.clients import Clients
+from shared.kube import Key, Object, dig
+
+_KEY: Final = "values.yaml"
+_SHORTEST: Final = 4
+"""Shorter texts of Secrets are not redacted, because messages contain them by chance."""
+
+
+class InvalidValues(ValueError):
+    """A source of values is missing, or is not a YAML mapping."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a release, and the texts among them that come from Secrets."""
+
+    values: Object = field(default_factory=dict, repr=False)
+    confidential: frozenset[str] = field(default=frozenset(), repr=False)
+
+
+def read_values(clients: Clients, spec: Mapping[str, Any], namespace: str) -> Values:
+    """Returns the values of a HelmReleaseProxy.
+
+    Raises:
+        InvalidValues: A source is missing, or is not a YAML mapping; the message quotes no Secret.
+        ApiError: The API server failed.
+    """
+    merged: Object = {}
+    confidential: set[str] = set()
+    for source in dig(spec, "valuesFrom", []):
+        kind, name, key = (str(dig(source, part, "")) for part in ("kind", "name", "key"))
+        text = _text(clients, kind, Key(namespace, name), key or _KEY)
+        where = f"spec.valuesFrom: key {key or _KEY} of {kind} {name}"
+        if text is None:
+            if dig(source, "optional") is not True:
+                raise InvalidValues(f"{where} does not exist")
+            continue
+        parsed = parse(text, where, quote=kind != SECRET.kind)
+        if kind == SECRET.kind:
+            confidential |= {each for each in _texts(parsed) if len(each) >= _SHORTEST}
+        merged = merge(merged, parsed)
+    return Values(merge(merged, parse(str(spec.get("values") or ""), "spec.values")), frozenset(confidential))
+
+
+def _text(clients: Clients, kind: str, key: Key, entry: str) -> str | None:
+    resource = SECRET if kind == SECRET.kind else CONFIG_MAP
+    found = clients.management.find(resource, key)
+    value = dig(found, ("data", entry))
+    if not isinstance(value, str) or resource is CONFIG_MAP:
+        return value if isinstance(value, str) else None
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except ValueError as error:
+        raise InvalidValues(f"spec.valuesFrom: key {entry} of Secret {key.name} is not UTF-8 text") from error
+
+
+def parse(text: str, where: str, *, quote: bool = True) -> Object:
+    """Returns the values in a text. Raises `InvalidValues`, whose message names `where`, and may `quote` the text."""
+    try:
+        parsed = bounded_yaml.load(text)
+    except bounded_yaml.YAMLError as error:
+        raise InvalidValues(f"{where} is not YAML" + (f": {error}" if quote else "")) from None
+    if parsed is not None and not isinstance(parsed, dict):
+        raise InvalidValues(f"{where} is not a YAML mapping")
+    return parsed or {}
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Object:
+    """Returns the values with `above` on top, as Helm merges the files of several `--values`."""
+    merged = dict(below)
+    for name, value in above.items():
+        present = merged.get(name)
+        if isinstance(present, Mapping) and isinstance(value, Mapping):
+            value = merge(present, value)
+        merged[name] = value
+    return merged
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(each)
