@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.api import cluster as cluster_api
+from shared.api.conditions import get_condition
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Client, Key, Object, deleting, dig, key_of
 
 from .describe.cluster_objects import gather
-from .describe.document import document
+from .describe.document import document, waiting_condition
 from .failure import Failure
+
+_CREATION = ("InfrastructureReady", "ControlPlaneInitialized", "ControlPlaneAvailable", "Available")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ class ClusterSummary:
     addons_ready: bool | None
     paused: bool
     deleting: bool
+    waiting_for: str = ""
+    """The condition that the Cluster or its addons wait for, with its message."""
+    since: str = ""
+    """The time at which this condition got its status, as Kubernetes writes it."""
 
 
 def list_clusters(management: Client, namespace: str = "") -> list[ClusterSummary]:
@@ -43,6 +50,7 @@ def summarize(clusters: Iterable[Object], addons: dict[Key, Object]) -> list[Clu
 
 
 def _summary(cluster: Object, addon: Object | None) -> ClusterSummary:
+    waiting = waiting_condition(addon or {}) or _failing(cluster) or {}
     return ClusterSummary(
         key=key_of(cluster),
         phase=dig(cluster, "status.phase", ""),
@@ -52,7 +60,16 @@ def _summary(cluster: Object, addon: Object | None) -> ClusterSummary:
         addons_ready=dig(addon, "status.ready") is True if addon else None,
         paused=cluster_api.is_paused(cluster),
         deleting=deleting(cluster),
+        waiting_for=": ".join(str(waiting[part]) for part in ("type", "message") if waiting.get(part)),
+        since=str(waiting.get("lastTransitionTime") or ""),
     )
+
+
+def _failing(cluster: Object) -> Object | None:
+    """Returns the first condition of the Cluster's creation that is not true."""
+    conditions = dig(cluster, "status.conditions")
+    found = (get_condition(conditions, type) for type in _CREATION)
+    return next((condition for condition in found if condition and condition.get("status") != "True"), None)
 
 
 def get_cluster(management: Client, key: Key) -> Object:

@@ -38,7 +38,7 @@ def document(objects: ClusterObjects, now: datetime) -> Object:
     found: Object = _filled(
         {
             "cluster": {
-                **_object(cluster, now),
+                **describe_object(cluster, now),
                 "phase": dig(cluster, "status.phase"),
                 "paused": cluster_api.is_paused(cluster),
                 "class": cluster_api.class_name(cluster),
@@ -88,14 +88,15 @@ def _referred(cluster: Object, reference: Callable[[Object], Object | None]) -> 
 def _looked_up(found: LookupResult, key: Key | None, now: datetime) -> Object:
     """Describes a looked-up object; `key` is its name if it does not exist."""
     if found.object is not None:
-        return _object(found.object, now)
+        return describe_object(found.object, now)
     if found.state == "unreferenced":
         return {}
     where = {"namespace": key.namespace, "name": key.name} if key else {}
     return {"kind": found.kind, **where, "state": found.state, "error": found.error}
 
 
-def _object(obj: Object, now: datetime) -> Object:
+def describe_object(obj: Object, now: datetime) -> Object:
+    """Returns kind, name, deletion and conditions of an object."""
     return {
         "kind": obj["kind"],
         "namespace": key_of(obj).namespace,
@@ -116,12 +117,12 @@ def _condition(condition: Mapping[str, Any], now: datetime) -> Object:
 
 
 def _addon(addon: Object, now: datetime) -> Object:
-    entries = inventory.load(dig(addon, "status.resources"))
+    entries, waiting = inventory.load(dig(addon, "status.resources")), waiting_condition(addon)
     return {
         "ready": dig(addon, "status.ready"),
         "hook": dig(addon, "spec.hook"),
         "rollbackFrom": dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION)),
-        "waitingFor": _waiting(addon, now),
+        "waitingFor": _condition(waiting, now) if waiting else None,
         "stages": [
             {
                 **{name: stage.get(name) for name in ("name", "action", "phase", "since")},
@@ -141,7 +142,7 @@ def _addon(addon: Object, now: datetime) -> Object:
     }
 
 
-def _waiting(addon: Object, now: datetime) -> Object | None:
+def waiting_condition(addon: Object) -> Mapping[str, Any] | None:
     """Returns the condition that Ready summarises, if Ready is not true and the state can still change."""
     conditions = _listed(addon, "status.conditions")
     ready = get_condition(conditions, READY) or {}
@@ -149,7 +150,7 @@ def _waiting(addon: Object, now: datetime) -> Object | None:
         return None
     same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
     cause = same[0] if same else ready
-    return None if cause.get("reason") in (NO_RELEASE, REMOVED, ROLLED_BACK) else _condition(cause, now)
+    return None if cause.get("reason") in (NO_RELEASE, REMOVED, ROLLED_BACK) else cause
 
 
 def _inventory(entries: Sequence[InventoryEntry]) -> Object:

@@ -26,3 +26,21 @@ def test_clusters_are_summarized_in_order_with_their_addons() -> None:
             deleting=False,
         ),
     ]
+
+
+def test_summary_has_the_condition_that_a_cluster_waits_for() -> None:
+    since = "2026-01-01T00:00:00Z"
+    infrastructure = {
+        "type": "InfrastructureReady",
+        "status": "False",
+        "message": "no capacity",
+        "lastTransitionTime": since,
+    }
+    waiting = _cluster("a", status={"conditions": [infrastructure, {"type": "Available", "status": "False"}]})
+    (alone,) = summarize([waiting], {})
+    assert (alone.waiting_for, alone.since) == ("InfrastructureReady: no capacity", since)
+    ready = {"type": "Ready", "status": "False", "message": "no kubeconfig", "lastTransitionTime": since}
+    (with_addon,) = summarize([waiting], {addon_of(waiting): {"status": {"conditions": [ready]}}})
+    assert with_addon.waiting_for == "Ready: no kubeconfig"
+    (reconciled,) = summarize([_cluster("a", status={"conditions": [{**infrastructure, "status": "True"}]})], {})
+    assert (reconciled.waiting_for, reconciled.since) == ("", "")
