@@ -1,0 +1,50 @@
+"""The command `console`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ..options import TargetOptions
+from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
+from ..terminal.output import err
+from ..terminal.signals import until_signal
+
+app = App()
+
+_FIRST_LISTS = 5.0
+"""Seconds to wait for the first lists, so that the first page is complete."""
+
+
+@app.command()
+def console(
+    *,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1 (default: a free one).", show_default=False)
+    ] = 0,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Show this namespace only (default: all).", show_default=False)
+    ] = "",
+    management: TargetOptions,
+) -> None:
+    """Show Clusters, providers and cluster stacks in a browser on this machine. Changes nothing.
+
+    Prints the address with a token that only you should know. Ctrl-C ends the console.
+    """
+    from infra.console.pages import Source
+    from infra.console.server import serving
+    from infra.console.watches import Watches
+
+    with (
+        report_failures(),
+        management.open() as target,
+        Watches(target.client, namespace) as watches,
+        serving(Source(target.client, watches, str(target), namespace), port) as address,
+    ):
+        watches.wait_listed(_FIRST_LISTS)
+        err.print(f"management cluster: {escape(str(target))}; Ctrl-C ends the console")
+        typer.echo(address)
+        until_signal()

@@ -1,0 +1,67 @@
+"""Admits only requests of the person who started the console.
+
+Every local user can connect to a port of 127.0.0.1, and every web page can have a browser send requests to it. So each
+path begins with a random token. It is in no cookie, because browsers send cookies to all ports of a host, and another
+user can listen on one of them. The Host header must name the console's own address, because a foreign domain that
+resolves to 127.0.0.1 (DNS rebinding) would otherwise be the origin of the console's pages.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Collection, Sequence
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+SECURITY_HEADERS: Sequence[tuple[str, str]] = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cache-Control", "no-store"),
+)
+"""The headers of every response. The address of a page contains the token, so no other server may learn it."""
+_METHODS = ("GET", "HEAD")
+
+
+class Access:
+    """Passes requests with the token on to an application, whose root path is then `/<token>`."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str) -> None:
+        self._app, self._hosts, self._root = app, hosts, f"/{token}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers or passes on one request."""
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in SECURITY_HEADERS:
+                    headers[name] = value
+            await send(message)
+
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, send_with_headers)
+        else:
+            await self._app({**scope, "root_path": self._root}, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        if Headers(scope=scope).getlist("host") not in [[host] for host in self._hosts]:
+            return PlainTextResponse("this host name is not served\n", 421)
+        start, _, _ = scope["path"][1:].partition("/")
+        if not hmac.compare_digest(f"/{start}".encode(), self._root.encode()):
+            return PlainTextResponse("open the address that `capi-functions console` has printed\n", 403)
+        if scope["method"] not in _METHODS:
+            return PlainTextResponse("the console only reads\n", 405, {"Allow": ", ".join(_METHODS)})
+        return None

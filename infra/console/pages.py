@@ -1,0 +1,249 @@
+"""The pages of the console as a Starlette application; it reads with the rights of the kubeconfig, and never writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from infra.operations.clusters import get_cluster
+from infra.operations.describe.cluster_objects import ClusterObjects, gather
+from infra.operations.describe.document import document
+from infra.operations.failure import Failure
+from infra.operations.manifests import dump
+from infra.operations.text import age, plain
+from shared.api.names import addon_of
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
+from shared.kube import ApiError, Client, Key, NotFound, Unavailable
+
+from .cluster_tree import Machines, read_machines, tree
+from .help import condition_state, explain
+from .hiding import hide
+from .overview import STATES, Search, cluster_page, provider_rows, stack_rows, state_of
+from .watches import PROVIDER_KINDS, Watches
+
+_FOLDER = Path(__file__).parent
+_LONGEST_TEXT = 4_000
+"""Characters of a text from the API server in a page."""
+STREAM_INTERVAL = 0.5
+"""Seconds in which changes are gathered into one message to a browser."""
+_KEEP_ALIVE = 15.0
+"""Seconds after which a comment is sent, so that a connection without a browser is found and ended."""
+_READS_WITHIN = 20.0
+"""Seconds in which the API server must have answered all requests for one page."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The data of the pages.
+
+    Attributes:
+        management: The client of the management cluster.
+        watches: The objects of the overview.
+        name: The name of the management cluster for people.
+        namespace: The only namespace that is shown; empty for all.
+    """
+
+    management: Client
+    watches: Watches
+    name: str
+    namespace: str = ""
+
+
+class Pages:
+    """The handlers of all paths."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._ended = False
+
+    def end(self) -> None:
+        """Ends the open streams soon, so that the server can end."""
+        self._ended = True
+
+    def app(self) -> Starlette:
+        """Returns the application."""
+        return Starlette(
+            routes=[
+                Route("/", self.overview),
+                Route("/events", self.events),
+                Route("/clusters/{namespace}/{name}", self.cluster),
+                Route("/clusters/{namespace}/{name}/yaml", self.yaml),
+                Mount("/static", StaticFiles(directory=_FOLDER / "static")),
+            ],
+            exception_handlers={Failure: _failure, ApiError: _api_error, HTTPException: _http_error},
+        )
+
+    def overview(self, request: Request) -> Response:
+        """All Clusters that match a search, providers and cluster stacks."""
+        watches, search = self._source.watches, Search.of(request.query_params)
+        version = watches.version()  # before the objects, so that a change in between is shown soon
+        found = cluster_page(watches.objects(CLUSTER), watches.objects(CLUSTER_ADDON), search)
+
+        def address(page: int) -> str:
+            query = {"q": search.text, "state": search.state, "page": str(page) if page > 1 else ""}
+            return "?" + urlencode({name: value for name, value in query.items() if value})
+
+        return _page(
+            request,
+            "overview.html",
+            source=self._source,
+            version=version,
+            stream="events",
+            problems=watches.problems(),
+            search=search,
+            states=STATES,
+            found=found,
+            address=address,
+            providers=provider_rows(watches.objects(*PROVIDER_KINDS)),
+            stacks=stack_rows(watches.objects(CLUSTER_STACK)),
+        )
+
+    def cluster(self, request: Request) -> Response:
+        """One Cluster, read from the API server."""
+        key, watches = _key(request), self._source.watches
+        version = watches.version(key)
+        management = self._source.management.within(_READS_WITHIN)
+        objects = gather(management, get_cluster(management, key))
+        return cluster_response(request, self._source, objects, read_machines(management, key), version)
+
+    def yaml(self, request: Request) -> Response:
+        """The Cluster and its ClusterAddon as YAML, without secrets."""
+        key, management = _key(request), self._source.management.within(_READS_WITHIN)
+        cluster = get_cluster(management, key)
+        addon = management.find(CLUSTER_ADDON, addon_of(cluster))
+        text = dump([hide(obj) for obj in (cluster, addon) if obj])
+        return _page(request, "yaml.html", source=self._source, key=key, text=Markup.escape(text))
+
+    async def events(self, request: Request) -> Response:
+        """A stream of server-sent events: the version of the data of a page after each change."""
+        namespace, _, name = request.query_params.get("cluster", "").partition("/")
+        cluster = Key(namespace, name) if name else None
+        return StreamingResponse(self._versions(cluster), media_type="text/event-stream")
+
+    async def _versions(self, cluster: Key | None) -> AsyncIterator[str]:
+        sent, quiet = "", 0.0
+        while not self._ended:
+            version = self._source.watches.version(cluster)
+            if version != sent:
+                yield f"event: version\ndata: {version}\n\n"
+                sent, quiet = version, 0.0
+            elif quiet >= _KEEP_ALIVE:
+                yield ": no change\n\n"
+                quiet = 0.0
+            await asyncio.sleep(STREAM_INTERVAL)
+            quiet += STREAM_INTERVAL
+
+
+def cluster_response(
+    request: Request, source: Source, objects: ClusterObjects, machines: Machines, version: str
+) -> Response:
+    """Returns the page of one Cluster.
+
+    Args:
+        request: The request, for addresses.
+        source: The data of the pages.
+        objects: The objects around the Cluster.
+        machines: The machine objects of the Cluster.
+        version: The version of the data.
+    """
+    now = datetime.now(UTC)
+    described = document(objects, now)
+    key = _key(request)
+    return _page(
+        request,
+        "cluster.html",
+        source=source,
+        version=version,
+        stream="events?" + urlencode({"cluster": str(key)}),
+        problems=source.watches.problems(),
+        key=key,
+        document=described,
+        nodes=tree(objects, described, machines, now),
+        machine_problems=machines.problems,
+    )
+
+
+def _key(request: Request) -> Key:
+    return Key(request.path_params["namespace"], request.path_params["name"])
+
+
+# -- errors ----------------------------------------------------------------------------------------------------
+
+
+def _failure(request: Request, error: Exception) -> Response:
+    return _message(request, 404, "Not found", str(error))
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _message(request, error.status_code, str(error.detail), "")
+
+
+def _api_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, NotFound):
+        return _message(request, 404, "Not found", str(error))
+    if isinstance(error, Unavailable):
+        return _message(request, 503, "The API server does not answer", f"{error}. Reload the page to try again.")
+    if isinstance(error, ApiError) and error.status == 403:
+        return _message(request, 403, "A right is missing", f"The user of the kubeconfig lacks a right: {error}")
+    return _message(request, 502, "The API server refused a request", str(error))
+
+
+def _message(request: Request, status: int, title: str, text: str) -> Response:
+    return _page(request, "message.html", status, title=title, text=text)
+
+
+# -- templates -------------------------------------------------------------------------------------------------
+
+
+def _page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
+    root = request.scope.get("root_path", "")
+    html = _TEMPLATES.get_template(template).render(root=root, now=datetime.now(UTC), **values)
+    return HTMLResponse(html, status)
+
+
+def _finalize(value: object) -> object:
+    """Makes any text one line of printable characters, before Jinja escapes it: names can contain bidi marks."""
+    if isinstance(value, Markup):
+        return value
+    return "" if value is None else plain(value, most=_LONGEST_TEXT)
+
+
+def _cluster_path(namespace: str, name: str) -> str:
+    return f"clusters/{quote(str(namespace), safe='')}/{quote(str(name), safe='')}"
+
+
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    functions: Mapping[str, Callable[..., object]] = {
+        "age": age,
+        "explain": explain,
+        "condition_state": condition_state,
+        "state_of": state_of,
+        "cluster_path": _cluster_path,
+    }
+    environment.globals.update(functions)
+    return environment
+
+
+_TEMPLATES = _templates()

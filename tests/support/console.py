@@ -1,0 +1,50 @@
+"""Requests to the console as a browser sends them, without following redirects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True)
+class Page:
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+
+def get(address: str, path: str = "", *, method: str = "GET", host: str = "") -> Page:
+    """Returns the response for a path below the address, which ends with the token; `/...` replaces the token."""
+    with _sent(address, path, method, host) as response:
+        return Page(response.status, dict(response.headers.items()), response.read().decode())
+
+
+@contextmanager
+def events(address: str, path: str = "events") -> Iterator[Iterator[str]]:
+    """Yields the data of the server-sent events of a stream."""
+
+    def data(response: HTTPResponse) -> Iterator[str]:
+        for line in response:
+            if line.startswith(b"data: "):
+                yield line.removeprefix(b"data: ").decode().strip()
+
+    with _sent(address, path, "GET", "") as response:
+        yield data(response)
+
+
+@contextmanager
+def _sent(address: str, path: str, method: str, host: str) -> Iterator[HTTPResponse]:
+    parts = urlsplit(address)
+    connection = HTTPConnection(parts.netloc, timeout=60)
+    try:
+        target = path if path.startswith("/") else f"{parts.path}{path}"
+        connection.putrequest(method, target, skip_host=bool(host))
+        if host:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        yield connection.getresponse()
+    finally:
+        connection.close()
