@@ -25,7 +25,7 @@ from shared.helm_proxies.release_record import (
     delete_revision,
     write_record,
 )
-from shared.kube import ApiError, Client, Conflict, NotFound, Object, dig
+from shared.kube import ApiError, Client, Conflict, NotFound, Object, Resource, dig
 from shared.kube.crds import CRD, await_all_established
 from shared.manifests import Operation, hooks_of, identity
 
@@ -119,7 +119,8 @@ class RollOutRelease:
         if work.operation == "install" and work.options.create_namespace:
             metadata = {"name": record.namespace, "labels": {"name": record.namespace}}
             _create(client, NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        created = [crd for crd in work.crds if _create(client, CRD, crd) and identity(crd)[:2] == (CRD.group, CRD.kind)]
+        definitions = (crd for crd in work.crds if identity(crd)[:2] == (CRD.group, CRD.kind))
+        created = [crd for crd in (_create(client, CRD, crd) for crd in definitions) if crd is not None]
         if problems := await_all_established(client, created) if created else {}:
             raise ApiError("; ".join(f"CustomResourceDefinition {name}: {why}" for name, why in problems.items()))
         write_record(client, record, self.now)
@@ -146,15 +147,14 @@ class RollOutRelease:
         return record
 
 
-def _create(client: Client, resource: object, obj: Object) -> bool:
-    """Creates an object. Returns False for an existing one, which stays as it is."""
+def _create(client: Client, resource: Resource, obj: Object) -> Object | None:
+    """Creates an object, and returns it as stored; None for an existing one, which stays as it is."""
     try:
-        client.create(resource, obj)  # type: ignore[arg-type]
+        return client.create(resource, obj)
     except Conflict as error:
         if not error.already_exists:
             raise
-        return False
-    return True
+        return None
 
 
 def _beginning(error: Exception, record: ReleaseRecord) -> str:

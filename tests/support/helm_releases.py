@@ -31,9 +31,9 @@ MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {0}}}\ndata: {{x: {{{{
 
 
 def packed(version: str, templates: Mapping[str, str], **files: str) -> bytes:
-    """Returns a chart `web`; `files` are further files, with `__` for a slash."""
+    """Returns a chart `web`; `files` are further YAML files, with `__` for a slash."""
     texts = {f"web/templates/{name}": text for name, text in templates.items()}
-    texts |= {f"web/{name.replace('__', '/')}": text for name, text in files.items()}
+    texts |= {f"web/{name.replace('__', '/')}.yaml": text for name, text in files.items()}
     metadata = f"apiVersion: v2\nname: web\nversion: {version}\nappVersion: 1.20\n"
     return archive({"web/Chart.yaml": metadata, "web/values.yaml": "x: default\n", **texts})
 

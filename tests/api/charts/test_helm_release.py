@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
-from shared.api.resources import CONFIG_MAP, HELM_RELEASE_PROXY
+from shared.api.resources import CONFIG_MAP, HELM_RELEASE_PROXY, NAMESPACE
+from shared.helm_proxies.names import RELEASE_NAME_GENERATED
 from shared.kube import Key, dig
-from tests.support.helm_releases import MAP, HelmWorld
+from shared.kube.crds import CRD
+from tests.support import objects
+from tests.support.helm_releases import MAP, HelmWorld, packed
 
 TWO = {"a.yaml": MAP.format("a"), "b.yaml": MAP.format("b")}
 
@@ -46,3 +49,134 @@ def test_chart_is_installed_upgraded_and_uninstalled(helm_world: HelmWorld) -> N
     assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None
     assert names(world) == set()
     assert json.loads(world.helm("list", "--output", "json")) == []
+
+
+def test_drift_is_repaired_and_nothing_is_written_without_it(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart(
+        "1.0.0", {"a.yaml": MAP.format("a") + "immutable: false\nbinaryData: {random: {{ randAlphaNum 9 | b64enc }}}\n"}
+    )
+    world.proxy()
+    world.call()
+    key = Key(world.releases, "a")
+    before, proxy = world.client.get(CONFIG_MAP, key), world.read()
+    assert world.call(resync=True).retry_after is None
+    assert world.client.get(CONFIG_MAP, key) == before
+    assert world.read() == proxy
+    world.client.patch(CONFIG_MAP, key, {"data": {"x": "other"}})
+    world.call(resync=True)
+    assert world.client.get(CONFIG_MAP, key)["data"] == before["data"]
+    assert world.history() == [(1, "deployed")]
+
+
+def test_release_of_the_helm_program_is_taken_over(helm_world: HelmWorld) -> None:
+    world = helm_world
+    (world.folder / "web.tgz").write_bytes(packed("1.0.0", TWO))
+    world.helm("install", "web", str(world.folder / "web.tgz"), "--create-namespace", "--set", "x=1")
+    before = {name: world.client.get(CONFIG_MAP, Key(world.releases, name)) for name in names(world)}
+    world.chart("1.0.0", TWO)
+    world.proxy(values="x: 1\n")
+    assert world.call().retry_after is None
+    world.call(resync=True)
+    assert {name: world.client.get(CONFIG_MAP, Key(world.releases, name)) for name in names(world)} == before
+    assert world.history() == [(1, "deployed")]
+    assert world.condition("Ready")["status"] == "True"
+    assert len(dig(world.read(), "status.resources")) == 2
+
+    world.chart("2.0.0", {"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {z: z}\n"})
+    world.proxy(version="2.0.0", values="x: 1\n")
+    assert world.call().retry_after is None, world.read()
+    assert names(world) == {"a"}
+    assert world.client.get(CONFIG_MAP, Key(world.releases, "a"))["data"] == {"z": "z"}
+    assert world.history() == [(1, "superseded"), (2, "deployed")]
+
+    (world.folder / "web.tgz").write_bytes(packed("3.0.0", TWO))
+    world.helm("upgrade", "web", str(world.folder / "web.tgz"))
+    assert names(world) == {"a", "b"}
+    world.call(resync=True)  # somebody else has upgraded the release
+    assert names(world) == {"a"}
+    assert world.history()[-1] == (4, "deployed")
+    world.helm("uninstall", "web")
+    assert names(world) == set()
+
+
+def test_object_of_others_is_refused_until_ownership_is_taken(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.client.create(NAMESPACE, objects.manifest(NAMESPACE, world.releases))
+    world.client.create(CONFIG_MAP, objects.manifest(CONFIG_MAP, "a", world.releases, data={"mine": "1"}))
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy()
+    assert world.call().retry_after
+    refused = world.condition("HelmReleaseReady")
+    assert refused["reason"] == "HelmInstallOrUpgradeFailed"
+    assert "takeOwnership" in refused["message"], refused
+    assert f"{world.releases}/a" in refused["message"]
+    assert world.history() == [(1, "failed")]
+    assert dig(world.read(), "status.status") == "failed"
+
+    world.proxy(options={"takeOwnership": True})
+    assert world.call().retry_after is None, world.read()
+    assert world.client.get(CONFIG_MAP, Key(world.releases, "a"))["data"] == {"mine": "1", "x": "default"}
+    assert world.history() == [(1, "deployed")]
+
+
+def test_second_proxy_of_a_release_reports_and_does_not_fight(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy()
+    world.call()
+    world.proxy("second", values="x: second\n")
+    assert world.call("second").retry_after
+    assert "HelmReleaseProxy web-demo" in world.condition("HelmReleaseReady", "second")["message"]
+    assert world.client.get(CONFIG_MAP, Key(world.releases, "a"))["data"] == {"x": "default"}
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "second"))
+    world.call("second")
+    assert names(world) == {"a"}
+
+
+def test_namespace_is_not_created_on_request(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy(options={"install": {"createNamespace": False}})
+    world.call()
+    assert f"namespace {world.releases} does not exist" in world.condition("HelmReleaseReady")["message"]
+    assert world.client.find(NAMESPACE, Key("", world.releases)) is None
+
+
+def test_crds_are_created_once_and_stay(helm_world: HelmWorld) -> None:
+    world = helm_world
+    group = f"{world.namespace}.example.com"
+    crd = objects.widgets_crd(group)
+    widget = f"apiVersion: {group}/v1\nkind: Widget\nmetadata: {{name: w}}\n"
+    world.chart("1.0.0", {"w.yaml": widget}, crds__w=json.dumps(crd))
+    world.proxy(options={"upgrade": {"maxHistory": 1}})
+    assert world.call().retry_after is None, world.read()
+    key = Key("", crd["metadata"]["name"])
+    before = world.client.get(CRD, key)
+    assert "meta.helm.sh/release-name" not in dig(before, "metadata.annotations", {})
+    world.chart("2.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy(version="2.0.0", options={"upgrade": {"maxHistory": 1}})
+    assert world.call().retry_after is None, world.read()
+    assert names(world) == {"a"}
+    assert world.history() == [(2, "deployed")]
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    world.call()
+    assert world.client.get(CRD, key) == before
+    world.client.delete(CRD, key)
+
+
+def test_name_is_generated_once_and_history_kept(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.proxy(releaseName=None, options={"uninstall": {"keepHistory": True}})
+    assert world.call().reply is not None  # the chart is not in storage
+    name = dig(world.read(), "spec.releaseName")
+    assert name.startswith("web-")
+    assert dig(world.read(), ("metadata", "annotations", RELEASE_NAME_GENERATED)) == "true"
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    assert world.call().retry_after is None
+    assert dig(world.read(), "spec.releaseName") == name
+    assert json.loads(world.helm("list", "--output", "json"))[0]["name"] == name
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    world.call()
+    assert names(world) == set()
+    assert json.loads(world.helm("list", "--uninstalled", "--output", "json"))[0]["status"] == "uninstalled"
