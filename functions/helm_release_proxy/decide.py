@@ -23,7 +23,7 @@ from shared.kube import deleting, dig
 from shared.runtime import Decision
 
 from .deletion import reconcile_deletion
-from .observe import Adoption, Observed, Problem, Rival, UpToDate, Work
+from .observe import Adoption, LeftTo, Observed, Problem, Rival, UpToDate, Work
 from .rollout import ReleaseIncomplete, Rolled, RollOutRelease
 from .status import CLUSTER_AVAILABLE, RELEASE_READY, ReleaseStatusBuilder
 from .triggers import is_installed_once
@@ -51,6 +51,8 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
         return Decision(message="the HelmReleaseProxy is gone")
     if cluster_api.is_paused(proxy) or (cluster is not None and cluster_api.is_paused(cluster)):
         return Decision(message="paused")
+    if isinstance(observed.finding, LeftTo):
+        return Decision(requeue_after=BROKEN_RETRY, message=f"left to {observed.finding.controller}")
     builder = ReleaseStatusBuilder(proxy, now)
     if deleting(proxy):
         return reconcile_deletion(builder, observed, results)

@@ -16,7 +16,7 @@ from shared.runtime import Decision
 
 from .observe import Observed, Problem, Removal
 from .rollout import ReleaseIncomplete, RemoveRelease
-from .status import CLUSTER_AVAILABLE, ReleaseStatusBuilder
+from .status import CLUSTER_AVAILABLE, RELEASE_READY, ReleaseStatusBuilder
 
 CLUSTER_RETRY = 10.0
 HOOK_RETRY = 5.0
@@ -55,7 +55,10 @@ def _remove(
     name = f"release {removal.release.name}"
     if results is not None and isinstance(results.error, ReleaseIncomplete):
         error = results.error
-        builder.fail(str(error), "HelmReleaseDeletionFailed")
+        if error.waiting:
+            builder.set_false(RELEASE_READY, "HelmReleasePending", str(error))
+        else:
+            builder.fail(str(error), "HelmReleaseDeletionFailed")
         fields: dict[str, Any] = {} if error.entries is None else {"resources": inventory.dump(error.entries)}
         seconds = HOOK_RETRY if error.waiting else FAILURE_RETRY
         message = f"{name}: {error}"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from shared import profiles
+from shared import cluster_wake, profiles
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE_PROXY, SECRET
@@ -58,13 +58,14 @@ TRIGGERS = Triggers(
             filtered=True,
         ),
     ),
-    subscriptions=(Subscription(FETCHED, _requester),),
+    subscriptions=(Subscription(FETCHED, _requester), cluster_wake.subscription(HELM_RELEASE_PROXY)),
     is_reconciled=is_reconciled,
     finalizer=HRP_FINALIZER,
     rules=(
         Rule(HELM_RELEASE_PROXY.group, (HELM_RELEASE_PROXY.plural,), ("list", "patch")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # kubeconfigs, and values
+        Rule("apps", ("deployments",), ("list",), everywhere=True),  # does another controller run?
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)),  # values
     ),
     settings=(INSTALLATION, STORAGE, NETWORK),
