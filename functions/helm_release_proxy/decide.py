@@ -159,7 +159,8 @@ def _roll_out(builder: ReleaseStatusBuilder, work: Work, results: Results | None
         return _wait(builder, BROKEN_RETRY, problem)
     effects: list[Effect] = [*_finalizer(builder)]
     if work.operation != "check":
-        builder.set_false(RELEASE_READY, "HelmReleasePending", f"release is in state {work.record.status}")
+        if work.is_new:
+            builder.set_false(RELEASE_READY, "HelmReleasePending", f"release is in state {work.record.status}")
         intent = builder.status(
             status=work.record.status,
             revision=work.record.revision,
@@ -181,8 +182,8 @@ def _incomplete(builder: ReleaseStatusBuilder, error: ReleaseIncomplete, name: s
     fields: dict[str, Any] = {"status": FAILED}
     if record is not None:
         fields = {"status": record.status, "revision": record.revision}
-    if error.entries is not None:
-        fields["resources"] = inventory.dump(error.entries)
+    # Without a record of this revision the next attempt begins anew.
+    fields |= {"digest": None} if error.entries is None else {"resources": inventory.dump(error.entries)}
     seconds = READY_RETRY if error.waiting else FAILURE_RETRY
     decision = builder.decision(requeue_after=seconds, message=f"{name}: {message}", **fields)
     return replace(decision, reports=error)

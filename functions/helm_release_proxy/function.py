@@ -22,7 +22,8 @@ def _confidential(observed: Observed) -> Collection[str]:
     return observed.confidential
 
 
-FUNCTION = Function(TRIGGERS, observe, decide, sensitive_values=_confidential)
+FUNCTION = Function(TRIGGERS, observe, decide, sensitive_values=_confidential, trusts_events=False)
+"""Events are not trusted, because an invented one could name another chart."""
 
 
 def handle(clients: Clients, event: Event) -> Answer:

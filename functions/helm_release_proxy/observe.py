@@ -188,8 +188,8 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
         options, values = Options.of(spec), read_values(clients, spec, request.key.namespace)
     except (InvalidValues, ValueError) as error:
         return _connected(clients, proxy, cluster, Problem(str(error)))
-    if release.problem:
-        return _connected(clients, proxy, cluster, Problem(release.problem))
+    if problem := release.problem or _unsupported(spec):
+        return _connected(clients, proxy, cluster, Problem(problem))
     if isinstance(chart, MissingChart):
         return _connected(clients, proxy, cluster, chart)
     digest = inventory.digest(chart.digest, release.name, release.namespace, inventory.content_hash(values.values))
@@ -213,6 +213,12 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
     except ApiError as error:
         finding = ConnectionFailed(f"the workload API server does not answer: {error}")
     return Observed(proxy, cluster, finding, confidential)
+
+
+def _unsupported(spec: Mapping[str, object]) -> str:
+    if dig(spec, "applyMethod") == "Helm":
+        return "spec.applyMethod Helm is not implemented: leave it out, or choose ServerSide"
+    return ""
 
 
 def _connected(clients: Clients, proxy: Object, cluster: Object, finding: Finding) -> Observed:

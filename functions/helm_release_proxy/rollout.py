@@ -11,6 +11,7 @@ from datetime import datetime
 
 from shared.api.conditions import rfc3339
 from shared.api.resources import NAMESPACE
+from shared.applier.desired import UnknownKinds
 from shared.applier.inventory import InventoryEntry
 from shared.applier.outcome import RolloutIncomplete, RolloutOutcome, format_waiting
 from shared.applier.rollout import roll_out
@@ -188,7 +189,7 @@ class RemoveRelease:
             raise ReleaseIncomplete(
                 str(error), removal.history.latest, error.outcome.entries, waiting=error.waiting
             ) from error
-        except (ApiError, RecordError) as error:
+        except (ApiError, RecordError, UnknownKinds) as error:
             raise ReleaseIncomplete(str(error), removal.history.latest) from error
 
     def _hooks(self, hook: str) -> list[Object]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 
-from shared.api.resources import CONFIG_MAP, HELM_RELEASE_PROXY, NAMESPACE
+from shared.api.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE_PROXY, NAMESPACE, SECRET
 from shared.helm_proxies.names import RELEASE_NAME_GENERATED
 from shared.kube import Key, dig
 from shared.kube.crds import CRD
@@ -180,3 +182,63 @@ def test_name_is_generated_once_and_history_kept(helm_world: HelmWorld) -> None:
     world.call()
     assert names(world) == set()
     assert json.loads(world.helm("list", "--uninstalled", "--output", "json"))[0]["status"] == "uninstalled"
+
+
+def test_release_whose_record_is_too_large_is_left_as_it_is(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy()
+    world.call()
+    noise = base64.b64encode(random.Random(1).randbytes(500_000)).decode()
+    large = {f"{name}.yaml": MAP.format(name).replace("{x:", f'{{y: "{noise[n:]}", x:') for n, name in enumerate("abc")}
+    world.chart("2.0.0", large)
+    world.proxy(version="2.0.0")
+    assert world.call().retry_after
+    assert "too large" in world.condition("HelmReleaseReady")["message"]
+    assert world.history() == [(1, "deployed")]
+    assert names(world) == {"a"}
+    assert world.call().retry_after
+    world.chart("3.0.0", TWO)
+    world.proxy(version="3.0.0")
+    assert world.call().retry_after is None, world.read()
+    assert names(world) == {"a", "b"}
+    assert world.history() == [(1, "superseded"), (2, "deployed")]
+
+
+def test_values_come_from_secrets_and_config_maps(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.client.create(SECRET, objects.secret("low", world.namespace, **{"values.yaml": "x: hidden-low\nk: {z: 1}\n"}))
+    data = {"high": "k: {w: 2}\n"}
+    world.client.create(CONFIG_MAP, objects.manifest(CONFIG_MAP, "high", world.namespace, data=data))
+    world.chart("1.0.0", {"a.yaml": MAP.format("a"), "bad.yaml": "{{ if .Values.bad }}{{ fail .Values.x }}{{ end }}"})
+    sources = [
+        {"kind": "Secret", "name": "low"},
+        {"kind": "ConfigMap", "name": "high", "key": "high"},
+        {"kind": "Secret", "name": "none", "optional": True},
+    ]
+    world.proxy(valuesFrom=sources, values="v: 3\n")
+    assert world.call().retry_after is None, world.read()
+    stored = json.loads(world.helm("get", "values", "web", "--output", "json"))
+    assert stored == {"x": "hidden-low", "k": {"z": 1, "w": 2}, "v": 3}
+    world.proxy(valuesFrom=sources, values="bad: true\n")
+    assert world.call().retry_after
+    assert world.condition("HelmReleaseReady")["status"] == "False"
+    assert "hidden-low" not in json.dumps(world.read()["status"])
+    world.proxy(valuesFrom=[{"kind": "Secret", "name": "none"}])
+    world.call()
+    assert "values.yaml of Secret none does not exist" in world.condition("HelmReleaseReady")["message"]
+
+
+def test_unreachable_cluster_holds_the_deletion_until_the_cluster_is_gone(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy()
+    world.call()
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    world.secret(b"no kubeconfig")
+    assert world.call().retry_after
+    assert world.condition("ClusterAvailable")["reason"] == "GetKubeconfigFailed"
+    objects.remove(world.client, CLUSTER, world.cluster_key)
+    world.call()
+    assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None
+    assert names(world) == {"a"}
