@@ -23,6 +23,9 @@ MAX_NODES: Final = 1_000_000
 MAX_COMPOSED: Final = 200_000
 """The maximum number of values in one document as it is written."""
 
+MAX_EVENTS: Final = 4_000_000
+"""The maximum number of events in a document that is read without being built: it takes about as many microseconds."""
+
 _COMPOSED: Final = 750
 """Bytes that each of them takes at most until its document is parsed."""
 
@@ -160,6 +163,46 @@ def load(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED) 
     if len(documents) > 1:
         raise YAMLError(f"expected one YAML document, found {len(documents)}")
     return documents[0] if documents else None
+
+
+def scalars(text: bytes, *, most: int = MAX_EVENTS) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yields place and text of each scalar of the first document, without building the document.
+
+    A place has the keys of mappings and the positions in lists from the root on. Aliases are left out.
+
+    Raises:
+        YAMLError: The document is invalid, nested more than `MAX_NESTING` deep, or has more than `most` marks and
+            values, or a key that is not a scalar; raised when the iteration reaches it.
+    """
+    parser = _UntypedBase(text)
+    place: list[str | int | None] = []  # None: a key comes next
+    try:
+        for _ in range(most):
+            event = parser.get_event()
+            if event is None or isinstance(event, yaml.DocumentEndEvent):
+                return
+            if isinstance(event, yaml.CollectionEndEvent):
+                place.pop()
+            elif not isinstance(event, yaml.NodeEvent):
+                continue
+            elif place and place[-1] is None:
+                if not isinstance(event, yaml.ScalarEvent):
+                    raise YAMLError("a mapping has a key that is not a scalar")
+                place[-1] = event.value
+                continue
+            elif isinstance(event, yaml.CollectionStartEvent):
+                place.append(None if isinstance(event, yaml.MappingStartEvent) else 0)
+                if len(place) > MAX_NESTING:
+                    raise YAMLError(f"the document is nested more than {MAX_NESTING} levels deep")
+                continue
+            elif isinstance(event, yaml.ScalarEvent):
+                yield tuple(part for part in place if part is not None), event.value
+            if place:
+                last = place[-1]
+                place[-1] = last + 1 if isinstance(last, int) else None
+        raise YAMLError(f"the document has more than {most} values")
+    finally:
+        parser.dispose()
 
 
 def _weight(text: str | bytes, most: int) -> int:

@@ -42,6 +42,7 @@ WAITED = Histogram(
     buckets=(1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 4 * 3600, 24 * 3600),
 )
 RELEASE_FETCHES = Counter("capi_functions_release_fetches", "Requests for releases, by outcome", ("outcome",))
+CHART_FETCHES = Counter("capi_functions_chart_fetches", "Requests for charts, by outcome", ("outcome",))
 DEAD_LETTERS = Counter("capi_functions_dead_letters", "Events that are not delivered again, by outcome", ("outcome",))
 HOOKS = Counter("capi_functions_hooks", "Calls of runtime hooks, by outcome", ("hook", "outcome"))
 OBJECT_FAILURES = Counter(
@@ -66,6 +67,7 @@ for _outcome in OUTCOMES:
     OBJECTS.labels(outcome=_outcome)
 for _outcome in FETCHES:
     RELEASE_FETCHES.labels(outcome=_outcome)
+    CHART_FETCHES.labels(outcome=_outcome)
 for _outcome in LETTERS:
     DEAD_LETTERS.labels(outcome=_outcome)
 

@@ -117,6 +117,17 @@ RELEASE_SOURCES = Group(
     ),
     frozenset({"GIT_ACCESS_TOKEN", "OCI_ACCESS_TOKEN", "OCI_USERNAME", "OCI_PASSWORD"}),
 )
+HELM_CHARTS = Group(
+    "capi-functions-charts",
+    "The repositories of the charts of HelmChartProxies.",
+    (
+        (
+            "CHART_ALLOWED_SOURCES",
+            "URL prefixes, separated by whitespace, that `repoURL` begins with. Default: any repository.",
+        ),
+        *_PROXIES,
+    ),
+)
 CLASSES = Group(
     "capi-functions-classes",
     "Further kinds of objects in class charts.",
@@ -212,7 +223,7 @@ INSTALLATION = Group(
         ),
     ),
 )
-GROUPS = (INSTALLATION, STORAGE, RELEASE_SOURCES, CLASSES, PROVIDER_SOURCES, HOOKS, KUBECONFIGS, NETWORK)
+GROUPS = (INSTALLATION, STORAGE, RELEASE_SOURCES, HELM_CHARTS, CLASSES, PROVIDER_SOURCES, HOOKS, KUBECONFIGS, NETWORK)
 
 _KEYS = frozenset(key for group in GROUPS for key, _ in group.keys)
 

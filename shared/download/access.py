@@ -36,7 +36,7 @@ _FIELDS = {
 class Access:
     """Credentials and trust for one source; an empty field is not set.
 
-    `ca` is a bundle of CA certificates in PEM, trusted in addition to the system's.
+    `ca` is a bundle of CA certificates in PEM, trusted in addition to the system's. `insecure` trusts any certificate.
     """
 
     token: str = field(default="", repr=False)
@@ -47,6 +47,7 @@ class Access:
     secret_key: str = field(default="", repr=False)
     endpoint: str = ""
     region: str = ""
+    insecure: bool = False
 
     @property
     def authorization(self) -> str:
@@ -79,7 +80,7 @@ def from_secret(secret: Mapping[str, Any]) -> Access:
     known = {name: field for name, field in _FIELDS.items() if name in data}
     if not known:
         raise SourceError(f"Secret {key} has none of the keys {', '.join(_FIELDS)}", transient=False)
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     for name, attribute in known.items():
         try:
             values[attribute] = base64.b64decode(data[name] or "", validate=True).decode().strip()

@@ -57,7 +57,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """The entry of a layer in a manifest; `digest` as "sha256:<hexadecimal>", `size` in bytes."""
+    """The entry of a layer in a manifest; `digest` as "sha256:<hexadecimal>", `size` in bytes.
+
+    `name` is empty for a layer without a title.
+    """
 
     name: str
     digest: str
@@ -73,6 +76,8 @@ class ImageManifest:
     artifact_type: str
     annotations: Mapping[str, str]
     layers: tuple[Descriptor, ...]
+    config_type: str = ""
+    """The media type of the configuration."""
 
 
 class NotInRegistry(SourceError):
@@ -97,7 +102,7 @@ class Registry:
         # Docker Hub serves its API at another host than the one in its image names.
         host = "registry-1.docker.io" if self.host == "docker.io" else self.host
         self._base = f"{'http' if self.plain else 'https'}://{host}/v2/{self.repository}/"
-        self._session = HttpSession(self.access.ca)
+        self._session = HttpSession(self.access.ca, insecure=self.access.insecure)
         if self.access.sends_secrets:
             self._session.require_tls(self._base)
         self._authorization = f"Bearer {self.access.token}" if self.access.token else ""
@@ -134,15 +139,15 @@ class Registry:
             url = self._require_same_host(resolve_url(url, next_page[1]))
         return Listing(tags, f"{redact_url(self._base)} lists more than {_PAGES} pages of tags")
 
-    def manifest(self, reference: str) -> ImageManifest:
-        """Returns the manifest of a tag or digest.
+    def manifest(self, reference: str, *, titled: bool = True) -> ImageManifest:
+        """Returns the manifest of a tag or digest; with `titled` each layer must have a title.
 
         Raises:
             NotInRegistry: The repository has no such tag or digest.
             SourceError: The registry fails, or the tag names an index of several artifacts.
         """
         data, digest, media_type, url = self._get_manifest(reference)
-        return _manifest(data, digest, media_type, redact_url(url))
+        return _manifest(data, digest, media_type, redact_url(url), titled)
 
     def signatures(self, digest: str) -> Iterator[tuple[bytes, str]]:
         """Yields content and signature, in base64, of the first signatures by cosign of the manifest with this digest.
@@ -303,7 +308,7 @@ class Registry:
         return url
 
 
-def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageManifest:
+def _manifest(data: bytes, digest: str, media_type: str, where: str, titled: bool) -> ImageManifest:
     document = _parse(data, where)
     media_type = document.get("mediaType") or media_type
     if media_type in _INDEXES or "manifests" in document:
@@ -313,12 +318,13 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str) -> ImageMan
     if media_type not in (MANIFEST, _DOCKER_MANIFEST):
         raise SourceError(f"{where} is of type {media_type!r}, which is not an artifact", transient=False)
     layers = _layers(document, where)
-    annotations = document.get("annotations")
+    annotations, config = document.get("annotations"), document.get("config")
     return ImageManifest(
         digest,
         str(document.get("artifactType") or ""),
         annotations if isinstance(annotations, dict) else {},
-        tuple(_descriptor(layer, f"layer {number} of {where}") for number, layer in enumerate(layers)),
+        tuple(_descriptor(layer, f"layer {number} of {where}", titled) for number, layer in enumerate(layers)),
+        str(config.get("mediaType") or "") if isinstance(config, dict) else "",
     )
 
 
@@ -336,18 +342,18 @@ def _layers(document: Mapping[str, Any], where: str) -> list[Any]:
     return layers
 
 
-def _descriptor(layer: Any, where: str) -> Descriptor:
+def _descriptor(layer: Any, where: str, titled: bool = True) -> Descriptor:
     layer = _mapping(layer, where)
     annotations = layer.get("annotations")
     name = annotations.get(TITLE) if isinstance(annotations, dict) else None
     digest, size = layer.get("digest"), layer.get("size")
-    if not isinstance(name, str):
+    if titled and not isinstance(name, str):
         raise SourceError(f"{where} has no annotation {TITLE}, so that its file has no name", transient=False)
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise SourceError(f"{where} has no sha256 digest", transient=False)
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise SourceError(f"{where} has no size", transient=False)
-    return Descriptor(name, digest, size, str(layer.get("mediaType") or ""))
+    return Descriptor(name if isinstance(name, str) else "", digest, size, str(layer.get("mediaType") or ""))
 
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:

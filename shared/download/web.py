@@ -121,14 +121,18 @@ class HttpSession:
     """The requests of one download, for one thread; a context manager. All methods raise `SourceError`.
 
     All requests together end within `total` seconds; each waits at most `read` seconds for the next byte. `ca`
-    (PEM) is trusted in addition to the system's CAs.
+    (PEM) is trusted in addition to the system's CAs; `insecure` trusts any certificate.
     """
 
-    def __init__(self, ca: str = "", *, total: float = TOTAL_TIMEOUT, read: float = READ_TIMEOUT) -> None:
+    def __init__(
+        self, ca: str = "", *, insecure: bool = False, total: float = TOTAL_TIMEOUT, read: float = READ_TIMEOUT
+    ) -> None:
         self._timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read)
         self._total = total
         self.deadline = time.monotonic() + total
-        self._context = _context(ca)
+        self._context = _context(ca, insecure)
+        if insecure:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # a user wants it so
         self._pools: dict[str, urllib3.PoolManager] = {}
         self._replies: list[HttpResponse] = []
 
@@ -266,9 +270,12 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 @lru_cache(maxsize=16)
-def _context(ca: str) -> ssl.SSLContext:
+def _context(ca: str, insecure: bool) -> ssl.SSLContext:
     context = ssl.create_default_context()  # honours SSL_CERT_FILE and SSL_CERT_DIR
     context.sslsocket_class = TlsSocket
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     if ca:
         try:
             context.load_verify_locations(cadata=ca)

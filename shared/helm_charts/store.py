@@ -141,7 +141,7 @@ class ChartStore:
         """Stores the chart of a request, whose lookup was now."""
         digest = f"sha256:{hashlib.sha256(archive).hexdigest()}"
         # An existing archive is written again: to repair a damaged one, and to keep an old one from the clean-up.
-        self._objects.put(_archive_key(request.scope, digest), archive, if_absent=False)
+        self._objects.put(archive_key(request.scope, digest), archive, if_absent=False)
         found = {"name": name, "version": version, "digest": digest, "at": datetime.now(UTC).isoformat()}
         self._write(request, {"chart": found})
 
@@ -181,14 +181,14 @@ class ChartStore:
             return None
         if (cached := _CACHE.get(digest)) is not None:
             return cached
-        data = self._objects.get(_archive_key(scope, digest), MAX_ARCHIVE)
+        data = self._objects.get(archive_key(scope, digest), MAX_ARCHIVE)
         if data is None or f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
             return None
         _CACHE.add(digest, data)
         return data
 
     def _record(self, request: ChartRequest) -> dict[str, Any]:
-        data = self._records.get(_record_key(request))
+        data = self._records.get(record_key(request))
         try:
             record = json.loads(data) if data is not None else {}
         except ValueError:
@@ -196,7 +196,7 @@ class ChartStore:
         return record if isinstance(record, dict) else {}
 
     def _write(self, request: ChartRequest, record: dict[str, Any]) -> None:
-        self._records.put(_record_key(request), json.dumps(record).encode(), if_absent=False)
+        self._records.put(record_key(request), json.dumps(record).encode(), if_absent=False)
 
 
 def _failure(record: dict[str, Any]) -> FailedFetch | None:
@@ -208,9 +208,11 @@ def _failure(record: dict[str, Any]) -> FailedFetch | None:
         return None
 
 
-def _archive_key(scope: str, digest: str) -> str:
+def archive_key(scope: str, digest: str) -> str:
+    """Returns the key of an archive in object storage."""
     return f"{ROOT}{scope}/archives/{digest.removeprefix('sha256:')}.tgz"
 
 
-def _record_key(request: ChartRequest) -> str:
+def record_key(request: ChartRequest) -> str:
+    """Returns the key of the record of a request in object storage."""
     return f"{ROOT}{request.scope}/requests/{request.id}.json"

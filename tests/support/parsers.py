@@ -35,7 +35,7 @@ from shared.components import bundles, durations, globs, images, json_patch, met
 from shared.components.errors import ComponentsError
 from shared.components.repositories import addresses, config_maps
 from shared.download import SourceError, access, checksums, signatures
-from shared.helm_charts import versions
+from shared.helm_charts import docker_config, fetch, index, versions
 from shared.helm_proxies.release_record import RecordError, ReleaseRecord, chart_of, decode, encode
 from shared.kube import Unavailable, responses, selectors
 from shared.kube.connect import inline_credentials
@@ -410,6 +410,30 @@ PARSERS = (
         (b"${A} ${B:-c} ${A/b/${D:=e}} $$ ${#A} ${A:1:2}",),
     ),
     Parser("shared.semver.parse", _text(semver.parse), (ValueError,), (b"v1.2.3-rc.1+b",)),
+    Parser(
+        "shared.bounded_yaml.scalars",
+        lambda data: list(bounded_yaml.scalars(data)),
+        (bounded_yaml.YAMLError,),
+        (_YAML, b"a: [{b: &c d}, *c]"),
+    ),
+    Parser(
+        "shared.helm_charts.index.parse_index",
+        lambda data: index.parse_index(data, "a"),
+        (index.InvalidIndex,),
+        (b"apiVersion: v1\nentries:\n  a:\n  - {version: 1.0.0, urls: [b.tgz], digest: c}\n",),
+    ),
+    Parser(
+        "shared.helm_charts.docker_config.login",
+        lambda data: docker_config.login(data, "a.example"),
+        (docker_config.InvalidConfig, memory_budget.MemoryBusy),
+        (b'{"auths": {"https://a.example/v1/": {"auth": "YTpi"}}}',),
+    ),
+    Parser(
+        "shared.helm_charts.fetch.chart_version",
+        lambda data: fetch.chart_version(data, "a"),
+        (ChartError, memory_budget.MemoryBusy),
+        (_archive({"a/Chart.yaml": b"name: a\nversion: 1.0.0\n"}),),
+    ),
     Parser(
         "shared.helm_charts.versions.newest",
         _text(lambda text: versions.newest(text, ["1.2.3", text[:200]])),
