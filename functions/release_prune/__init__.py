@@ -1,1 +1,1 @@
-"""Deletes releases from object storage that no object refers to."""
+"""Deletes releases and charts from object storage that no object refers to."""

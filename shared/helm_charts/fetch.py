@@ -36,7 +36,7 @@ MAX_INDEX = 24 << 20
 CONFIG = "application/vnd.cncf.helm.config.v1+json"
 CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 _LAYERS = (CONTENT, "application/tar+gzip")
-"""The media types of a chart's layer: the present one, and the one that early versions of Helm pushed."""
+"""The media types of a chart's layer; early versions of Helm pushed the second."""
 
 _LIMITS = IngestLimits(file=MAX_ARCHIVE, release=MAX_ARCHIVE, files=1)
 _FILE = "chart.tgz"
@@ -44,7 +44,7 @@ _FILE = "chart.tgz"
 
 @dataclass(frozen=True)
 class FetchedChart:
-    """A checked chart; name and version are those of its `Chart.yaml`."""
+    """A checked chart, with the name and version in its `Chart.yaml`."""
 
     name: str
     version: str

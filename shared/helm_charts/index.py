@@ -45,7 +45,7 @@ def parse_index(data: bytes, chart: str) -> Sequence[IndexEntry]:
     except bounded_yaml.YAMLError as error:
         raise InvalidIndex(f"is not YAML: {' '.join(str(error).split())[:200]}") from None
     if api_version in _NULL:
-        raise InvalidIndex("is not the index of a repository: it has no apiVersion")
+        raise InvalidIndex("has no apiVersion, so it is not the index of a repository")
     return [
         IndexEntry(entry["version"], entry["url"], entry.get("digest", "").removeprefix("sha256:").lower())
         for entry in found.values()

@@ -20,8 +20,10 @@ ADDONS = {
     "addon_apply",
     "addon_cleanup",
     "addon_create",
+    "chart_assets",
     "cluster_stack",
     "cluster_stack_release",
+    "helm_release_proxy",
     "release_assets",
     "release_prune",
 }

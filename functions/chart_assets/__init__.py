@@ -1,0 +1,1 @@
+"""Fetches Helm charts into object storage on request."""

@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+chart_assets = target("chart_assets")
