@@ -1,33 +1,57 @@
 "use strict";
 // Loads #live again when the stream names another version than the page has. Open rows and the focus stay.
 
+const notice = document.getElementById("notice");
 const live = () => document.getElementById("live");
-const connection = document.getElementById("connection");
+let stream = null;
 let newest = "";
+let refused = ""; // the version with which the page could not be loaded
 let loading = false;
 let open = [];
-let focused = "";
+let focused = {}; // a row by its id, or a link by its address
 
 function refresh() {
-  if (loading || !live() || !newest || live().dataset.version === newest) return;
+  if (loading || newest === refused || live().dataset.version === newest) return;
   loading = true;
   htmx.ajax("GET", location.href, { target: "#live", select: "#live", swap: "outerHTML" })
     .finally(() => { loading = false; setTimeout(refresh, 1000); });
 }
 
-document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.xhr.status >= 400) return;
+function say(text) {
+  notice.textContent = text;
+  notice.hidden = !text;
+}
+
+// A browser opens six connections to a host, so a hidden page has none.
+function connect() {
+  stream?.close();
+  if (document.hidden) return;
+  stream = new EventSource(live().dataset.stream);
+  stream.addEventListener("version", (event) => { newest = event.data; refresh(); });
+  stream.addEventListener("open", () => say(""));
+  stream.addEventListener("error", () => say("The console has ended or cannot be reached. This page shows its last state."));
+}
+
+document.addEventListener("htmx:responseError", (event) => {
+  refused = newest;
+  say(event.detail.xhr.status === 404
+    ? "This object does not exist now. This page shows its last state."
+    : "This page could not be loaded again. It shows its last state.");
+});
+document.addEventListener("htmx:beforeSwap", () => {
   open = [...document.querySelectorAll("details[open]")].map((row) => row.id);
-  focused = document.activeElement?.closest?.("details")?.id ?? "";
+  const active = live().contains(document.activeElement) ? document.activeElement : null;
+  focused = { row: active?.matches("summary") && active.parentElement.id, link: active?.href };
 });
 document.addEventListener("htmx:afterSwap", () => {
+  say("");
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
-  if (focused) document.getElementById(focused)?.querySelector("summary")?.focus();
+  const row = focused.row && document.getElementById(focused.row)?.querySelector("summary");
+  const link = focused.link && [...live().querySelectorAll("a")].find((each) => each.href === focused.link);
+  (row || link)?.focus({ preventScroll: true });
 });
 
 if (live()) {
-  const stream = new EventSource(live().dataset.stream);
-  stream.addEventListener("version", (event) => { newest = event.data; refresh(); });
-  stream.addEventListener("open", () => { connection.hidden = true; });
-  stream.addEventListener("error", () => { connection.hidden = false; });
+  document.addEventListener("visibilitychange", connect);
+  connect();
 }

@@ -137,7 +137,13 @@ def test_cluster_page_shows_conditions_with_help_history_and_events(source: Sour
     text = page_of(source, objects)
     for shown in ("Cluster team/demo", "stack-v2", "The API server of the cluster has answered once", "no node"):
         assert shown in text
-    for shown in ("no image", "addons v1", "clusters/team/demo/yaml", "cluster-addon-demo"):
+    for shown in (
+        "no image",
+        "addons v1",
+        "capi-functions plan demo -n team",
+        "clusters/team/demo/yaml",
+        "cluster-addon-demo",
+    ):
         assert shown in text
     Elements(text)
 
