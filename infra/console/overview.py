@@ -1,16 +1,15 @@
-"""Rows of the overview: Clusters that match a search, providers and cluster stacks. Pure functions of objects."""
+"""The Clusters that match a search, page by page. Pure functions of objects."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from infra.operations.clusters import ClusterSummary, summarize
-from infra.operations.providers.status import ProviderSummary, status_of
-from shared.api.conditions import READY, get_condition
-from shared.kube import Key, Object, dig, key_of
+from infra.operations.listing import Row, cluster_row
+from shared.api.cluster import is_paused
+from shared.api.names import addon_of
+from shared.kube import Object, deleting, key_of
 
 PAGE_SIZE = 100
 STATES = ("waiting", "ready", "paused", "deleting")
@@ -44,73 +43,33 @@ class ClusterPage:
         counts: The number of Clusters in each state, of all Clusters.
     """
 
-    rows: list[ClusterSummary]
+    rows: list[Row]
     matching: int
     page: int
     pages: int
     counts: Mapping[str, int]
 
 
-@dataclass(frozen=True)
-class StackRow:
-    """A ClusterStack in short."""
-
-    key: Key
-    kubernetes: str
-    channel: str
-    latest: str
-    usable: str
-    ready: str
-    why: str
-
-
-def state_of(cluster: ClusterSummary) -> str:
+def state_of(cluster: Row) -> str:
     """Returns one of `STATES`."""
-    if cluster.deleting:
+    if deleting(cluster.obj):
         return "deleting"
-    if cluster.paused:
+    if is_paused(cluster.obj):
         return "paused"
-    return "waiting" if cluster.waiting_for or cluster.addons_ready is False else "ready"
+    return "ready" if cluster.verdict.ready == "True" else "waiting"
 
 
 def cluster_page(clusters: Iterable[Object], addons: Iterable[Object], search: Search) -> ClusterPage:
     """Returns the page of a search; the last page if there are fewer pages."""
-    summaries = summarize(clusters, {key_of(addon): addon for addon in addons})
+    addon_by_key = {key_of(addon): addon for addon in addons}
+    rows = [cluster_row(cluster, addon_by_key.get(addon_of(cluster))) for cluster in sorted(clusters, key=key_of)]
     words = search.text.lower().split()
-    found = [
-        cluster
-        for cluster in summaries
-        if search.state in ("", state_of(cluster)) and all(word in _text(cluster) for word in words)
-    ]
+    found = [row for row in rows if search.state in ("", state_of(row)) and all(word in _text(row) for word in words)]
     pages = max(1, -(-len(found) // PAGE_SIZE))
     page = min(search.page, pages)
-    rows = found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
-    return ClusterPage(rows, len(found), page, pages, Counter(map(state_of, summaries)))
+    shown = found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+    return ClusterPage(shown, len(found), page, pages, Counter(map(state_of, rows)))
 
 
-def provider_rows(providers: Iterable[Object]) -> list[ProviderSummary]:
-    """Returns the status of each provider, in the order of installation of the kinds."""
-    return [status_of(provider) for provider in providers]
-
-
-def stack_rows(stacks: Iterable[Object]) -> list[StackRow]:
-    """Returns the ClusterStacks in the order of their keys."""
-    return [_stack(stack) for stack in sorted(stacks, key=key_of)]
-
-
-def _stack(stack: Object) -> StackRow:
-    ready: Mapping[str, Any] = get_condition(dig(stack, "status.conditions"), READY) or {}
-    return StackRow(
-        key_of(stack),
-        kubernetes=dig(stack, "spec.kubernetesVersion", ""),
-        channel=dig(stack, "spec.channel", ""),
-        latest=dig(stack, "status.latestRelease", ""),
-        usable=dig(stack, "status.usableVersions", ""),
-        ready=ready.get("status") or "Unknown",
-        why=": ".join(str(ready[part]) for part in ("reason", "message") if ready.get(part)),
-    )
-
-
-def _text(cluster: ClusterSummary) -> str:
-    parts = (str(cluster.key), cluster.phase, cluster.class_name, cluster.applied_class, cluster.kubernetes)
-    return " ".join((*parts, cluster.waiting_for)).lower()
+def _text(row: Row) -> str:
+    return " ".join((str(key_of(row.obj)), *row.cells.values(), row.verdict.text(most=4_000))).lower()

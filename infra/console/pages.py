@@ -23,16 +23,17 @@ from infra.operations.clusters import get_cluster
 from infra.operations.describe.cluster_objects import ClusterObjects, gather
 from infra.operations.describe.document import document
 from infra.operations.failure import Failure
+from infra.operations.listing import provider_row, stack_row
 from infra.operations.manifests import dump
 from infra.operations.text import age, plain
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
-from shared.kube import ApiError, Client, Key, NotFound, Unavailable
+from shared.kube import ApiError, Client, Key, NotFound, Unavailable, key_of
 
 from .cluster_tree import Machines, read_machines, tree
 from .help import condition_state, explain
 from .hiding import hide
-from .overview import STATES, Search, cluster_page, provider_rows, stack_rows, state_of
+from .overview import STATES, Search, cluster_page, state_of
 from .watches import PROVIDER_KINDS, Watches
 
 _FOLDER = Path(__file__).parent
@@ -108,8 +109,8 @@ class Pages:
             states=STATES,
             found=found,
             address=address,
-            providers=provider_rows(watches.objects(*PROVIDER_KINDS)),
-            stacks=stack_rows(watches.objects(CLUSTER_STACK)),
+            providers=[provider_row(obj) for obj in watches.objects(*PROVIDER_KINDS)],
+            stacks=[stack_row(obj) for obj in sorted(watches.objects(CLUSTER_STACK), key=key_of)],
         )
 
     def cluster(self, request: Request) -> Response:
@@ -240,6 +241,7 @@ def _templates() -> Environment:
         "explain": explain,
         "condition_state": condition_state,
         "state_of": state_of,
+        "key_of": key_of,
         "cluster_path": _cluster_path,
     }
     environment.globals.update(functions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -29,11 +29,15 @@ _SHORT, _LONG = 100, 500
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an object is ready (True, False or Unknown), and the one reason why it is not; empty if it is."""
+    """Whether an object is ready (True, False or Unknown), and the one reason why it is not; empty if it is.
+
+    `since` is the time from which the reason holds, as Kubernetes writes it; empty if no condition has it.
+    """
 
     ready: str
     reason: str = ""
     message: str = ""
+    since: str = field(default="", compare=False)
 
     def text(self, *, most: int = _SHORT) -> str:
         """Returns reason and message in one line of at most `most` characters."""
@@ -205,7 +209,7 @@ def _cluster_verdict(cluster: Object, addon: Object | None) -> Verdict:
         return Verdict("True")
     cause = causes[0]
     ready = "False" if "False" in (total.ready, *(one.ready for one in causes)) else "Unknown"
-    return Verdict(ready, cause.reason, cause.message)
+    return Verdict(ready, cause.reason, cause.message, cause.since)
 
 
 def _verdict(obj: Object, type: str) -> Verdict:
@@ -216,7 +220,7 @@ def _verdict(obj: Object, type: str) -> Verdict:
     ready = str(condition.get("status") or "Unknown")
     if ready == "True":
         return Verdict(ready)
-    return Verdict(ready, str(condition.get("reason") or ""), str(condition.get("message") or ""))
+    return Verdict(ready, *(str(condition.get(part) or "") for part in ("reason", "message", "lastTransitionTime")))
 
 
 def _reconciled(obj: Object, verdict: Verdict) -> Verdict:

@@ -117,12 +117,12 @@ def _condition(condition: Mapping[str, Any], now: datetime) -> Object:
 
 
 def _addon(addon: Object, now: datetime) -> Object:
-    entries, waiting = inventory.load(dig(addon, "status.resources")), waiting_condition(addon)
+    entries = inventory.load(dig(addon, "status.resources"))
     return {
         "ready": dig(addon, "status.ready"),
         "hook": dig(addon, "spec.hook"),
         "rollbackFrom": dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION)),
-        "waitingFor": _condition(waiting, now) if waiting else None,
+        "waitingFor": _waiting(addon, now),
         "stages": [
             {
                 **{name: stage.get(name) for name in ("name", "action", "phase", "since")},
@@ -142,7 +142,7 @@ def _addon(addon: Object, now: datetime) -> Object:
     }
 
 
-def waiting_condition(addon: Object) -> Mapping[str, Any] | None:
+def _waiting(addon: Object, now: datetime) -> Object | None:
     """Returns the condition that Ready summarises, if Ready is not true and the state can still change."""
     conditions = _listed(addon, "status.conditions")
     ready = get_condition(conditions, READY) or {}
@@ -150,7 +150,7 @@ def waiting_condition(addon: Object) -> Mapping[str, Any] | None:
         return None
     same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
     cause = same[0] if same else ready
-    return None if cause.get("reason") in (NO_RELEASE, REMOVED, ROLLED_BACK) else cause
+    return None if cause.get("reason") in (NO_RELEASE, REMOVED, ROLLED_BACK) else _condition(cause, now)
 
 
 def _inventory(entries: Sequence[InventoryEntry]) -> Object:

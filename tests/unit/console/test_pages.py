@@ -33,7 +33,7 @@ def condition(type_: str, status: str = "False", message: str = "", **more: str)
 
 def cluster(name: str = "demo", *conditions: Object, release: str = "stack-v2", **spec: Any) -> Object:
     topology = {"classRef": {"name": release}, "version": "v1.36.2"}
-    status = {"phase": "Provisioned", "conditions": list(conditions)}
+    status = {"phase": "Provisioned", "conditions": list(conditions) or [condition("Available", "True")]}
     return manifest(CLUSTER, name, "team", spec={"topology": topology, **spec}, status=status)
 
 
@@ -70,14 +70,21 @@ class Elements(HTMLParser):
 
 
 def test_overview_shows_clusters_providers_and_stacks(source: Source, address: str) -> None:
-    source.watches.set_all(CLUSTER, [cluster(), cluster("other", condition("InfrastructureReady", message="no quota"))])
-    source.watches.set_all(CLUSTER_ADDON, [addon(ready=True)])
+    source.watches.set_all(CLUSTER, [cluster(), cluster("other", condition("Available", message="no quota"))])
+    source.watches.set_all(CLUSTER_ADDON, [addon(conditions=[condition("Ready", "True")])])
     provider = manifest(CORE.resource, "cluster-api", "capi-system", status={"installedVersion": "v1.13.0"})
     source.watches.set_all(CORE.resource, [provider])
     stack = manifest(CLUSTER_STACK, "scs", "team", spec={"kubernetesVersion": "1.36"}, status={"latestRelease": "v7"})
     source.watches.set_all(CLUSTER_STACK, [stack])
     text = get(address).text
-    for shown in ("team/demo", "stack-v2", "<strong>stack-v1</strong>", "v1.36.2", "InfrastructureReady: no quota"):
+    for shown in (
+        "team/demo",
+        "stack-v2",
+        "<strong>stack-v1</strong>",
+        "v1.36.2",
+        "no quota",
+        f'<time datetime="{SINCE}">',
+    ):
         assert shown in text
     for shown in ("CoreProvider", "v1.13.0", "team/scs", "v7", "2 shown, 1 waiting, 1 ready"):
         assert shown in text
@@ -91,7 +98,7 @@ def test_overview_shows_clusters_providers_and_stacks(source: Source, address: s
         ("q=V9", ["b"]),
         ("q=team+v9", ["b"]),
         ("q=quota", ["c"]),
-        ("q=nothing", []),
+        ("q=absent", []),
         ("state=waiting", ["c"]),
         ("state=paused", ["b"]),
         ("state=wrong&page=x", ["a", "b", "c"]),
@@ -99,7 +106,7 @@ def test_overview_shows_clusters_providers_and_stacks(source: Source, address: s
     ],
 )
 def test_server_searches_and_filters(source: Source, address: str, query: str, names: list[str]) -> None:
-    waiting = cluster("c", condition("InfrastructureReady", message="no quota"))
+    waiting = cluster("c", condition("Available", message="no quota"))
     source.watches.set_all(CLUSTER, [waiting, cluster("a"), cluster("b", release="stack-v9", paused=True)])
     assert re.findall(r">team/(\w+)</a>", get(address, f"?{query}").text) == names
 
