@@ -27,6 +27,7 @@ from shared.runtime import Decision
 
 from . import guards, readiness, removal, rollback, rollout, stages
 from .observe import Observed
+from .report import report
 from .status import AddonStatusBuilder
 from .step import (
     InvalidStages,
@@ -41,9 +42,9 @@ from .step import (
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_finalizer, wait
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
     """Decides the next step of one ClusterAddon, with the names of its Cluster, release and stage for the log."""
-    return replace(_decide(observed, now), context=_log_context(observed))
+    return replace(_decide(observed, now, results), context=_log_context(observed))
 
 
 def _log_context(observed: Observed) -> dict[str, str]:
@@ -56,7 +57,7 @@ def _log_context(observed: Observed) -> dict[str, str]:
     return context
 
 
-def _decide(observed: Observed, now: datetime) -> Decision:
+def _decide(observed: Observed, now: datetime, results: Results | None) -> Decision:
     addon, cluster = observed.addon, observed.cluster
     if addon is None:
         return Decision(message="the ClusterAddon is gone")
@@ -95,11 +96,11 @@ def _decide(observed: Observed, now: datetime) -> Decision:
             builder.set_true("ClusterReady")
     match found:
         case AwaitingReadiness():
-            return readiness.recheck(builder, found)
+            return readiness.recheck(builder, found, results)
         case RemovalContext():
-            return removal.remove(builder, found)
+            return report(builder, found, results) or removal.remove(builder, found)
         case RollbackContext():
-            return rollback.roll_back(builder, found)
+            return report(builder, found, results) or rollback.roll_back(builder, found)
         case ReleaseNotShared():
             return guards.not_shared(builder, found)
         case MissingAssets():
@@ -109,7 +110,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
             return _not_rendered(builder, f"{builder.release}: {refusal}", BROKEN_RETRY)
         case ReleaseStep(context, step):
             builder.set_true(DOWNLOADED)
-            return _roll_out(builder, context, step)
+            return report(builder, context, results) or _roll_out(builder, context, step)
 
 
 def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) -> Decision:

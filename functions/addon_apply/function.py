@@ -14,7 +14,6 @@ from shared.runtime.keyed_lock import KeyedLock
 from .conflict import on_conflict
 from .decide import decide
 from .observe import Observed, observe
-from .report import report, report_failure
 from .triggers import TRIGGERS
 
 _LOCK = KeyedLock("this addon")
@@ -32,9 +31,7 @@ FUNCTION = Function(
     TRIGGERS,
     observe,
     decide,
-    report,
-    report_failure,
-    on_conflict,
+    on_conflict=on_conflict,
     sensitive_values=_looked_up_secrets,
     is_sole_writer=True,
 )

@@ -14,7 +14,9 @@ from shared.applier.live import recheck_readiness
 from shared.applier.outcome import format_waiting
 from shared.applier.policy import Policy
 from shared.clients import Clients
+from shared.effects import Results
 from shared.kube import ApiError, Object, dig
+from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
 from .status import AddonStatusBuilder
@@ -61,23 +63,28 @@ class RecheckReadiness:
         return entries
 
 
-def recheck(builder: AddonStatusBuilder, awaited: AwaitingReadiness) -> Decision:
-    """Checks the readiness of objects that were not ready."""
+def recheck(builder: AddonStatusBuilder, awaited: AwaitingReadiness, results: Results | None) -> Decision:
+    """Checks the readiness of objects that were not ready, and reports the result."""
+    builder.set_true(DOWNLOADED)
+    if results is not None and isinstance(results.error, ApiError):
+        return replace(_report_unreachable(builder, results.error), reports=results.error)
+    if results is not None and (rechecked := results.of(RecheckReadiness)):
+        return _report_recheck(builder, awaited, rechecked[-1])
     return Decision((*ensure_addon_finalizer(builder.obj), RecheckReadiness(awaited.connection, awaited.inventory)))
 
 
-def report_recheck(
+def _report_recheck(
     builder: AddonStatusBuilder, awaited: AwaitingReadiness, entries: Sequence[InventoryEntry]
 ) -> Decision:
-    """Reports the result of `recheck`."""
+    """Reports which objects are ready now."""
     was_ready = dig(builder.obj, "status.ready") is True
     if awaited.policy.wait and not was_ready and not any(entry.waiting for entry in entries):
         builder.add_event("AddonsReady", f"{builder.release}: {_ALL}")
     return report_readiness(builder, awaited.policy, entries, _ALL)
 
 
-def report_unreachable(builder: AddonStatusBuilder, error: ApiError) -> Decision:
-    """Reports that `recheck` could not read the objects."""
+def _report_unreachable(builder: AddonStatusBuilder, error: ApiError) -> Decision:
+    """Reports that the objects could not be read."""
     message = f"the workload API server does not answer: {error}"
     builder.set_false("ClusterReady", "ControlPlaneNotReady", message, event_type="Warning")
     return builder.decision(requeue_after=CLUSTER_RETRY, message=message, ready=False)

@@ -1,13 +1,11 @@
-"""Adds the result of a rollout or of a readiness check to the decision; leaves any other decision unchanged."""
+"""Reports the result of a rollout, in the decision that follows its effects."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
-from shared import metrics
 from shared.addons import stored_values
-from shared.addons.context import AwaitingReadiness, ReconcileContext, ReleaseContext, RemovalContext, RollbackContext
+from shared.addons.context import ReconcileContext, ReleaseContext, RemovalContext, RollbackContext
 from shared.api.names import kubeconfig_secret_of
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
@@ -15,35 +13,30 @@ from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.policy import PREFIX
 from shared.applier.rollout import Rollout
 from shared.effects import Results
-from shared.kube import ApiError, Key, dig, key_of
-from shared.releases.missing_assets import DOWNLOADED
+from shared.kube import Key, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 
-from . import readiness, removal, rollback, rollout, stages
-from .observe import Observed
+from . import removal, rollback, rollout, stages
 from .status import GENERATED_VALUES_KEPT, AddonStatusBuilder
-from .step import ReleaseStep
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
-def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Returns the decision with the status and the events that report the results of its effects."""
-    builder = _builder(observed, now)
-    reported = builder and _report(builder, observed, decision, results)
-    return replace(reported, context=decision.context) if reported else decision
+def report(builder: AddonStatusBuilder, context: ReconcileContext, results: Results | None) -> Decision | None:
+    """Returns the decision that reports a rollout that is complete or has stopped; None without results of a rollout.
 
-
-def _report(builder: AddonStatusBuilder, observed: Observed, decision: Decision, results: Results) -> Decision | None:
-    """Returns the decision with the report; None if the results add nothing to it."""
-    context = observed.context
-    if isinstance(observed.finding, AwaitingReadiness) and (rechecked := results.of(readiness.RecheckReadiness)):
-        return readiness.report_recheck(builder, observed.finding, rechecked[-1])
-    if context is None or not (outcomes := results.of(Rollout)):
+    Reports no other failure.
+    """
+    if results is None:
         return None
-    _report_values(builder, context, decision)
+    if isinstance(results.error, RolloutIncomplete):
+        _report_values(builder, context, results)
+        return replace(_report_incomplete(builder, context, results.error), reports=results.error)
+    if not (outcomes := results.of(Rollout)):
+        return None
+    _report_values(builder, context, results)
     outcome = outcomes[-1]
-    _record_outcome(builder, outcome)
+    _add_events(builder, outcome)
     if isinstance(context, RemovalContext):
         return removal.report_removed(builder, outcome)
     if isinstance(context, RollbackContext):
@@ -53,39 +46,8 @@ def _report(builder: AddonStatusBuilder, observed: Observed, decision: Decision,
     return rollout.report_applied(builder, context, results, outcome)
 
 
-def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports a rollout that has stopped, or a readiness check that could not read the objects.
-
-    Returns None for any other failure.
-    """
-    builder, context = _builder(observed, now), observed.context
-    if builder is None:
-        return None
-    if context is None and isinstance(results.error, ApiError):
-        reported = readiness.report_unreachable(builder, results.error)
-    elif context is not None and isinstance(results.error, RolloutIncomplete):
-        _report_values(builder, context, decision)
-        reported = _report_incomplete(builder, context, results.error)
-    else:
-        return None
-    return replace(reported, context=decision.context)
-
-
-def _builder(observed: Observed, now: datetime) -> AddonStatusBuilder | None:
-    """Returns the status builder if the decision is about objects in the workload cluster, otherwise None."""
-    found = observed.finding
-    is_about_objects = isinstance(found, (AwaitingReadiness, RemovalContext, RollbackContext, ReleaseStep))
-    if observed.addon is None or observed.cluster is None or not is_about_objects:
-        return None
-    builder = AddonStatusBuilder.of(observed.addon, observed.cluster, now)
-    builder.set_true("ClusterReady")
-    if not isinstance(found, (RemovalContext, RollbackContext)):
-        builder.set_true(DOWNLOADED)
-    return builder
-
-
-def _report_values(builder: AddonStatusBuilder, context: ReconcileContext, decision: Decision) -> None:
-    save = next((effect for effect in decision.effects if isinstance(effect, stored_values.SaveValues)), None)
+def _report_values(builder: AddonStatusBuilder, context: ReconcileContext, results: Results) -> None:
+    save = next((effect for effect, _ in results.executed if isinstance(effect, stored_values.SaveValues)), None)
     report_generated_values(builder, context.name if isinstance(context, ReleaseContext) else None, save)
 
 
@@ -94,7 +56,7 @@ def _report_incomplete(
 ) -> Decision:
     """Reports a rollout that has stopped: objects failed, or it waits for a wave of objects to complete."""
     outcome, message = incomplete.outcome, f"{context}: {incomplete}"
-    _record_outcome(builder, outcome)
+    _add_events(builder, outcome)
     if incomplete.waiting:
         seconds, release = READY_RETRY, _how_to_release(outcome.not_ready[0])
         if not context.policy.wait:
@@ -128,13 +90,8 @@ def _how_to_release(waiting: InventoryEntry) -> str:
     )
 
 
-def _record_outcome(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> None:
-    """Updates metrics, and adds Kubernetes events about kept objects, conflicts and drift."""
-    metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
-    metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
-    metrics.OBJECTS.labels(outcome="failed").inc(len(outcome.failures))
-    written = {entry.identity for entry in outcome.written}
-    metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
+def _add_events(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> None:
+    """Adds Kubernetes events about kept objects, conflicts and drift."""
     if outcome.kept:
         kept = ", ".join(str(entry) for entry in outcome.kept[:5])
         builder.add_event(

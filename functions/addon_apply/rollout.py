@@ -7,7 +7,9 @@ this rollout is a drift check.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from shared import metrics
 from shared.addons.context import ReconcileContext, ReleaseContext
 from shared.addons.first_values import RenderedAddons
 from shared.addons.manifest_history import SaveManifest, updated_history
@@ -18,8 +20,9 @@ from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import kinds_defined_by
 from shared.applier.inventory import Plan
-from shared.applier.outcome import RolloutOutcome
+from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
 from shared.applier.rollout import Rollout
+from shared.clients import Clients
 from shared.effects import Effect, Patch, Results, would_change, write_ahead
 from shared.kube import Object, dig
 from shared.runtime import Decision
@@ -104,12 +107,34 @@ def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: 
     return write_ahead(CLUSTER_ADDON, context.addon, intent)
 
 
+@dataclass(frozen=True)
+class CountedRollout(Rollout):
+    """A rollout that counts its objects in the metrics of addons."""
+
+    def execute(self, clients: Clients) -> RolloutOutcome:
+        try:
+            outcome = super().execute(clients)
+        except RolloutIncomplete as incomplete:
+            _count(incomplete.outcome)
+            raise
+        _count(outcome)
+        return outcome
+
+
+def _count(outcome: RolloutOutcome) -> None:
+    metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
+    metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
+    metrics.OBJECTS.labels(outcome="failed").inc(len(outcome.failures))
+    written = {entry.identity for entry in outcome.written}
+    metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
+
+
 def rollout_effect(
     context: ReconcileContext, plan: Plan, objects: Sequence[Object], *, only_report: bool = False
 ) -> Rollout:
     """Returns the effect that carries out `plan`; `objects` may include CRDs and objects of the kinds they define."""
     resources = {**context.connection.served, **kinds_defined_by(objects)}
-    return Rollout(context.connection.cluster, plan, resources, context.policy, only_report)
+    return CountedRollout(context.connection.cluster, plan, resources, context.policy, only_report)
 
 
 def record_applied(context: ReconcileContext) -> tuple[Effect, ...]:

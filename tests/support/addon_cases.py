@@ -10,7 +10,6 @@ from typing import Any, cast
 
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
-from functions.addon_apply.report import report, report_failure
 from functions.addon_apply.step import ReleaseStep, find_step
 from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import Capabilities
@@ -134,8 +133,8 @@ def reported(
     observed = seen(found)
     decision = decide(observed, NOW)
     results = results_of(decision, values or {}, error)
-    told = report_failure(observed, decision, results, NOW) if error else report(observed, decision, results, NOW)
-    assert told is not None
+    told = decide(observed, NOW, results)
+    assert told.reports is error
     return told
 
 

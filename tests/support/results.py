@@ -1,4 +1,4 @@
-"""The results of a decision's effects, as `report` gets them."""
+"""The results of a decision's effects, as `decide` gets them."""
 
 from __future__ import annotations
 
@@ -11,4 +11,5 @@ from shared.runtime import Decision
 
 def results_of(decision: Decision, values: Mapping[type, Any], error: Exception | None = None) -> Results:
     """Returns the results of the decision's effects by their class; effects of other classes are left out."""
-    return Results([(effect, values[type(effect)]) for effect in decision.effects if type(effect) in values], error)
+    found = [(effect, kind) for effect in decision.effects for kind in values if isinstance(effect, kind)]
+    return Results([(effect, values[kind]) for effect, kind in found], error)

@@ -12,7 +12,8 @@ import pytest
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import RecheckReadiness
-from functions.addon_apply.report import report, report_failure, report_generated_values
+from functions.addon_apply.report import report_generated_values
+from functions.addon_apply.rollout import CountedRollout
 from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatusBuilder
 from functions.addon_apply.unreconciled import ReportUnreconciled
 from shared import charts
@@ -236,7 +237,7 @@ def test_addon_that_is_up_to_date_gets_its_finalizer_only() -> None:
 
 def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
     decision = decided(a_release())
-    assert [type(effect) for effect in decision.effects] == [Patch, Rollout, manifest_history.SaveManifest, Patch]
+    assert [type(effect) for effect in decision.effects] == [Patch, CountedRollout, manifest_history.SaveManifest, Patch]
     intent, record = (effect for effect in decision.effects if isinstance(effect, Patch))
     status = intent.patch["status"]
     assert ([entry["name"] for entry in status["resources"]], status["ready"]) == (["a"], False)
@@ -247,7 +248,7 @@ def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
 def test_generated_values_are_stored_after_the_intent_and_before_the_rollout() -> None:
     """The first write fails if the addon has changed: a new one is not read, nor its chart rendered once more."""
     decision = decided(a_release(content=assets(addons=[config_map("a", "{{ randAlphaNum 9 }}")])))
-    assert [type(effect) for effect in decision.effects][:3] == [Patch, stored_values.SaveValues, Rollout]
+    assert [type(effect) for effect in decision.effects][:3] == [Patch, stored_values.SaveValues, CountedRollout]
 
 
 @pytest.mark.parametrize(
@@ -271,7 +272,7 @@ def test_drift_check_writes_no_intent(drift: Any, only_report: bool) -> None:
     found = a_release(applied_before(ready=True), inventory=[entry_of_a()], policy=policy)
     decision = decided(found)
     assert ([type(effect) for effect in decision.effects][:1], rollout(decision).only_report) == (
-        [Rollout],
+        [CountedRollout],
         only_report,
     )
     first = replace(found, addon=an_addon())
@@ -359,7 +360,7 @@ def test_readiness_is_checked_again_until_ready_or_timeout(
     observed = seen(found, an_addon(*began))
     decision = decide(observed, NOW)
     assert decision.effects == (RecheckReadiness(REACHED, found.inventory),)
-    result = report(observed, decision, results_of(decision, {RecheckReadiness: [entry_of_a(waiting=waiting)]}), NOW)
+    result = decide(observed, NOW, results_of(decision, {RecheckReadiness: [entry_of_a(waiting=waiting)]}))
     assert (*condition(result, "ObjectsReady")[:2], result.requeue_after) == expected
     assert (result.status or {})["ready"] is (expected[2] is None)
     assert ("AddonsReady" in [event.reason for event in result.kubernetes_events]) is (wait and not waiting)
@@ -405,7 +406,7 @@ def test_rollback_without_a_manifest_is_reported() -> None:
 def test_other_errors_are_left_to_the_runtime() -> None:
     failure = ApiError("refused")
     found = a_release()
-    assert report_failure(seen(found), decided(found), Results(error=failure), NOW) is None
+    assert decide(seen(found), NOW, Results(error=failure)).reports is None
 
 
 def test_busy_workers_are_not_reported_as_a_failed_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -444,9 +444,9 @@ def test_record_says_whether_addons_were_created_or_upgraded(
 @pytest.mark.parametrize(
     ("known", "extra", "kinds"),
     [
-        pytest.param({}, [], ["Rollout", "Patch"], id="nothing changed"),
-        pytest.param({"hash": "other"}, [], ["Patch", "Rollout", "SaveManifest", "Patch"], id="changed object"),
-        pytest.param({}, ["b"], ["Patch", "Rollout", "Patch"], id="object to prune"),
+        pytest.param({}, [], ["CountedRollout", "Patch"], id="nothing changed"),
+        pytest.param({"hash": "other"}, [], ["Patch", "CountedRollout", "SaveManifest", "Patch"], id="changed object"),
+        pytest.param({}, ["b"], ["Patch", "CountedRollout", "Patch"], id="object to prune"),
     ],
 )
 def test_drift_check_writes_ahead_what_it_is_going_to_change(
