@@ -13,7 +13,7 @@ from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.core import CORE_ANNOTATION, MANAGED_BY_CORE
 from shared.api.resources import CLUSTER
 from shared.api.v1beta1 import has_older_conditions_only
-from shared.effects import Patch, Results, ensure_finalizer
+from shared.effects import Patch, Results, ensure_finalizer, latest
 from shared.kube import Object, deleting, dig
 from shared.runtime import Decision, KubernetesEvent
 
@@ -50,11 +50,18 @@ LEFT_TO_CORE = KubernetesEvent(
 )
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
-    """Runs the phases in order, or leaves the Cluster to Cluster API core if core manages it."""
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
+    """Runs the phases in order, or leaves the Cluster to Cluster API core if core manages it.
+
+    If the effects changed the spec, by a copied endpoint, the status is about the new spec. With the generation of the
+    former spec it would be written twice, and look outdated to other controllers in between.
+    """
     cluster = observed.cluster
     if cluster is None:
         return Decision(message="the Cluster is gone")
+    newest = latest(cluster, results) if results else cluster
+    if dig(newest, "metadata.generation") != dig(cluster, "metadata.generation"):
+        return decide(replace(observed, cluster=dict(newest)), now)
     if observed.core in ("live", "late"):
         return _decide_beside_core(observed, Scope(cluster, now))
     scope = Scope(cluster, now)

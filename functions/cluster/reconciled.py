@@ -1,7 +1,4 @@
-"""Decides from the Cluster and the object in an event alone whether `cluster` has nothing to do.
-
-There is no second list of conditions for this, because `decide` judges the recorded status.
-"""
+"""Decides from the Cluster and the object in an event alone whether `cluster` has nothing to do."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from datetime import datetime
 from shared.api.core import core_state
 from shared.event import Event
 from shared.kube import Object
+from shared.runtime import reconciled_by
 
 from .decide import decide
 from .descendants import is_about_machines
@@ -17,10 +15,12 @@ from .observed import Observed
 from .recorded import recorded
 
 
-def is_reconciled(cluster: Object, event: Event, now: datetime) -> bool:
-    """Returns whether the event clearly needs no reconciliation, without further reads."""
+def _shown(cluster: Object, event: Event, now: datetime) -> Observed | None:
+    """Returns what the Cluster and the event show; None if the rest has to be read."""
     if event.object is None or event.change == "delete" or is_about_machines(event):
-        return False
+        return None
     core = core_state(cluster, now)
-    observed = Observed(cluster, core=core) if core in ("live", "late") else recorded(cluster, event, core)
-    return observed is not None and decide(observed, now).asks_for_nothing(cluster)
+    return Observed(cluster, core=core) if core in ("live", "late") else recorded(cluster, event, core)
+
+
+is_reconciled = reconciled_by(decide, _shown)

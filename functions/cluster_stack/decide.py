@@ -27,8 +27,19 @@ RETRY = 60.0
 """Seconds until the next reconciliation if the source, the provider or a write fails."""
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
-    """Decides which releases to create, update and delete, and which conditions to set."""
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
+    """Decides which releases to create, update and delete, and which conditions to set, also about rejected writes."""
+    attempts = results.of(Attempt) if results else []
+    rejections = tuple(found for found in attempts if isinstance(found, Rejection))
+    decision = _decide(replace(observed, rejections=rejections), now)
+    if not rejections:
+        return decision
+    warnings = tuple(event for event in decision.kubernetes_events if event.type == "Warning")
+    message = abridged([rejection.message for rejection in rejections])
+    return replace(decision, kubernetes_events=warnings, message=message)
+
+
+def _decide(observed: Observed, now: datetime) -> Decision:
     stack = observed.stack
     if stack is None:
         return Decision(message="the ClusterStack is gone")
@@ -107,15 +118,3 @@ def _dump_held(observed: Observed) -> Object | None:
         "sources": scope_of(observed.stack or {}),
         "message": listing.failure,
     }
-
-
-def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Decides once more with the rejected writes, so that the conditions name them."""
-    rejections = tuple(found for found in results.of(Attempt) if isinstance(found, Rejection))
-    if not rejections:
-        return decision
-    informed = decide(replace(observed, rejections=rejections), now)
-    kubernetes_events = tuple(event for event in informed.kubernetes_events if event.type == "Warning")
-    return replace(
-        informed, kubernetes_events=kubernetes_events, message=abridged([rejection.message for rejection in rejections])
-    )

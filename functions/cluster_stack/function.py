@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shared.runtime import Function
 
-from .decide import decide, report
+from .decide import decide
 from .observe import observe
 from .triggers import TRIGGERS
 
-handle = Function(TRIGGERS, observe, decide, report=report).handle
+handle = Function(TRIGGERS, observe, decide).handle

@@ -67,7 +67,7 @@ class Observed:
     poll: float = POLL
     """Seconds until the source is listed again."""
     rejections: tuple[Rejection, ...] = ()
-    """The writes that the API server rejected; known once the effects of a first decision were executed."""
+    """The writes that the API server rejected; known once the effects were executed."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:

@@ -19,14 +19,20 @@ from .conditions import FAILURE_RETRY, PROVIDER, PROVIDER_RETRY, ReleaseStatusBu
 from .deletion import reconcile_deletion
 from .observe import Assets, Observed
 from .ownership import policy
+from .report import report
 from .rollout import roll_out
 
 ASSETS_RETRY = 10.0
 """Seconds until the next reconciliation."""
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
     """Decides the next step: a wait for the first missing prerequisite, the rollout, or the deletion."""
+    decision = _decide(observed, now)
+    return report(observed, decision, results, now) if results else decision
+
+
+def _decide(observed: Observed, now: datetime) -> Decision:
     release = observed.release
     if release is None:
         return Decision(message="the ClusterStackRelease is gone")

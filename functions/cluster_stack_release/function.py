@@ -6,7 +6,6 @@ from shared.runtime import Function
 
 from .decide import decide
 from .observe import observe
-from .report import report, report_failure
 from .triggers import TRIGGERS
 
-handle = Function(TRIGGERS, observe, decide, report, report_failure).handle
+handle = Function(TRIGGERS, observe, decide).handle

@@ -18,21 +18,16 @@ from .observe import Assets, Observed
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Returns the decision with the status that reports its rollout, if it has one."""
-    rollouts = results.of(Rollout)
-    if observed.release is None or not rollouts:
+    """Returns the decision with the status that reports its rollout, if it has one. Reports no other failure."""
+    release, rollouts = observed.release, results.of(Rollout)
+    if release is not None and isinstance(results.error, RolloutIncomplete):
+        return _incomplete(decision, ReleaseStatusBuilder(release, now), results.error)
+    if release is None or not rollouts:
         return decision
-    if deleting(observed.release):
+    if deleting(release):
         status = (decision.status or {}) | {"resources": inventory.dump(rollouts[-1].entries)}
         return replace(decision, status=status)
-    return _applied(decision, ReleaseStatusBuilder(observed.release, now), observed, rollouts[-1])
-
-
-def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports a rollout in which objects failed; no other failure."""
-    if observed.release is None or not isinstance(results.error, RolloutIncomplete):
-        return None
-    return _incomplete(decision, ReleaseStatusBuilder(observed.release, now), results.error)
+    return _applied(decision, ReleaseStatusBuilder(release, now), observed, rollouts[-1])
 
 
 def _applied(
@@ -70,4 +65,5 @@ def _incomplete(decision: Decision, builder: ReleaseStatusBuilder, incomplete: R
         kubernetes_events=tuple(builder.kubernetes_events),
         requeue_after=PARTIAL_RETRY,
         message=message,
+        reports=incomplete,
     )

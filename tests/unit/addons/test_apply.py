@@ -237,7 +237,12 @@ def test_addon_that_is_up_to_date_gets_its_finalizer_only() -> None:
 
 def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
     decision = decided(a_release())
-    assert [type(effect) for effect in decision.effects] == [Patch, CountedRollout, manifest_history.SaveManifest, Patch]
+    assert [type(effect) for effect in decision.effects] == [
+        Patch,
+        CountedRollout,
+        manifest_history.SaveManifest,
+        Patch,
+    ]
     intent, record = (effect for effect in decision.effects if isinstance(effect, Patch))
     status = intent.patch["status"]
     assert ([entry["name"] for entry in status["resources"]], status["ready"]) == (["a"], False)

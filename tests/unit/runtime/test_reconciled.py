@@ -33,7 +33,6 @@ from functions.cluster_stack_release import decide as cluster_stack_release_deci
 from functions.cluster_stack_release.observe import Assets
 from functions.cluster_stack_release.observe import Observed as ObservedRelease
 from functions.cluster_stack_release.rendering import RenderedClass
-from functions.cluster_stack_release.report import report
 from functions.kind_cluster import decide as kind_cluster_decide
 from functions.kind_cluster.observe import Observed as ObservedKindCluster
 from functions.kind_cluster.runtime import Instance
@@ -388,7 +387,8 @@ def release_decision(release: Object, rendered: RenderedClass) -> Decision:
     if rollouts:
         steps = rollouts[0].plan.steps
         entries = tuple(replace(one.entry, uid="c", hash=content_hash(one.obj), status="synced") for one in steps)
-        decision = report(observed, decision, results_of(decision, {Rollout: RolloutOutcome(entries)}), NOW)
+        results = results_of(decision, {Rollout: RolloutOutcome(entries)})
+        decision = cluster_stack_release_decide.decide(observed, NOW, results)
     idle = [one for one in rollouts if {step.action for step in one.plan.steps} <= {"verify"} and not one.plan.prune]
     return replace(decision, effects=tuple(one for one in decision.effects if one not in idle))
 

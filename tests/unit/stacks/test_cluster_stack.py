@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.cluster_stack.decide import decide, report
+from functions.cluster_stack.decide import decide
 from functions.cluster_stack.deletion import FINALIZER
 from functions.cluster_stack.observe import Observed, Rejection, SourceListing
 from functions.cluster_stack.provider import CloneTemplate, ProviderTemplate, read_template
@@ -580,14 +580,14 @@ def test_rejected_write_is_a_condition(failing: str) -> None:
     attempt = Attempt(Delete(CLUSTER_STACK_RELEASE, obj), failing)
     values: tuple[object, ...] = (Rejection(failing, "forbidden"), {}, Rejection(failing, "taken"))
     refused = [(attempt, value) for value in values]
-    reported = report(seen, decide(seen, NOW), Results(refused), NOW)
+    reported = decide(seen, NOW, Results(refused))
     assert condition(reported.status, failing) == ("False", "FailedToCreateOrUpdate")
     assert (get_condition((reported.status or {})["conditions"], failing) or {})["message"] == "forbidden; taken"
     assert [event.reason for event in reported.kubernetes_events] == ["FailedToCreateOrUpdate"]
     assert reported.requeue_after == 60.0
     # The same again moves no time stamp.
     later = replace(seen, stack=obj | {"status": reported.status})
-    again = report(later, decide(later, NOW), Results(refused), datetime(2027, 1, 1, tzinfo=UTC))
+    again = decide(later, datetime(2027, 1, 1, tzinfo=UTC), Results(refused))
     assert (again.status or {})["conditions"] == (reported.status or {})["conditions"]
     assert again.kubernetes_events == ()
 
@@ -595,7 +595,7 @@ def test_rejected_write_is_a_condition(failing: str) -> None:
 def test_write_that_succeeds_is_reported_as_decided() -> None:
     seen = observed(stack(), offered=["v1"])
     decision = decide(seen, NOW)
-    assert report(seen, decision, Results([(effect, {}) for effect in decision.effects]), NOW) is decision
+    assert decide(seen, NOW, Results([(effect, {}) for effect in decision.effects])) == decision
 
 
 # -- triggers ----------------------------------------------------------------------------------------------------

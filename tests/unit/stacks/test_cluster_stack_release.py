@@ -14,7 +14,6 @@ from functions.cluster_stack_release.observe import Assets, Observed, provider_i
 from functions.cluster_stack_release.ownership import STACK_LABEL, mark_of, recorded
 from functions.cluster_stack_release.reconciled import is_reconciled
 from functions.cluster_stack_release.rendering import RenderedClass, render
-from functions.cluster_stack_release.report import report, report_failure
 from functions.cluster_stack_release.triggers import TRIGGERS, requester
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
@@ -31,7 +30,6 @@ from shared.references import LookupResult
 from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
-from shared.runtime import Decision
 from tests.support.releases import chart
 from tests.support.results import results_of
 from tests.support.told import told
@@ -166,7 +164,7 @@ def applied() -> Object:
     [step] = rollout.plan.steps
     entry = replace(step.entry, uid="c", hash=content_hash(step.obj), status="synced")
     results = results_of(decision, {Rollout: RolloutOutcome(entries=(entry,), written=[entry])})
-    reported = report(seen, decision, results, NOW)
+    reported = decide(seen, NOW, results)
     assert [event.reason for event in reported.kubernetes_events] == ["ClusterStackReleaseReady"]
     return release() | {"status": reported.status}
 
@@ -189,7 +187,7 @@ def test_repeated_rollout_writes_no_status() -> None:
     assert isinstance(rollout, Rollout)
     assert [step.action for step in rollout.plan.steps] == ["verify"]
     outcome = RolloutOutcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
-    reported = report(seen, decision, results_of(decision, {Rollout: outcome}), datetime(2027, 1, 1, tzinfo=UTC))
+    reported = decide(seen, datetime(2027, 1, 1, tzinfo=UTC), results_of(decision, {Rollout: outcome}))
     assert reported.status == applied()["status"]
     assert reported.kubernetes_events == ()
 
@@ -225,8 +223,8 @@ def test_partial_rollout_is_a_condition_and_retried() -> None:
     seen = up()
     failed = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(failed,))))
-    reported = report_failure(seen, decide(seen, NOW), results, NOW)
-    assert reported is not None
+    reported = decide(seen, NOW, results)
+    assert reported.reports is results.error
     assert condition(reported.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
     assert (reported.status or {})["resources"] == [failed.dump()]
     assert reported.requeue_after == 20.0
@@ -234,8 +232,7 @@ def test_partial_rollout_is_a_condition_and_retried() -> None:
 
 def test_other_errors_are_not_reported_as_conditions() -> None:
     seen = up()
-    decision, results = decide(seen, NOW), Results(error=ValueError("a bug"))
-    assert report_failure(seen, decision, results, NOW) is None
+    assert decide(seen, NOW, Results(error=ValueError("a bug"))).reports is None
 
 
 def test_invalid_name_is_a_condition_without_retry() -> None:
@@ -396,7 +393,7 @@ def test_objects_of_other_releases_are_not_pruned() -> None:
 def test_pruned_objects_leave_the_inventory() -> None:
     seen = down(provider=toy(**OWNED))
     decision = decide(seen, NOW)
-    reported = report(seen, decision, results_of(decision, {Rollout: RolloutOutcome(pruned=(ENTRY,))}), NOW)
+    reported = decide(seen, NOW, results_of(decision, {Rollout: RolloutOutcome(pruned=(ENTRY,))}))
     assert (reported.status or {})["resources"] == []
     assert condition(reported.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
 
@@ -405,8 +402,8 @@ def test_failed_pruning_is_a_condition_and_retried() -> None:
     seen = down()
     stuck = replace(ENTRY, status="not-synced", error="not pruned: forbidden")
     results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(stuck,))))
-    reported = report_failure(seen, decide(seen, NOW), results, NOW)
-    assert reported is not None
+    reported = decide(seen, NOW, results)
+    assert reported.reports is results.error
     status, reason, message = condition(reported.status, "HelmChartDeleted")
     assert (status, reason) == ("False", "FailedToDeleteObjects")
     assert "forbidden" in message
@@ -502,18 +499,14 @@ def test_all_that_a_release_tells(
     if resumed:
         status = {"conditions": [new_condition("Paused")], "resources": [ENTRY.dump()] if error else []}
         seen = replace(seen, release={**(seen.release or {}), "status": status})
-    decision: Decision | None = decide(seen, NOW)
-    if error is not None:
-        assert decision is not None
-        decision = report_failure(seen, decision, Results(error=error), NOW)
-    assert decision is not None
+    decision = decide(seen, NOW, Results(error=error) if error else None)
     assert told(decision) == (conditions, events)
 
 
 def test_pause_is_over_once_the_rollout_is_reported() -> None:
     seen = up(release=release(new_condition("Paused")))
     decision = decide(seen, NOW)
-    reported = report(seen, decision, results_of(decision, {Rollout: RolloutOutcome()}), NOW)
+    reported = decide(seen, NOW, results_of(decision, {Rollout: RolloutOutcome()}))
     assert told(reported) == ({**PROVIDED, "HelmChartApplied": "True"}, ["Normal ClusterStackReleaseReady"])
 
 
