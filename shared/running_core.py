@@ -5,6 +5,11 @@ from __future__ import annotations
 from .api.provider import CORE_NAME, PROVIDER_LABEL
 from .api.resources import DEPLOYMENT
 from .kube import ApiError, Client, dig, key_of
+from .ttl_cache import TTLCache
+
+_SECONDS = 30.0
+"""Seconds for which it is remembered whether a core runs."""
+
 
 HELM_ADDON_NAMES = ("helm", "addon-helm")
 """The names of Cluster API Addon Provider Helm in the label of its Deployment."""
@@ -13,6 +18,11 @@ HELM_ADDON_NAMES = ("helm", "addon-helm")
 def find_running_core(management: Client) -> str:
     """Returns the name of the Deployment of a running Cluster API core; empty if none runs or reading is denied."""
     return find_running(management, CORE_NAME)
+
+
+def running_core(management: Client, remembered: TTLCache) -> str:
+    """Returns the same as `find_running_core`, as it was a short time ago. Raises `ApiError`."""
+    return remembered.get("core", _SECONDS, lambda: find_running_core(management))
 
 
 def find_running(management: Client, *names: str) -> str:

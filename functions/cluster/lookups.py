@@ -9,13 +9,11 @@ from shared.api.resources import API_SERVER_SOURCE, CLUSTER_CLASS
 from shared.clients import Clients
 from shared.kube import ApiError, Client, Key, NotServed, Object, Resource, dig
 from shared.kube.resources import split_api_version
-from shared.running_core import find_running_core
+from shared.running_core import running_core
 from shared.settings import NAMESPACE
 
 log = logging.getLogger("capi-functions")
 
-_CORE_SECONDS = 30.0
-"""Seconds for which it is remembered whether a Cluster API core runs."""
 _SOURCES_SECONDS = 300.0
 """Seconds for which it is remembered what Knative's event sources watch."""
 _CLASS_SECONDS = 300.0
@@ -24,7 +22,7 @@ _CLASS_SECONDS = 300.0
 
 def core_runs(clients: Clients) -> bool:
     """Returns whether a Cluster API core runs; False if reading is denied. Raises `ApiError`."""
-    return bool(clients.remembered.get("core", _CORE_SECONDS, lambda: find_running_core(clients.management)))
+    return bool(running_core(clients.management, clients.remembered))
 
 
 def is_watched(clients: Clients, resource: Resource) -> bool:

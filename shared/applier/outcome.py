@@ -125,8 +125,13 @@ def format_waiting(entries: Sequence[InventoryEntry]) -> str:
 
 def format_error(entry: InventoryEntry, error: Exception) -> str:
     """Returns the error's message; for a Secret without the server's text, which can quote its values."""
+    return error_text(error, is_secret=entry.kind == "Secret")
+
+
+def error_text(error: Exception, *, is_secret: bool) -> str:
+    """Returns the error's message; without the server's text, which can quote values, if the values are secret."""
     our_words = isinstance(error, ApplyRejected) and not error.body
-    if entry.kind == "Secret" and isinstance(error, ApiError) and error.status and not our_words:
+    if is_secret and isinstance(error, ApiError) and error.status and not our_words:
         return (
             f"rejected with HTTP {error.status} {error.reason}; the message is redacted, since it can quote the Secret"
         )

@@ -41,7 +41,7 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str, hooks: Set[str] 
     objects: list[Object] = []
     seen: dict[Identity, tuple[str, Object]] = {}
     for source, text in texts:
-        for place, obj in _documents(source, text):
+        for place, obj in documents(source, text):
             if hooks_of(obj) and not hooks_of(obj) & hooks:
                 continue
             written = identity(obj)
@@ -56,8 +56,11 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str, hooks: Set[str] 
     return objects
 
 
-def _documents(source: str, text: str) -> Iterator[tuple[str, Object]]:
-    """Yields each object with its place in the manifest: the file and the number of the document."""
+def documents(source: str, text: str) -> Iterator[tuple[str, Object]]:
+    """Yields each object with its place in the manifest: the file and the number of the document.
+
+    Skips empty documents, and replaces lists by their items. Raises `ManifestError`.
+    """
     place = f"{source}, document 1"
     try:
         for number, document in enumerate(bounded_yaml.load_all(text), start=1):

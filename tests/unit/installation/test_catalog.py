@@ -16,7 +16,15 @@ import functions
 from functions import catalog
 from functions.sweep.triggers import SWEPT, swept_kinds
 from shared.api.provider import KINDS
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, KIND_CLUSTER
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_RESOURCE_SET_BINDING,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    KIND_CLUSTER,
+)
 from shared.clients import Clients
 from shared.event import PING, Event
 from shared.kube import Resource
@@ -99,13 +107,14 @@ def test_function_that_waits_for_its_primary_object_hears_of_every_new_one() -> 
 
 
 ADDON_KINDS = {CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE}
+SET_KINDS = {CLUSTER_RESOURCE_SET, CLUSTER_RESOURCE_SET_BINDING}
 PROVIDER_KINDS = {kind.resource for kind in KINDS}
 
 
 @pytest.mark.parametrize(
     ("profile", "kinds"),
     [
-        ("all", ADDON_KINDS | PROVIDER_KINDS | {KIND_CLUSTER}),
+        ("all", ADDON_KINDS | PROVIDER_KINDS | SET_KINDS | {KIND_CLUSTER}),
         ("addons", ADDON_KINDS),
         ("kubeconfig", {CLUSTER}),
         ("providers", PROVIDER_KINDS),

@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+cluster_resource_set = target("cluster_resource_set")

@@ -1,0 +1,1 @@
+"""Deletes the ClusterResourceSetBinding of a Cluster that is deleted."""

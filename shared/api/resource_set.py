@@ -1,0 +1,69 @@
+"""ClusterResourceSets and their bindings as plain objects: names, selection and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from shared.kube import Object, dig
+from shared.kube.selectors import as_text, matches, parse
+
+FINALIZER = "addons.cluster.x-k8s.io"
+SOURCE_TYPE: Final = "addons.cluster.x-k8s.io/resource-set"
+"""The type that a Secret must have to be a source."""
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+class SourceRef(NamedTuple):
+    """The Secret or ConfigMap of the set's namespace that a set names."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def selector_text(resource_set: Mapping[str, Any]) -> str:
+    """Returns the selector of Clusters in text form; empty if it selects none. Raises ValueError for an invalid one."""
+    selector = dig(resource_set, "spec.clusterSelector", {})
+    for one in dig(selector, "matchExpressions", []):
+        if dig(one, "operator") not in _OPERATORS:
+            raise ValueError(f"invalid label selector: the operators are {', '.join(_OPERATORS)}")
+    text = as_text(selector)
+    parse(text)
+    return text
+
+
+def selects(resource_set: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Returns whether the set selects a Cluster with these labels; an invalid selector selects none."""
+    try:
+        text = selector_text(resource_set)
+        return bool(text) and matches(parse(text), labels)
+    except ValueError:
+        return False
+
+
+def source_refs(resource_set: Mapping[str, Any]) -> tuple[SourceRef, ...]:
+    """Returns the sources that the set names, each once, in their order."""
+    return tuple(dict.fromkeys(_refs(dig(resource_set, "spec.resources", []))))
+
+
+def binding_entry(binding: Mapping[str, Any] | None, name: str) -> Object | None:
+    """Returns the entry of the set `name` in the binding of a Cluster; None if there is none."""
+    entries = dig(binding, "spec.bindings", [])
+    return next((dict(one) for one in entries if dig(one, "clusterResourceSetName") == name), None)
+
+
+def recorded_sources(entry: Mapping[str, Any] | None) -> dict[SourceRef, Object]:
+    """Returns the record of each source in a set's entry."""
+    records = dig(entry, "resources", [])
+    return {ref: dict(record) for record in records for ref in _refs([record])}
+
+
+def _refs(listed: list[Any]) -> Iterator[SourceRef]:
+    for one in listed:
+        kind, name = dig(one, "kind"), dig(one, "name")
+        if isinstance(kind, str) and isinstance(name, str):
+            yield SourceRef(kind, name)
