@@ -144,8 +144,8 @@ class Clusters:
         self._until(CLUSTER, lambda obj: dig(obj, "status.phase") == "Provisioned")
         self._until(SECRET, lambda obj: obj["metadata"]["name"].endswith("-kubeconfig"))
 
-    def told(self, message: str) -> None:
-        self._until(CLUSTER, partial(_is_told, message=message))
+    def reported(self, message: str) -> None:
+        self._until(CLUSTER, partial(_is_reported, message=message))
 
     def gone(self) -> None:
         while any(self.management.client.list(CLUSTER, NAMESPACE)):
@@ -167,13 +167,13 @@ class Clusters:
             started = time.perf_counter()
             self._report(name, message)
             for event in client.watch(CLUSTER, NAMESPACE, version=version, seconds=60):
-                if _is_told(event["object"], message):
+                if _is_reported(event["object"], message):
                     break
             found.append(time.perf_counter() - started)
         return found
 
 
-def _is_told(cluster: Object, message: str) -> bool:
+def _is_reported(cluster: Object, message: str) -> bool:
     condition = get_condition(dig(cluster, "status.conditions"), "InfrastructureReady") or {}
     return condition.get("message") == message
 
@@ -241,7 +241,7 @@ def run() -> None:
             all_.measure("created to Provisioned", all_.create, reached=all_.provisioned)
             all_.measure("annotated", all_.annotate)
             all_.measure(
-                "status of infrastructure", partial(all_.change, "changed"), reached=partial(all_.told, "changed")
+                "status of infrastructure", partial(all_.change, "changed"), reached=partial(all_.reported, "changed")
             )
             delays["core" if core else "functions"] = all_.delays()
             all_.running.wait_quiet()

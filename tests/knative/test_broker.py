@@ -230,8 +230,8 @@ def test_functions_reconcile_behind_the_broker(
         [letter] = rejected()
         assert (letter.event.kind, str(letter.event.key)) == ("ClusterStack", "default/stack")
 
-        def told() -> bool:
+        def reported_by() -> bool:
             found = [(event["reason"], event["involvedObject"]["uid"]) for event in client.list(EVENT, "default")]
             return ("EventNotHandled", cluster_stack["metadata"]["uid"]) in found
 
-        until(told, "the Kubernetes event", details=reported)
+        until(reported, "the Kubernetes event", details=reported)

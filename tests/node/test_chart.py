@@ -122,7 +122,7 @@ def test_object_store_that_cannot_be_reached_is_named_and_waited_for(released: I
     assert "the object store cannot be used" in readiness(released, NAME)
     class_name = addons.offer(kept="2")
     addons.choose(class_name)
-    until(lambda: "check S3_ENDPOINT_URL" in addons.condition("Ready")["message"], "told", details=addons.addon)
+    until(lambda: "check S3_ENDPOINT_URL" in addons.condition("Ready")["message"], "reported", details=addons.addon)
     restart(released)
     addons.until_applied(class_name, kept="2")
     addons.remove()

@@ -133,9 +133,9 @@ def reported(
     observed = seen(found)
     decision = decide(observed, NOW)
     results = results_of(decision, values or {}, error)
-    told = decide(observed, NOW, results)
-    assert told.reports is error
-    return told
+    reported = decide(observed, NOW, results)
+    assert reported.reports is error
+    return reported
 
 
 def rollout(decision: Decision) -> Rollout:

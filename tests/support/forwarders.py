@@ -61,7 +61,7 @@ class Deliveries:
         ]
 
     def deletion_of_addon(self, forwarder: str, cluster: str) -> bool:
-        """Returns whether a function was told to look for the deleted ClusterAddon of a Cluster.
+        """Returns whether a function was reported to look for the deleted ClusterAddon of a Cluster.
 
         Both are one key of `addon_create`: the deletion, merged with a change of the Cluster, is a resync.
         """

@@ -62,7 +62,7 @@ class Pod:
     """A context manager that runs one container of a manifest; `url` is where it listens.
 
     `client` and `kubeconfig` are an administrator's, `sink` is the broker's address, which only a Deployment with a
-    SinkBinding is told. `deployment` and `container` name one of several, `access` is the manifest with the rights, and
+    SinkBinding gets. `deployment` and `container` name one of several, `access` is the manifest with the rights, and
     `ports` has the ports of this machine that stand for those of the pod.
     """
 

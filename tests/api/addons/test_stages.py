@@ -262,10 +262,10 @@ def test_stages_after_the_cluster_upgrade_are_applied(world: World) -> None:
     assert world.names() == ["late", "net"]
 
 
-TOLD = """
+REPORTED = """
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: told, namespace: "%s"}
+metadata: {name: reported, namespace: "%s"}
 data: {version: "{{ .Capabilities.KubeVersion.Version }}"}
 """
 
@@ -275,7 +275,7 @@ def test_addons_are_rendered_again_once_the_new_kubernetes_is_live(
     world: World, helm: Path, monkeypatch: pytest.MonkeyPatch, woken_by: str
 ) -> None:
     monkeypatch.setenv("HELM", str(helm))
-    world.cluster(write_release(world.releases, "v1", templates={"told.yaml": TOLD % world.namespace}))
+    world.cluster(write_release(world.releases, "v1", templates={"reported.yaml": REPORTED % world.namespace}))
     world.secret()
     world.settle()
     live = world.client.request("GET", "/version")["gitVersion"]
@@ -284,14 +284,14 @@ def test_addons_are_rendered_again_once_the_new_kubernetes_is_live(
     key = world.addon_key
     old = {"status": {"kubernetesVersion": "v1.35.0", "digest": "sha256:of-then"}}
     world.client.patch(CLUSTER_ADDON, key, old, subresource="status")
-    world.client.patch(CONFIG_MAP, Key(world.namespace, "told"), {"data": {"version": "v1.35.0"}})
+    world.client.patch(CONFIG_MAP, Key(world.namespace, "reported"), {"data": {"version": "v1.35.0"}})
     if woken_by == "a look at everything":
         assert world.resync().retry_after is None
     else:
         world.client.patch(CLUSTER_ADDON, key, {"spec": {"hook": "AfterClusterUpgrade"}})
         assert world.settle().retry_after is None
         assert dig(world.addon(), "spec.hook") == ""
-    assert world.read("told")["data"] == {"version": live}
+    assert world.read("reported")["data"] == {"version": live}
     assert dig(world.addon(), "status.kubernetesVersion") == live
 
 

@@ -225,7 +225,7 @@ def test_expired_kubeconfig_is_replaced_at_the_next_sweep_and_addons_connect_aga
     world.check()
 
 
-def test_kubeconfig_of_a_user_is_told_of_and_left_alone(world: World) -> None:
+def test_kubeconfig_of_a_user_is_reported_and_left_alone(world: World) -> None:
     pair = world.ca.issue("someone", valid_for=timedelta(days=9))
     document = yaml.safe_load(
         create_admin_kubeconfig(
@@ -290,8 +290,8 @@ def test_cluster_of_a_live_core_is_left_to_core_and_one_event_of_each_function_s
             world.call(name, world.cluster, resync=True)
     assert (world.condition()["status"], world.condition()["reason"]) == ("True", "ManagedByClusterAPI")
     assert [one["type"] for one in dig(world.cluster, "status.conditions")] == ["Available", "KubeconfigAvailable"]
-    told = [one for one in world.client.list(EVENT, world.key.namespace) if one["reason"] == "ManagedByClusterAPI"]
-    assert sorted(one["count"] for one in told if "not reconciled here" in one["message"]) == [1]
+    reported = [one for one in world.client.list(EVENT, world.key.namespace) if one["reason"] == "ManagedByClusterAPI"]
+    assert sorted(one["count"] for one in reported if "not reconciled here" in one["message"]) == [1]
     world.annotate(**{RENEW_ANNOTATION: "182"})
     assert world.sweep()
     world.check()

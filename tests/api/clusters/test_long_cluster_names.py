@@ -28,7 +28,7 @@ def test_longest_name_of_a_cluster_is_a_label_of_its_addon(
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_cluster_with_a_longer_name_is_rejected(management: Client, namespace: str, version: str) -> None:
-    """`addon_create` tried every 10 s to create its addon, and told nobody."""
+    """`addon_create` tried every 10 s to create its addon, and reported nothing."""
     cluster = {**manifest(CLUSTER, "c" * 64, namespace), "apiVersion": f"{CLUSTER.group}/{version}"}
     with pytest.raises(ApiError, match="the name of a Cluster has at most 63 characters"):
         management.create(replace(CLUSTER, version=version), cluster)

@@ -258,8 +258,8 @@ def test_infrastructure_kind_that_is_not_served_is_a_condition(client: Client, c
     condition = objects.condition(live, "InfrastructureReady")
     assert (condition["status"], condition["reason"]) == ("Unknown", NOT_SERVED)
     assert [event["type"] for event in events(client, NOT_SERVED)] == ["Warning"]
-    told_by_describe = json.dumps(document(gather(client, live), datetime.now(UTC)))
-    assert "ToyCluster.infrastructure.cluster.x-k8s.io is not served" in told_by_describe
+    reported_by_describe = json.dumps(document(gather(client, live), datetime.now(UTC)))
+    assert "ToyCluster.infrastructure.cluster.x-k8s.io is not served" in reported_by_describe
     # No CRD defines the kind, so there can be nothing to wait for.
     send(clients, "cluster", deleted(client, CLUSTER, KEY))
     assert client.find(CLUSTER, KEY) is None

@@ -154,23 +154,23 @@ def test_plan_predicts_the_changes_of_an_upgrade(providers: Providers, command: 
     providers.releases.append(components(CURRENT))
     before = providers.versions()
     arguments = ("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json")
-    [foretold] = outlooks(command(*arguments, "--exit-code"), 3)
+    [planned] = outlooks(command(*arguments, "--exit-code"), 3)
     assert providers.versions() == before
-    assert foretold["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
-    assert (foretold["contract"], foretold["obstacle"]) == ("v1beta2", "")
-    assert foretold["source"].startswith(providers.site.url)
+    assert planned["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
+    assert (planned["contract"], planned["obstacle"]) == ("v1beta2", "")
+    assert planned["source"].startswith(providers.site.url)
 
     text = done(command("plan", "cacp", "cluster-api", "--version", CURRENT))
     assert f"CoreProvider capi-system/cluster-api  {PREVIOUS} -> {CURRENT}" in text
     assert f"cluster-api-controller:{PREVIOUS}" in text
-    assert f"{foretold['summary']['update']} to update" in text
+    assert f"{planned['summary']['update']} to update" in text
 
     after = contents(providers, core(providers, CURRENT, release=components))
     both = present.keys() & after.keys()
-    assert places(foretold["changes"], "create") == after.keys() - present.keys()
-    assert places(foretold["changes"], "delete") == present.keys() - after.keys()
+    assert places(planned["changes"], "create") == after.keys() - present.keys()
+    assert places(planned["changes"], "delete") == present.keys() - after.keys()
     updated = {place for place in both if compare(present[place], after[place])}
-    assert places(foretold["changes"], "update") == updated
+    assert places(planned["changes"], "update") == updated
     assert len(updated) > 5
     assert after["Deployment", "capi-controller-manager"]["metadata"]["uid"] in str(present)
     [settled] = outlooks(command(*arguments, "--exit-code"))
@@ -183,11 +183,11 @@ def test_plan_chooses_the_newest_published_version(providers: Providers, command
     listing.parent.mkdir(parents=True)
     listing.write_text(json.dumps([{"tag_name": tag, "assets": []} for tag in (PREVIOUS, CURRENT)]))
     providers.releases += [tmp_path, reduced(CURRENT)]
-    [foretold] = outlooks(command("plan", "-o", "json", "--exit-code"), 3)
-    assert foretold["version"]["wanted"] == CURRENT
+    [planned] = outlooks(command("plan", "-o", "json", "--exit-code"), 3)
+    assert planned["version"]["wanted"] == CURRENT
     core(providers, CURRENT)
-    [foretold] = outlooks(command("plan", "all", "-o", "json", "--exit-code"))
-    assert foretold["notes"] == ["it is the newest"]
+    [planned] = outlooks(command("plan", "all", "-o", "json", "--exit-code"))
+    assert planned["notes"] == ["it is the newest"]
 
 
 def brought(providers: Providers, version: str) -> Object:
@@ -207,20 +207,20 @@ def test_plan_chooses_the_newest_version_in_config_maps(providers: Providers, co
     for config in ({"selector": selector}, {"url": providers.url("core-components.yaml")}):
         providers.apply(*CORE_KEY, version=PREVIOUS, fetchConfig=config)
         providers.until_ready(*CORE_KEY)
-        [foretold] = outlooks(command("plan", "core", "-o", "json", "--exit-code"), 3)
-        assert foretold["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
+        [planned] = outlooks(command("plan", "core", "-o", "json", "--exit-code"), 3)
+        assert planned["version"] == {"installed": PREVIOUS, "wanted": CURRENT}
         place = f"the ConfigMaps in its namespace ({PREVIOUS}, {CURRENT})"
         expected = f"the newest of {place}; its source has no list of versions: "
-        assert [note.startswith(expected) for note in foretold["notes"]] == [True] * ("url" in config)
-        assert "set spec.version" not in str(foretold["notes"])
+        assert [note.startswith(expected) for note in planned["notes"]] == [True] * ("url" in config)
+        assert "set spec.version" not in str(planned["notes"])
     # The installed version is one of them, or newer.
     providers.client.delete(CONFIG_MAP, key_of(made.pop()))
-    [foretold] = outlooks(command("plan", "core", "-o", "json"))
-    assert foretold["notes"][0].startswith("it is the newest of the ConfigMaps in its namespace")
+    [planned] = outlooks(command("plan", "core", "-o", "json"))
+    assert planned["notes"][0].startswith("it is the newest of the ConfigMaps in its namespace")
     # Versions without a ConfigMap cannot be installed.
-    [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"), 4)
-    assert foretold["obstacle"]
-    assert foretold["notes"] == [f"ConfigMaps in the provider's namespace contain the versions {PREVIOUS}"]
+    [planned] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"), 4)
+    assert planned["obstacle"]
+    assert planned["notes"] == [f"ConfigMaps in the provider's namespace contain the versions {PREVIOUS}"]
     for config_map in made:
         providers.client.delete(CONFIG_MAP, key_of(config_map))
 
@@ -260,12 +260,12 @@ def test_plan_reports_obstacles(providers: Providers, command: Command) -> None:
     source = {"url": providers.url("core-components.yaml")}
     paused = {"cluster.x-k8s.io/paused": ""}
     providers.apply(*CORE_KEY, paused, version=CURRENT, fetchConfig=source, manager={"verbosity": 5})
-    [foretold] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
-    assert foretold["notes"] == [
+    [planned] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
+    assert planned["notes"] == [
         "the provider is paused: nothing changes until the annotation cluster.x-k8s.io/paused is removed"
     ]
-    assert foretold["obstacle"] == ""
-    assert places(foretold["changes"], "update") == {("Deployment", "capi-controller-manager")}
+    assert planned["obstacle"] == ""
+    assert places(planned["changes"], "update") == {("Deployment", "capi-controller-manager")}
 
 
 def test_plan_works_before_the_core_provider_is_ready(providers: Providers, command: Command) -> None:

@@ -121,8 +121,8 @@ def test_report_is_about_the_present_generation(core: FakeProvider, providers: P
     reply = next(reply for name, reply in replies(core, providers) if name == "provider_report")
     respecify(core)
     providers.send(reply, ["provider_report"])
-    told = providers.condition(core.object, "ComponentsAvailable")
-    assert told["observedGeneration"] == core.object["metadata"]["generation"]
+    reported = providers.condition(core.object, "ComponentsAvailable")
+    assert reported["observedGeneration"] == core.object["metadata"]["generation"]
 
 
 @pytest.mark.parametrize("seed", range(2))

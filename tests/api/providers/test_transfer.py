@@ -38,11 +38,11 @@ def test_adopt_continues_providers_of_clusterctl(providers: Providers, command: 
     output = done(command("adopt", "core", "cluster-api", "--paused"))
     assert f"CoreProvider capi-system/cluster-api created with {CURRENT}" in output
     assert "without waiting: they are paused" in output
-    [foretold] = outlooks(command("plan", "core", "cluster-api", "-o", "json"))
-    assert foretold["version"] == {"installed": "", "wanted": CURRENT}
-    assert foretold["obstacle"] == ""
-    assert any("are adopted" in note for note in foretold["notes"])
-    assert ("Deployment", "capi-controller-manager") not in places(foretold["changes"], "create", "recreate")
+    [planned] = outlooks(command("plan", "core", "cluster-api", "-o", "json"))
+    assert planned["version"] == {"installed": "", "wanted": CURRENT}
+    assert planned["obstacle"] == ""
+    assert any("are adopted" in note for note in planned["notes"])
+    assert ("Deployment", "capi-controller-manager") not in places(planned["changes"], "create", "recreate")
     providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
     with working(providers, CORE_KEY):
         output = done(command("adopt", "--all", "--wait", "--timeout=60"))
@@ -57,12 +57,12 @@ def test_adoption_of_unchanged_objects_only_marks_them(providers: Providers, com
     providers.releases.append(reduced(CURRENT))
     installed(providers, CURRENT, lambda client, resource, obj: write(client, "POST", resource, obj, "clusterctl"))
     done(command("adopt", "--all", "--paused", "--no-wait"))
-    [foretold] = outlooks(command("plan", "-o", "json"))
-    others = [change for change in foretold["changes"] if change["action"] == "update" and not change.get("marked")]
+    [planned] = outlooks(command("plan", "-o", "json"))
+    others = [change for change in planned["changes"] if change["action"] == "update" and not change.get("marked")]
     assert others == []
-    assert foretold["summary"]["marked"] == foretold["summary"]["update"] > 10
+    assert planned["summary"]["marked"] == planned["summary"]["update"] > 10
     output = done(command("plan"))
-    assert f"{foretold['summary']['marked']} objects: only labels, owner references" in output
+    assert f"{planned['summary']['marked']} objects: only labels, owner references" in output
     assert "clusterstack.x-k8s.io/instance" not in output
     providers.client.patch(CORE.resource, Key("capi-system", "cluster-api"), UNPAUSED)
     providers.until_ready(*CORE_KEY)

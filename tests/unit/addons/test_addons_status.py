@@ -113,7 +113,7 @@ def test_cluster_without_class_requests_no_rollback() -> None:
     [({"clusterRef": {"uid": "c"}}, False), ({"clusterRef": {"uid": "b"}}, True), ({"clusterRef": {}}, False)],
     ids=["this Cluster", "another one of its name", "no uid recorded"],
 )
-def test_addon_of_an_earlier_cluster_is_told_by_uid(spec: Object, expected: bool) -> None:
+def test_addon_of_an_earlier_cluster_is_found_by_uid(spec: Object, expected: bool) -> None:
     assert belongs_to_earlier_cluster({"spec": spec}, CLUSTER) is expected
     owned = {"metadata": {"ownerReferences": [{"kind": "Cluster", "name": "demo", "uid": "c"}]}, "spec": spec}
     assert not belongs_to_earlier_cluster(owned, CLUSTER), "it was moved with its Cluster"

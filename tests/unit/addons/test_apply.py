@@ -105,7 +105,7 @@ def test_addon_that_was_moved_with_its_cluster_is_kept() -> None:
     assert decided(None, addon, a_cluster(paused=True)).effects == (), "clusterctl has not moved its Secrets yet"
 
 
-def test_lost_inventory_of_a_moved_addon_is_told() -> None:
+def test_lost_inventory_of_a_moved_addon_is_reported() -> None:
     addon = an_addon(spec={"clusterRef": {"name": "demo", "uid": "source"}, "clusterStack": NAME.class_name})
     addon["metadata"]["ownerReferences"] = [{"kind": "Cluster", "name": "demo", "uid": "c"}]
     missing = manifest_history.StoredManifest(problem="Secret s has no manifest of c")

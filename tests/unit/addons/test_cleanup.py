@@ -250,15 +250,15 @@ def test_rejected_deletions_are_reported() -> None:
     seen = observed(ALL)
     decision = decide(seen, NOW)
     failures = [f"Service ns/{number}: forbidden" for number in range(4)]
-    told = decide(seen, NOW, results_of(decision, {RemoveLeftovers: failures}))
-    assert condition(told) == (
+    reported = decide(seen, NOW, results_of(decision, {RemoveLeftovers: failures}))
+    assert condition(reported) == (
         "False",
         "CleanupFailed",
         "Service ns/0: forbidden; Service ns/1: forbidden; Service ns/2: forbidden; and 1 more",
     )
-    found = get_condition((told.status or {})["conditions"], "WorkloadCleanedUp") or {}
-    assert (found["severity"], told.requeue_after) == ("Error", 10.0)
-    assert [event.type for event in told.kubernetes_events] == ["Warning"]
+    found = get_condition((reported.status or {})["conditions"], "WorkloadCleanedUp") or {}
+    assert (found["severity"], reported.requeue_after) == ("Error", 10.0)
+    assert [event.type for event in reported.kubernetes_events] == ["Warning"]
 
 
 def test_accepted_deletions_are_reported_as_decided() -> None:

@@ -46,13 +46,13 @@ from tests.support.addon_cases import (
     reported,
 )
 from tests.support.releases import config_map
-from tests.support.told import told
+from tests.support.reported import reported_by
 
 INVALID = StageCondition("a.data.k +", (BOUND,))
 FORMER = "docker-ferrol-1-27-v1"
 
-REACHED_TOLD = {"ClusterReady": "True"}
-STORED = {**REACHED_TOLD, "ClusterStackReleaseDownloaded": "True"}
+REACHED_REPORTED = {"ClusterReady": "True"}
+STORED = {**REACHED_REPORTED, "ClusterStackReleaseDownloaded": "True"}
 UNTEMPLATED = {**STORED, "HelmChartTemplated": "False TemplateNewClusterStackFailed Error"}
 APPLYING = {**STORED, "HelmChartApplied": "False ObjectsApplyingOngoing Info"}
 
@@ -127,7 +127,7 @@ def cel(reason: str) -> dict[str, str]:
         pytest.param(
             MissingAssets(TAG),
             None,
-            {**REACHED_TOLD, "ClusterStackReleaseDownloaded": "False ReleaseAssetsNotDownloadedYet Info"},
+            {**REACHED_REPORTED, "ClusterStackReleaseDownloaded": "False ReleaseAssetsNotDownloadedYet Info"},
             [],
             10.0,
             id="release not fetched yet",
@@ -135,7 +135,7 @@ def cel(reason: str) -> dict[str, str]:
         pytest.param(
             MissingAssets(TAG, "no such release"),
             None,
-            {**REACHED_TOLD, "ClusterStackReleaseDownloaded": "False IssueWithReleaseAssets Error"},
+            {**REACHED_REPORTED, "ClusterStackReleaseDownloaded": "False IssueWithReleaseAssets Error"},
             ["Warning IssueWithReleaseAssets"],
             10.0,
             id="release that cannot be fetched",
@@ -143,7 +143,7 @@ def cel(reason: str) -> dict[str, str]:
         pytest.param(
             ReleaseNotShared(TAG, "other", "ns"),
             None,
-            {**REACHED_TOLD, "ClusterStackReleaseDownloaded": "False ReleaseNotShared Error"},
+            {**REACHED_REPORTED, "ClusterStackReleaseDownloaded": "False ReleaseNotShared Error"},
             ["Warning ReleaseNotShared"],
             60.0,
             id="private release",
@@ -192,7 +192,7 @@ def cel(reason: str) -> dict[str, str]:
         pytest.param(
             a_rollback("there is no manifest"),
             None,
-            {**REACHED_TOLD, "HelmChartApplied": "False RollbackFailed Error"},
+            {**REACHED_REPORTED, "HelmChartApplied": "False RollbackFailed Error"},
             ["Warning RollbackFailed"],
             60.0,
             id="nothing to roll back to",
@@ -256,7 +256,7 @@ def test_all_that_an_obstacle_tells(
     requeue_after: float | None,
 ) -> None:
     decision = decided(found, cluster=cluster)
-    assert (*told(decision), decision.requeue_after) == (conditions, events, requeue_after)
+    assert (*reported_by(decision), decision.requeue_after) == (conditions, events, requeue_after)
     assert (decision.status or {}).get("ready", False) is False
 
 
@@ -317,7 +317,7 @@ APPLIED = {**STORED, "HelmChartApplied": "True"}
             a_rollback(),
             {Rollout: RolloutOutcome()},
             None,
-            {**REACHED_TOLD, "HelmChartApplied": "False RolledBack Warning"},
+            {**REACHED_REPORTED, "HelmChartApplied": "False RolledBack Warning"},
             ["Warning RolledBack"],
             None,
             id="rollback",
@@ -333,10 +333,10 @@ APPLIED = {**STORED, "HelmChartApplied": "True"}
             ),
             {Rollout: RolloutOutcome()},
             None,
-            {**REACHED_TOLD, "HelmChartApplied": "False RolledBack Warning"},
+            {**REACHED_REPORTED, "HelmChartApplied": "False RolledBack Warning"},
             ["Warning RolledBack"],
             None,
-            id="rollback: nothing is told of the release that was rejected",
+            id="rollback: nothing is reported of the release that was rejected",
         ),
         pytest.param(
             staged(Stage("net"), WORKING),
@@ -385,7 +385,7 @@ def test_all_that_a_result_tells(
     requeue_after: float | None,
 ) -> None:
     decision = reported(found, values, error=error)
-    assert (*told(decision), decision.requeue_after) == (conditions, events, requeue_after)
+    assert (*reported_by(decision), decision.requeue_after) == (conditions, events, requeue_after)
     is_applied = conditions.get("HelmChartApplied", "True") == "True"
     assert (decision.status or {})["ready"] is (is_applied and requeue_after is None)
 
@@ -409,7 +409,7 @@ def test_intent_tells_what_is_going_on(found: ReleaseContext | RollbackContext, 
     applied = get_condition(status["conditions"], "HelmChartApplied") or {}
     assert (applied["status"], applied["reason"], applied["severity"]) == ("False", reason, "Info")
     assert applied["message"] == message
-    assert told(Decision(status=status))[0]["ClusterReady"] == "True"
+    assert reported_by(Decision(status=status))[0]["ClusterReady"] == "True"
     assert (status["ready"], status["digest"]) == (False, found.target.digest)
 
 
@@ -461,7 +461,7 @@ def test_drift_check_writes_ahead_what_it_is_going_to_change(
 def test_release_with_the_same_addons_tells_readiness_only_where_it_is_waited_for(wait: bool) -> None:
     addon = an_addon(spec={"clusterStack": FORMER, "version": "v2"}, ready=True, digest="other")
     decision = decided(a_release(addon, policy=replace(POLICY, wait=wait)))
-    assert told(decision) == ({**APPLIED, **({"ObjectsReady": "True"} if wait else {})}, [])
+    assert reported_by(decision) == ({**APPLIED, **({"ObjectsReady": "True"} if wait else {})}, [])
 
 
 @pytest.mark.parametrize(("drift", "listed"), [("report", True), ("repair", False)])
@@ -474,12 +474,12 @@ def test_drift_is_listed_only_where_it_is_not_repaired(drift: Any, listed: bool)
 @pytest.mark.parametrize(
     ("seconds", "requeue_after"), [(0, 5.0), (POLICY.wait_timeout, 5.0), (POLICY.wait_timeout + 1, 60.0)]
 )
-def test_objects_that_do_not_become_ready_are_told_after_their_time(seconds: float, requeue_after: float) -> None:
+def test_objects_that_do_not_become_ready_are_reported_after_their_time(seconds: float, requeue_after: float) -> None:
     began = rfc3339(NOW - timedelta(seconds=seconds))
     known = {"type": "ObjectsReady", "status": "False", "reason": "WaitingForObjects", "lastTransitionTime": began}
     decision = reported(a_release(an_addon(known)), {Rollout: RolloutOutcome(entries=(STARTING,))})
     late = requeue_after > 5
-    assert told(decision) == (
+    assert reported_by(decision) == (
         {**APPLIED, "ObjectsReady": "False ObjectsNotReady Warning" if late else "False WaitingForObjects Info"},
         ["Warning ObjectsNotReady"] if late else [],
     )
@@ -497,7 +497,7 @@ def test_progress_of_a_wave_is_no_event() -> None:
     }
     waiting = RolloutIncomplete(RolloutOutcome((STARTING,)))
     decision = reported(a_release(an_addon(known)), error=waiting)
-    assert told(decision) == (APPLYING, [])
+    assert reported_by(decision) == (APPLYING, [])
     assert (decision.status or {})["resources"] == dump([STARTING])
 
 

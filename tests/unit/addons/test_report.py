@@ -99,7 +99,7 @@ def test_paused_cluster_leaves_its_addons_as_ready_as_they_are(status: Object, r
     ("spec", "words"),
     [({"topology": {"class": "other"}}, "class other does not belong"), ({"topology": {}}, "no class")],
 )
-def test_cluster_without_a_class_of_a_stack_is_told(spec: Object, words: str) -> None:
+def test_cluster_without_a_class_of_a_stack_is_reported(spec: Object, words: str) -> None:
     decision = decided(None, an_addon(release=None), a_cluster(**spec))
     assert words in condition(decision, "ClusterStackReleaseDownloaded")[2]
     assert ((decision.status or {})["ready"], decision.requeue_after) == (False, None)
@@ -124,7 +124,7 @@ def test_only_a_failed_download_is_news(failure: str, severity: str, events: int
     assert (found.get("severity"), len(decision.kubernetes_events)) == (severity, events)
 
 
-def test_cluster_that_cannot_be_read_is_told_unless_the_addon_is_being_deleted() -> None:
+def test_cluster_that_cannot_be_read_is_reported_unless_the_addon_is_being_deleted() -> None:
     failed = ConnectionFailed("no answer")
     decision = decide(Observed(an_addon(), None, finding=failed), NOW)
     assert condition(decision, "ClusterReady") == ("False", "ControlPlaneNotReady", "no answer")
@@ -151,9 +151,9 @@ def built(addon: Object, cluster: Object | None = None) -> Object:
 
 def test_conditions_about_another_release_are_removed() -> None:
     conditions = [said("HelmChartApplied", "True"), said("ObjectsReady", "True"), said("ClusterReady", "True")]
-    told = built(an_addon(*conditions, release=OTHER))
-    assert [each["type"] for each in told["conditions"]] == ["ClusterReady", "Ready"]
-    assert (told["release"], told["stages"], told["drift"]) == (TAG, None, None)
+    reported = built(an_addon(*conditions, release=OTHER))
+    assert [each["type"] for each in reported["conditions"]] == ["ClusterReady", "Ready"]
+    assert (reported["release"], reported["stages"], reported["drift"]) == (TAG, None, None)
     same = built(an_addon(*conditions))
     assert {each["type"] for each in same["conditions"]} == {each["type"] for each in conditions} | {"Ready"}
     assert "stages" not in same
@@ -161,8 +161,8 @@ def test_conditions_about_another_release_are_removed() -> None:
 
 def test_errors_of_another_release_are_removed_but_not_why_an_object_is_kept() -> None:
     entries = [entry("a", error="refused"), entry("b", status=KEPT, error="not ours")]
-    told = built(an_addon(release=OTHER, resources=dump(entries)))
-    assert told["resources"] == dump([replace(entries[0], error=""), entries[1]])
+    reported = built(an_addon(release=OTHER, resources=dump(entries)))
+    assert reported["resources"] == dump([replace(entries[0], error=""), entries[1]])
     assert "resources" not in built(an_addon(release=OTHER, resources=dump([entry("a")])))
     assert "resources" not in built(an_addon(resources=dump(entries)))
 
@@ -225,7 +225,7 @@ def test_a_rollout_without_findings_has_no_further_events() -> None:
         (POLICY.wait_timeout + 1, "ObjectsNotReady", "Warning", 60.0, "Warning"),
     ],
 )
-def test_wave_that_does_not_complete_is_told_after_its_time(
+def test_wave_that_does_not_complete_is_reported_after_its_time(
     seconds: float, reason: str, severity: str, requeue_after: float, type_: str
 ) -> None:
     began = {**said("HelmChartApplied", "False"), "lastTransitionTime": rfc3339(NOW - timedelta(seconds=seconds))}

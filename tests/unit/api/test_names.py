@@ -28,7 +28,7 @@ def test_objects_of_a_cluster_are_named_after_it() -> None:
         ("demo-ca-kubeconfig", ("-kubeconfig", "-ca"), Key("ns", "demo-ca")),
     ],
 )
-def test_cluster_of_a_secret_is_told_by_the_suffix_of_its_name(
+def test_cluster_of_a_secret_is_found_by_the_suffix_of_its_name(
     name: str, suffixes: tuple[str, ...], cluster: Key | None
 ) -> None:
     assert names.cluster_of_secret({"metadata": {"namespace": "ns", "name": name}}, *suffixes) == cluster

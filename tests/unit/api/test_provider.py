@@ -90,7 +90,7 @@ def test_references_of_a_provider_need_a_name(reference: Object | None, key: Key
     assert api.additional_manifests(provider(additionalManifests=reference)) == key
 
 
-def test_references_of_a_provider_are_told_apart() -> None:
+def test_references_of_a_provider_are_distinguished() -> None:
     obj = provider(configSecret={"name": "secret"}, additionalManifests={"name": "manifests"})
     assert api.config_secret(obj) == Key("capi-system", "secret")
     assert api.additional_manifests(obj) == Key("capi-system", "manifests")

@@ -183,8 +183,8 @@ def provisioned(metadata: Object | None = None, *, core: int = 0, **spec: Any) -
         spec={"infrastructureRef": REFERENCE, "controlPlaneEndpoint": HOST},
     )
     lookup = LookupResult("present", KIND_CLUSTER.kind, infra(), KIND_CLUSTER)
-    told = decide(Observed(found, infrastructure=lookup), NOW).status or {}
-    found["status"] = {name: value for name, value in told.items() if value is not None}
+    reported = decide(Observed(found, infrastructure=lookup), NOW).status or {}
+    found["status"] = {name: value for name, value in reported.items() if value is not None}
     if core:
         others = remove_condition(found["status"]["conditions"], "Available")
         entry = {"type": "Available", "status": "True", "observedGeneration": core}
@@ -296,8 +296,8 @@ def with_kubeconfig(status: str = "True", metadata: Object | None = None, **spec
     """Returns a Cluster after its kubeconfig was created, but for the status of the condition, and a change."""
     found = obj(CLUSTER, spec={"controlPlaneEndpoint": HOST}, status={"phase": "Provisioned"})
     existing = Existing(True, "https://h:6443", datetime(2027, 1, 1, tzinfo=UTC))
-    told = decide_kubeconfig(ObservedKubeconfig(found, existing), NOW).status or {}
-    recorded = [{**entry, "status": status} for entry in told["conditions"]]
+    reported = decide_kubeconfig(ObservedKubeconfig(found, existing), NOW).status or {}
+    recorded = [{**entry, "status": status} for entry in reported["conditions"]]
     return {
         **found,
         "metadata": {**found["metadata"], **(metadata or {})},

@@ -699,7 +699,7 @@ def test_takeover_from_core_records_one_event() -> None:
     assert core_state(obj, NOW) == "none", "later changes do not wait for core again"
 
 
-def test_cluster_of_core_is_told_of_once_at_a_look() -> None:
+def test_cluster_of_core_is_reported_once_at_a_look() -> None:
     decision = decide(Observed(of_core(2), infra(), core="live", look=True), NOW)
     assert (decision.effects, decision.status) == ((), None)
     [event] = decision.kubernetes_events

@@ -357,8 +357,8 @@ def test_an_update_that_ends_the_wait_for_the_next_attempt_begins_it_again(
     assert decide(known, NOW).requeue_after == requeue_after
 
 
-def test_failures_and_recovery_are_told_once() -> None:
-    told = []
+def test_failures_and_recovery_are_reported_once() -> None:
+    reported = []
     for obj, attempt in (
         (probed("False", NOT_YET + attempts(3, 40, 70)), Probe("failed", "refused")),
         (probed("False", NOT_YET + attempts(4, 80, 150)), Probe("failed", "refused")),
@@ -369,9 +369,9 @@ def test_failures_and_recovery_are_told_once() -> None:
         (probed("False", NOT_YET), Probe("succeeded")),
     ):
         found_events = decide(Observed(obj, probe=attempt), NOW).kubernetes_events
-        told.append([(one.type, one.reason) for one in found_events if one.condition == PROBED])
+        reported.append([(one.type, one.reason) for one in found_events if one.condition == PROBED])
     warned = [("Warning", "ProbeFailed")]
-    assert told == [[], warned, [], warned, [], [("Normal", "ProbeSucceeded")], []]
+    assert reported == [[], warned, [], warned, [], [("Normal", "ProbeSucceeded")], []]
 
 
 @pytest.mark.parametrize(
@@ -923,7 +923,7 @@ UNWATCHED = Resource("g", "v1", "FakeInfraCluster", "fakeinfraclusters")
 
 
 @pytest.mark.parametrize(
-    ("orphan", "look", "unwatched", "told"),
+    ("orphan", "look", "unwatched", "reported"),
     [
         pytest.param(True, False, (UNWATCHED,), True, id="adopted"),
         pytest.param(False, False, (UNWATCHED,), False, id="adopted before"),
@@ -932,15 +932,15 @@ UNWATCHED = Resource("g", "v1", "FakeInfraCluster", "fakeinfraclusters")
         pytest.param(True, False, (WATCHED,), False, id="the other object was adopted"),
     ],
 )
-def test_kind_that_no_event_source_watches_is_told_rarely(
-    orphan: bool, look: bool, unwatched: tuple[Resource, ...], told: bool
+def test_kind_that_no_event_source_watches_is_reported_rarely(
+    orphan: bool, look: bool, unwatched: tuple[Resource, ...], reported: bool
 ) -> None:
     infrastructure = found("FakeInfraCluster", entry("Ready", "True"), ready=True)
     if orphan:
         del (infrastructure.object or {})["metadata"]["ownerReferences"]
     observed = replace(GOOD, infrastructure=infrastructure, unwatched=unwatched, look=look)
     events = [one for one in decide(observed, NOW).kubernetes_events if one.reason == "KindNotWatched"]
-    assert [one.once for one in events] == [True] * told
+    assert [one.once for one in events] == [True] * reported
     assert all("FakeInfraCluster (g)" in one.message for one in events)
 
 

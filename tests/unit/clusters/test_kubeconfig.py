@@ -230,14 +230,14 @@ ENCRYPTED = EC.private_bytes(serialization.Encoding.PEM, PKCS8, serialization.Be
         "not yet valid",
     ),
 )
-def test_fault_of_an_unusable_ca_is_told(certificate: bytes, key: bytes, words: str) -> None:
+def test_fault_of_an_unusable_ca_is_reported(certificate: bytes, key: bytes, words: str) -> None:
     fault = ca_in(secret({"tls.crt": certificate, "tls.key": key}, name="demo-ca"), NOW)
     assert isinstance(fault, str)
     assert fault.startswith("Secret demo-ca cannot be used: ")
     assert words in fault
 
 
-def test_usable_and_missing_ca_are_told() -> None:
+def test_usable_and_missing_ca_are_reported() -> None:
     assert ca_in(secret({"tls.crt": CA.cert_pem, "tls.key": CA.key_pem}), NOW) == CA
     assert ca_in(None, NOW) is None
     assert "tls.crt is missing" in str(ca_in(secret({}), NOW))
@@ -588,8 +588,8 @@ def test_beside_core_a_kubeconfig_is_never_created_and_renewed_on_request(
     assert (found["status"], found["reason"]) == (status, reason)
     assert bool(decision.effects) is written
     if reason == "ManagedByClusterAPI":
-        told = [(event.reason, event.type) for event in decision.kubernetes_events if event.condition]
-        assert told == ([(reason, "Normal")] if status == "True" else [])
+        events = [(event.reason, event.type) for event in decision.kubernetes_events if event.condition]
+        assert events == ([(reason, "Normal")] if status == "True" else [])
         assert written or is_reconciled(
             reported(observed), change_event(reported(observed), "update", source="/test"), NOW
         )
@@ -636,7 +636,7 @@ def test_changed_endpoint_and_a_request_are_something_to_do(observed: Observed, 
     assert not is_reconciled(obj, change_event(obj, "update", source="/test"), NOW)
 
 
-def test_cluster_of_core_is_told_of_once_whatever_becomes_of_its_kubeconfig() -> None:
+def test_cluster_of_core_is_reported_once_whatever_becomes_of_its_kubeconfig() -> None:
     obj = reported(Observed(of_core(cluster()), OURS))
     assert not decide(Observed(obj, replace(OURS, expires=NOW + 200 * DAY)), NOW).kubernetes_events
 
@@ -680,7 +680,7 @@ def test_no_effect_while_paused_deleted_unobserved_or_owned_by_control_plane(obs
     assert decision.status is None
 
 
-def test_creation_is_told_of() -> None:
+def test_creation_is_reported() -> None:
     decision = decide(Observed(cluster(), None, CA), NOW)
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("KubeconfigGenerated", "Normal")]
     [effect] = decision.effects

@@ -35,7 +35,7 @@ STAGES = """\
     - {name: extra}
     - {name: network, action: delete}
 """
-TEMPLATE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: told}\ndata: {k: '{{ .Values.k }}'}\n"
+TEMPLATE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: reported}\ndata: {k: '{{ .Values.k }}'}\n"
 
 
 def render(tmp_path: Path, tag: str, *arguments: str | Path, cluster: str = CLUSTER) -> Result:
@@ -54,34 +54,34 @@ def staged(tmp_path: Path) -> str:
     charts = {name: [config_map(f"{name}-map")] for name in ("network", "storage", "extra", "unused")}
     overwrite = {"storage": "values: |\n  k: {{ .Cluster.metadata.name }}"}
     return write_stages(
-        tmp_path, "v1", STAGES, charts, overwrite=overwrite, templates={"storage": {"told.yaml": TEMPLATE}}
+        tmp_path, "v1", STAGES, charts, overwrite=overwrite, templates={"storage": {"reported.yaml": TEMPLATE}}
     )
 
 
 def test_each_stage_has_its_own_values(tmp_path: Path) -> None:
     found = objects(render(tmp_path, staged(tmp_path)))
-    assert list(found) == ["network-map", "storage-map", "told"]
-    assert found["told"]["data"] == {"k": "here"}
+    assert list(found) == ["network-map", "storage-map", "reported"]
+    assert found["reported"]["data"] == {"k": "here"}
 
 
 def test_hook_selects_the_stages_of_an_upgrade(tmp_path: Path) -> None:
     found = objects(render(tmp_path, staged(tmp_path), "--hook", "BeforeClusterUpgrade"))
-    assert list(found) == ["storage-map", "told", "extra-map"]
+    assert list(found) == ["storage-map", "reported", "extra-map"]
 
 
 def test_objects_beside_the_cluster_are_used_unless_an_option_names_others(tmp_path: Path) -> None:
     values = "values: |\n  k: {{ .InfraCluster.spec.clusterName }}"
     tag = write_release(tmp_path, "v1", templates={"all.yaml": TEMPLATE}, values=values)
-    assert objects(render(tmp_path, tag))["told"]["data"] == {"k": "from-the-file"}
+    assert objects(render(tmp_path, tag))["reported"]["data"] == {"k": "from-the-file"}
     (other := tmp_path / "infra.yaml").write_text("kind: KINDCluster\nspec: {clusterName: other}\n")
-    assert objects(render(tmp_path, tag, "--infra", other))["told"]["data"] == {"k": "other"}
+    assert objects(render(tmp_path, tag, "--infra", other))["reported"]["data"] == {"k": "other"}
 
 
 def test_lookups_that_find_nothing_are_noted(tmp_path: Path, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM", str(helm))
     text = TEMPLATE.replace("{{ .Values.k }}", '{{ lookup "v1" "Namespace" "" "default" | toJson }}')
     result = render(tmp_path, write_release(tmp_path, "v1", templates={"all.yaml": text}))
-    assert objects(result)["told"]["data"] == {"k": "{}"}
+    assert objects(result)["reported"]["data"] == {"k": "{}"}
     assert "finds no objects without a cluster" in result.stderr
     assert render(tmp_path, write_release(tmp_path, "v2", [config_map("a")])).stderr == ""
 

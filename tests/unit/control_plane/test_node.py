@@ -44,7 +44,7 @@ def test_cgroup_v2_alone_has_no_hierarchies() -> None:
     assert cgroups.hierarchies("0::/user.slice\n") == []
 
 
-def test_other_users_than_root_are_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_users_than_root_are_reported_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert requirements.missing() == ["A node needs root, for namespaces, mounts and cgroups."]
 
@@ -58,7 +58,7 @@ def test_missing_programs_are_named_with_their_packages(tmp_path: Path, monkeypa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
-def test_process_without_rights_on_the_network_is_told_so() -> None:
+def test_process_without_rights_on_the_network_is_reported() -> None:
     command = ["setpriv", "--bounding-set=-net_admin", sys.executable, "-m", "infra.node", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

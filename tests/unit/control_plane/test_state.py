@@ -197,7 +197,7 @@ main.wait()
 
 
 @pytest.mark.parametrize(
-    ("log", "told"),
+    ("log", "reported"),
     [
         (f"1\npanic: no space left on device\n\n{TRACE}", "1\npanic: no space left on device\n"),
         (f"1\n{TRACE}2\n", f"1\n{TRACE}2"),
@@ -205,9 +205,9 @@ main.wait()
         ("goroutine 1 [running]: is quoted\n", "goroutine 1 [running]: is quoted"),
     ],
 )
-def test_stack_traces_at_the_end_are_left_out(log: str, told: str, tmp_path: Path) -> None:
+def test_stack_traces_at_the_end_are_left_out(log: str, reported: str, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(log)
-    assert files.tail(tmp_path / "log") == told
+    assert files.tail(tmp_path / "log") == reported
 
 
 def test_reserved_port_cannot_be_bound_by_others() -> None:

@@ -91,7 +91,7 @@ def test_answer_status_determines_the_delivery_result(answer: Answer, expected: 
     assert delivery_result(answer) == expected
 
 
-def test_refused_sender_is_told_once_and_delivers_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_sender_is_reported_once_and_delivers_again(caplog: pytest.LogCaptureFixture) -> None:
     calls = Calls(*[Answer(401, "no token")] * 2, Answer(403), Answer(204))
     with dispatching(calls) as dispatcher:
         dispatcher.submit(changed("theirs"))

@@ -13,6 +13,7 @@ from shared.settings import FOLDER, GROUPS, Settings
 OF_THE_PROCESS = {
     "METRICS_PORT": "a variable of the Deployment",
     "K_SINK": "the address that a SinkBinding sets",
+    "K_CA_CERTS": "the authorities that a SinkBinding sets",
     "KUBECONFIG": "of a local run",
     "KUBERNETES_SERVICE_HOST": "set in every pod",
     "KUBERNETES_SERVICE_PORT": "set in every pod",

@@ -310,8 +310,8 @@ def test_another_version_than_the_requested_is_reported(version: str, wanted: st
     assert state(obj["status"]) == ("True", "Provisioned", message)
     assert decision.kubernetes_events[0].message.endswith(message or "API server at h:6443")
     assert is_published(obj, found)
-    told_before = not wanted
-    assert is_published(obj, replace(found, version="v1.0.0")) is told_before
+    reported_before = not wanted
+    assert is_published(obj, replace(found, version="v1.0.0")) is reported_before
 
 
 @pytest.mark.parametrize(
@@ -488,18 +488,18 @@ def test_deletion_that_is_not_done_keeps_the_finalizer(
     instance: Instance, error: Exception, message: str | None, requeue_after: float
 ) -> None:
     observed = Observed(changed({"deletionTimestamp": "x"}), instance)
-    told = decide(observed, NOW, Results([], error))
-    assert told.reports is error
-    status = told.status or {}
-    assert (status["phase"], status["failureMessage"], told.requeue_after) == ("Deleting", message, requeue_after)
+    reported = decide(observed, NOW, Results([], error))
+    assert reported.reports is error
+    status = reported.status or {}
+    assert (status["phase"], status["failureMessage"], reported.requeue_after) == ("Deleting", message, requeue_after)
 
 
 def test_runtime_that_refuses_is_reported_like_a_failed_instance() -> None:
     observed = Observed(kind_cluster(), Instance("absent"))
     error = RuntimeUnavailable("no docker")
-    told = decide(observed, NOW, Results([], error))
-    assert (told.reports, (told.status or {})["phase"]) == (error, "Failed")
-    assert (told.status or {})["failureMessage"] == "Cluster cannot be created: no docker"
+    reported = decide(observed, NOW, Results([], error))
+    assert (reported.reports, (reported.status or {})["phase"]) == (error, "Failed")
+    assert (reported.status or {})["failureMessage"] == "Cluster cannot be created: no docker"
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def test_only_an_allowed_runtime_creates(setting: str, runtime: str | None, refu
     if not refused:
         check_allowed(kind_cluster, {"KIND_RUNTIME": setting})
         return
-    with pytest.raises(RuntimeUnavailable, match=refused) as told:
+    with pytest.raises(RuntimeUnavailable, match=refused) as reported:
         check_allowed(kind_cluster, {"KIND_RUNTIME": setting})
-    assert told.value.reason == "RuntimeNotAllowed"
+    assert reported.value.reason == "RuntimeNotAllowed"
 
 
 @pytest.mark.parametrize(

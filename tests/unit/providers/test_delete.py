@@ -148,7 +148,7 @@ def test_finalizer_is_removed_after_the_downloads() -> None:
 # -- report ------------------------------------------------------------------------------------------------------
 
 
-def told(found: Observed, outcome: RolloutOutcome | None, error: Exception | None = None) -> Decision | None:
+def reported_by(found: Observed, outcome: RolloutOutcome | None, error: Exception | None = None) -> Decision | None:
     decision = decide(found, NOW)
     results = results_of(decision, {Rollout: outcome} if outcome else {}, error)
     reported = decide(found, NOW, results)
@@ -161,15 +161,15 @@ LEFT = [InventoryEntry("", "v1", "Secret", "ns", str(number), error="refused") f
 
 def test_nothing_left_continues_with_the_finalizer() -> None:
     for decision in (
-        told(observed(inventory=[WORKLOAD]), RolloutOutcome()),
-        told(observed(inventory=[WORKLOAD]), None, RolloutIncomplete(RolloutOutcome())),
+        reported_by(observed(inventory=[WORKLOAD]), RolloutOutcome()),
+        reported_by(observed(inventory=[WORKLOAD]), None, RolloutIncomplete(RolloutOutcome())),
     ):
         assert decision is not None
         assert (decision.proceed, (decision.status or {})["resources"]) == (True, None)
 
 
 def test_objects_left_are_reported_and_deleted_later() -> None:
-    decision = told(observed(inventory=[WORKLOAD]), RolloutOutcome(tuple(LEFT)))
+    decision = reported_by(observed(inventory=[WORKLOAD]), RolloutOutcome(tuple(LEFT)))
     assert decision is not None
     assert condition(decision, "ProviderInstalled") == (
         "False",
@@ -182,7 +182,7 @@ def test_objects_left_are_reported_and_deleted_later() -> None:
 
 
 def test_failed_deletions_are_reported_and_repeated() -> None:
-    decision = told(observed(inventory=[WORKLOAD]), None, RolloutIncomplete(RolloutOutcome(tuple(LEFT))))
+    decision = reported_by(observed(inventory=[WORKLOAD]), None, RolloutIncomplete(RolloutOutcome(tuple(LEFT))))
     assert decision is not None
     assert condition(decision, "ProviderInstalled")[:2] == ("False", "OldComponentsDeletionError")
     assert "4 of 4 objects failed" in condition(decision, "ProviderInstalled")[2]
@@ -190,13 +190,13 @@ def test_failed_deletions_are_reported_and_repeated() -> None:
 
 
 def test_forced_deletion_continues_once_the_crds_are_gone() -> None:
-    decision = told(FORCING, RolloutOutcome((WORKLOAD,)))
+    decision = reported_by(FORCING, RolloutOutcome((WORKLOAD,)))
     assert decision is not None
     assert (decision.proceed, (decision.status or {})["resources"]) == (True, dump([WORKLOAD]))
 
 
 def test_forced_deletion_waits_for_finalizers_of_custom_resources() -> None:
-    decision = told(FORCING, None, RolloutIncomplete(RolloutOutcome((CRD,))))
+    decision = reported_by(FORCING, None, RolloutIncomplete(RolloutOutcome((CRD,))))
     assert decision is not None
     assert condition(decision)[:2] == ("True", "CustomResourcesGoing")
     assert "1 Widget" in condition(decision)[2]
@@ -206,5 +206,5 @@ def test_forced_deletion_waits_for_finalizers_of_custom_resources() -> None:
 
 def test_decision_without_a_rollout_is_reported_as_it_is() -> None:
     waiting = observed(custom_resources={"Widget": 1})
-    assert told(waiting, None) == decide(waiting, NOW)
-    assert told(observed(inventory=[WORKLOAD]), None, ValueError("a bug")) is None
+    assert reported_by(waiting, None) == decide(waiting, NOW)
+    assert reported_by(observed(inventory=[WORKLOAD]), None, ValueError("a bug")) is None

@@ -197,10 +197,10 @@ def test_failures_of_a_source_are_reported_and_retried(error: Any, reason: str, 
 def test_refused_config_map_is_reported() -> None:
     observed = Observed(made(), resolved=resolved())
     error = ComponentsError("too large")
-    told = decide(observed, NOW, Results([], error))
-    assert told.reports is error
-    assert condition(told) == ("False", ComponentsError.reason, "too large")
-    assert told.requeue_after == 600.0
+    reported = decide(observed, NOW, Results([], error))
+    assert reported.reports is error
+    assert condition(reported) == ("False", ComponentsError.reason, "too large")
+    assert reported.requeue_after == 600.0
 
 
 @pytest.mark.parametrize("error", [None, ValueError("a bug")])

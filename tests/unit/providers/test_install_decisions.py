@@ -167,9 +167,9 @@ def test_rollout_begins_with_the_intent() -> None:
     status = first.patch["status"]
     assert (first.subresource, [entry["name"] for entry in status["resources"]]) == ("status", ["a"])
     assert status["target"] == {"inputs": "d", "digest": "kept", "begun": rfc3339(NOW)}
-    told = get_condition(status["conditions"], "ProviderInstalled") or {}
-    assert (told["status"], told["reason"]) == ("False", "Installing")
-    assert "v1.1.0: 1 object" in told["message"]
+    reported = get_condition(status["conditions"], "ProviderInstalled") or {}
+    assert (reported["status"], reported["reason"]) == ("False", "Installing")
+    assert "v1.1.0: 1 object" in reported["message"]
     assert decision.kubernetes_events == ()
     assert (second.policy.recreate, str(second.policy.owner.mark)) == (True, "cluster-api")
 
@@ -191,8 +191,8 @@ def test_finalizer_is_set_first() -> None:
 )
 def test_intent_tells_an_upgrade_from_an_installation(installed: str, reason: str, words: str) -> None:
     status = intent(decide(observed(made(installed=installed)), NOW)) or {}
-    told = get_condition(status["conditions"], "ProviderInstalled") or {}
-    assert (told["reason"], words in told["message"]) == (reason, True)
+    reported = get_condition(status["conditions"], "ProviderInstalled") or {}
+    assert (reported["reason"], words in reported["message"]) == (reason, True)
 
 
 def test_objects_in_the_providers_namespace_get_it_as_owner() -> None:
@@ -266,7 +266,7 @@ def test_webhooks_follow_once_their_backends_run(found: Observed, with_webhooks:
 # -- report ------------------------------------------------------------------------------------------------------
 
 
-def told(found: Observed, outcome: RolloutOutcome | Exception) -> Decision | None:
+def reported_by(found: Observed, outcome: RolloutOutcome | Exception) -> Decision | None:
     decision = decide(found, NOW)
     if isinstance(outcome, Exception):
         return report_failure(found, decision, results_of(decision, {}, outcome), NOW)
@@ -281,7 +281,7 @@ A = InventoryEntry("", "v1", "ConfigMap", "ns", "a")
 )
 def test_installed_provider_is_reported_and_judged_next(installed: str, events: list[str]) -> None:
     obj = made(installed=installed)
-    decision = told(observed(obj, resync=True), RolloutOutcome((A,)))
+    decision = reported_by(observed(obj, resync=True), RolloutOutcome((A,)))
     assert decision is not None
     assert condition(decision)[:2] == ("True", "ProviderInstalled")
     assert condition(decision, "ProviderUpgraded")[0] == ("True" if installed else "")
@@ -312,7 +312,7 @@ STARTING = InventoryEntry("apps", "v1", "Deployment", "ns", "manager", waiting="
     ],
 )
 def test_workloads_that_start_are_checked_once_they_run(before: list[Object], available: tuple[str, str, str]) -> None:
-    decision = told(observed(made(*before)), RolloutOutcome((STARTING,)))
+    decision = reported_by(observed(made(*before)), RolloutOutcome((STARTING,)))
     assert condition(decision)[:2] == ("True", "ProviderInstalled")
     assert condition(decision, "ComponentsAvailable") == available
     assert decision is not None
@@ -330,7 +330,7 @@ def test_workloads_that_start_are_checked_once_they_run(before: list[Object], av
     ],
 )
 def test_workloads_are_checked_at_once_otherwise(found: Observed, outcome: RolloutOutcome) -> None:
-    decision = told(found, outcome)
+    decision = reported_by(found, outcome)
     assert decision is not None
     assert decision.reply is not None
     assert condition(decision, "ComponentsAvailable")[0] == "True"
@@ -346,19 +346,19 @@ def test_installed_provider_that_is_not_ready_is_checked() -> None:
 @pytest.mark.parametrize(("status", "kept"), [("True", "True"), ("False", "")])
 def test_failed_upgrade_that_is_not_wanted_any_more_is_forgotten(status: str, kept: str) -> None:
     before = {"type": "ProviderUpgraded", "status": status, "reason": "x"}
-    decision = told(observed(made(before, installed="v1.1.0")), RolloutOutcome())
+    decision = reported_by(observed(made(before, installed="v1.1.0")), RolloutOutcome())
     assert condition(decision, "ProviderUpgraded")[0] == kept
 
 
 def test_backends_that_run_are_followed_by_their_webhooks() -> None:
-    decision = told(observed(None, config_map(), WEBHOOK), RolloutOutcome((A,)))
+    decision = reported_by(observed(None, config_map(), WEBHOOK), RolloutOutcome((A,)))
     assert decision is not None
     assert (decision.proceed, decision.status) == (True, {"resources": dump([A])})
 
 
 def test_backends_that_start_are_waited_for() -> None:
     waiting = replace(A, waiting="is starting")
-    decision = told(observed(None, config_map(), WEBHOOK), RolloutOutcome((waiting,)))
+    decision = reported_by(observed(None, config_map(), WEBHOOK), RolloutOutcome((waiting,)))
     assert decision is not None
     assert condition(decision)[:2] == ("False", "WaitingForBackends")
     assert "ConfigMap ns/a is starting" in condition(decision)[2]
@@ -367,10 +367,10 @@ def test_backends_that_start_are_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (5, ""), (6, "; and 1 more")])
-def test_objects_that_were_taken_over_are_told(count: int, more: str) -> None:
+def test_objects_that_were_taken_over_are_reported(count: int, more: str) -> None:
     outcome = RolloutOutcome(conflicts=[(A, FieldConflict(f"m{number}", "")) for number in range(count)])
     for result in (outcome, RolloutIncomplete(outcome)):
-        decision = told(observed(), result)
+        decision = reported_by(observed(), result)
         assert decision is not None
         [event] = [each for each in decision.kubernetes_events if each.reason == "ObjectsTakenOver"]
         assert event.type == "Warning"
@@ -382,7 +382,7 @@ def test_objects_that_were_taken_over_are_told(count: int, more: str) -> None:
     "error", [RolloutIncomplete(RolloutOutcome((replace(A, error="refused"),))), NoCommonVersion("no common version")]
 )
 def test_failed_rollout_is_reported_and_repeated(installed: str, error: Exception) -> None:
-    decision = told(observed(made(installed=installed)), error)
+    decision = reported_by(observed(made(installed=installed)), error)
     assert decision is not None
     assert condition(decision)[:2] == ("False", "InstallFailed")
     assert str(error) in condition(decision)[2]
@@ -397,7 +397,7 @@ def test_failed_rollout_is_reported_and_repeated(installed: str, error: Exceptio
 
 
 def test_other_failures_are_not_reported() -> None:
-    assert told(observed(), ValueError("a bug")) is None
+    assert reported_by(observed(), ValueError("a bug")) is None
     assert report_failure(Observed(None), Decision(), results_of(Decision(), {}), NOW) is None
     waiting = decide(observed(components=None), NOW)
     assert report(observed(components=None), waiting, results_of(waiting, {}), NOW) == waiting

@@ -153,8 +153,8 @@ def test_workloads_of_a_provider_that_is_being_deleted_are_not_reported() -> Non
 def test_progress_of_workloads_records_no_further_event() -> None:
     first = decide(Observed(provider(installed="v1.0.0"), installed=True, unavailable=["Deployment a/b: x"]), NOW)
     assert [event.reason for event in first.kubernetes_events] == ["WorkloadsUnavailable"]
-    told = provider(installed="v1.0.0", conditions=dig(first.status, "conditions"))
-    second = decide(Observed(told, installed=True, unavailable=["Deployment a/b: y"]), NOW)
+    reported = provider(installed="v1.0.0", conditions=dig(first.status, "conditions"))
+    second = decide(Observed(reported, installed=True, unavailable=["Deployment a/b: y"]), NOW)
     assert second.kubernetes_events == ()
     assert "a/b: y" in str(second.status)
 

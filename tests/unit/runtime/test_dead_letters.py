@@ -199,7 +199,7 @@ def test_letters_of_one_function_type_of_event_and_object_are_one(event: Event, 
     assert (dead_letter(event, NOW).id == letter().id) == same
 
 
-def test_letters_about_no_object_are_told_apart_by_their_subjects() -> None:
+def test_letters_about_no_object_are_distinguished_by_their_subjects() -> None:
     assert dead_letter(STEP, NOW).id != dead_letter(replace(STEP, subject="v2"), NOW).id
 
 

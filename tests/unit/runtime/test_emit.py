@@ -82,7 +82,7 @@ def deliver(url: str, event: Event) -> int:
 @pytest.mark.parametrize(
     "send", [lambda _url, event: emit(TRIGGERS, [event], "sent").status, deliver], ids=["function", "forwarder"]
 )
-def test_sink_is_trusted_by_its_ca_and_told_the_senders_present_token(
+def test_sink_is_trusted_by_its_ca_and_given_the_senders_present_token(
     secured: HttpServer, monkeypatch: pytest.MonkeyPatch, send: Callable[[str, Event], int]
 ) -> None:
     assert send(secured.url, EVENT) == 204

@@ -25,7 +25,7 @@ from shared.references import LookupResult
 from shared.releases.source_resolution import scope_of
 from shared.releases.usage import release_of, users_by_release
 from shared.runtime import Decision
-from tests.support.told import told
+from tests.support.reported import reported_by
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SPEC: Object = {"provider": "docker", "name": "ferrol", "kubernetesVersion": "1.27", "noProvider": True}
@@ -392,7 +392,7 @@ def test_status_of_many_releases_is_short() -> None:
     assert "and 4990 more" in str(leaving.status)
 
 
-# -- what is told --------------------------------------------------------------------------------------------------
+# -- reports --------------------------------------------------------------------------------------------------
 
 WELL = {
     "AssetsClientAPIAvailable": "True",
@@ -464,13 +464,13 @@ def test_all_that_a_stack_tells(spec: Object, more: Any, conditions: dict[str, s
     obj = stack(spec, conditions=[new_condition("Paused", "True"), new_condition("ReleasesSynced", "True")])
     releases = more.pop("releases") if "releases" in more else (release("v1", ready=True),)
     decision = decide(observed(obj, *releases, **{"offered": ["v1"], **more}), NOW)
-    found, told_events = told(decision)
-    assert (found, told_events) == (conditions, events)
+    found, reported_events = reported_by(decision)
+    assert (found, reported_events) == (conditions, events)
 
 
-def test_obsolete_release_that_is_deleted_is_told() -> None:
+def test_obsolete_release_that_is_deleted_is_reported() -> None:
     old, new = release("v1", ready=True), release("v2", ready=True)
-    assert told(decide(observed(stack(), old, new, offered=["v2"]), NOW)) == (
+    assert reported_by(decide(observed(stack(), old, new, offered=["v2"]), NOW)) == (
         WELL,
         ["Normal ClusterStackReleaseDeleted"],
     )

@@ -31,8 +31,8 @@ from shared.releases.missing_assets import MissingAssets
 from shared.releases.naming import ReleaseName
 from shared.releases.usage import FINALIZER
 from tests.support.releases import chart
+from tests.support.reported import reported_by
 from tests.support.results import results_of
-from tests.support.told import told
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TAG = "docker-ferrol-1-27-v1"
@@ -414,7 +414,7 @@ def test_deletion_without_our_finalizer_has_no_effects() -> None:
     assert decide(down(release=release(deletionTimestamp="x", finalizers=["other"])), NOW).effects == ()
 
 
-# -- what is told --------------------------------------------------------------------------------------------------
+# -- reports --------------------------------------------------------------------------------------------------
 
 STORED = {"ClusterStackReleaseDownloaded": "True"}
 PROVIDED = {**STORED, "ProviderClusterStackReleaseReady": "True"}
@@ -500,14 +500,14 @@ def test_all_that_a_release_tells(
         status = {"conditions": [new_condition("Paused")], "resources": [ENTRY.dump()] if error else []}
         seen = replace(seen, release={**(seen.release or {}), "status": status})
     decision = decide(seen, NOW, Results(error=error) if error else None)
-    assert told(decision) == (conditions, events)
+    assert reported_by(decision) == (conditions, events)
 
 
 def test_pause_is_over_once_the_rollout_is_reported() -> None:
     seen = up(release=release(new_condition("Paused")))
     decision = decide(seen, NOW)
     reported = decide(seen, NOW, results_of(decision, {Rollout: RolloutOutcome()}))
-    assert told(reported) == ({**PROVIDED, "HelmChartApplied": "True"}, ["Normal ClusterStackReleaseReady"])
+    assert reported_by(reported) == ({**PROVIDED, "HelmChartApplied": "True"}, ["Normal ClusterStackReleaseReady"])
 
 
 # -- nothing to do -----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""All that a decision tells its user: the conditions with their severities, and the events."""
+"""The conditions of a decision with their severities, and its events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shared.api.conditions import READY
 from shared.runtime import Decision
 
 
-def told(decision: Decision) -> tuple[dict[str, str], list[str]]:
+def reported_by(decision: Decision) -> tuple[dict[str, str], list[str]]:
     """Returns "status reason severity" of all conditions but their summary, and "type reason" of the events."""
     conditions = {
         one["type"]: " ".join(filter(None, (one["status"], one.get("reason"), one.get("severity"))))
