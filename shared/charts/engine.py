@@ -157,9 +157,17 @@ def _written(output: Path, name: str) -> Iterator[Manifest]:
         source = path.relative_to(output).as_posix()
         text = path.read_text("utf-8", errors="replace").removeprefix(f"---\n# Source: {source}\n")
         if source.endswith(f"/templates/{_NOTES_FILE}"):
-            yield Manifest(NOTES, json.loads(text.removeprefix("notes: ")))
+            yield Manifest(NOTES, _text_of_notes(text, name))
         elif text.strip():
             yield Manifest(source, text)
+
+
+def _text_of_notes(text: str, name: str) -> str:
+    """Returns the notes in the output of `_NOTES_TEMPLATE`. A chart may have a file of that name itself."""
+    try:
+        return str(json.loads(text.removeprefix("notes: ")))
+    except (ValueError, RecursionError) as error:
+        raise RenderError(f"{name}: templates/{_NOTES_FILE} is a name that no chart may use") from error
 
 
 def _in_crds(source: str) -> bool:

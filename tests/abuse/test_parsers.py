@@ -32,6 +32,7 @@ CPU = 2.0
 _ELSEWHERE = {
     "events.capture": "captures, which a user names",
     "events.inputs": "captured objects of the API server, for `capture` on a user's machine",
+    "shared.charts.engine": "tests/unit/addons/test_charts_engines.py has a chart with notes that are no JSON",
     "shared.components.catalog": "settings of the installation",
     "shared.components.certificates": "Secrets in namespaces of providers, which administrators own",
     "shared.dead_letters": "tests/unit/runtime/test_dead_letters.py exchanges stored letters",

@@ -247,3 +247,17 @@ def test_names_of_releases(name: str, namespace: str, words: str) -> None:
     problem = charts.Release(name, namespace).problem
     assert words in problem
     assert bool(words) is bool(problem)
+
+
+def test_chart_must_not_have_the_file_that_writes_the_notes(helm: Path) -> None:
+    files = {
+        "c/Chart.yaml": CHART.format("c"),
+        "c/templates/NOTES.txt": "Thank you.",
+        "c/templates/more.yaml": "{{/* .Capabilities */}}",
+        "c/templates/~notes.yaml": 'notes: {broken: ""}',
+    }
+    release = charts.Release("r", "ns")
+    with pytest.raises(RenderError, match=r"templates/~notes\.yaml is a name that no chart may use"):
+        charts.render_release(
+            packed(dict(files)), {}, release, chart_name="c", kube_version="v1.36.3", helm=lambda: helm
+        )
