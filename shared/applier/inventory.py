@@ -171,6 +171,11 @@ class Step:
     run: bool = False
     """Whether the object is a Job or Pod that runs as a hook: its former run, which `entry.uid` names, is deleted."""
 
+    @property
+    def is_change(self) -> bool:
+        """Whether an object that was applied before gets other content."""
+        return self.action == "apply" and not self.new and not self.run
+
 
 @dataclass(frozen=True)
 class Plan:

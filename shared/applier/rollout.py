@@ -140,8 +140,10 @@ class _Run:
     def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, StepResult]:
         """Carries out the steps of one wave; with `gate` its Jobs and Pods have to complete before the next wave."""
         cluster, resources = self.rollout.cluster, self.rollout.resources
-        verified = [step.obj for step in steps if step.action == "verify"]
-        unread = [obj for obj in verified if identity(obj) not in self.rollout.live]
+        # One list shows an exclusive owner that changed objects are its own; else each would cost a read of its own.
+        exclusive = self.rollout.policy.owner.exclusive
+        read = [step for step in steps if step.action == "verify" or (exclusive and step.is_change)]
+        unread = [step.obj for step in read if step.entry.identity not in self.rollout.live]
         live = {**self.rollout.live, **read_live(self.pool, cluster, resources, unread, self.rollout.policy.owner)}
         readiness_check = incomplete_reason if gate else unready_reason
         executor = StepExecutor(cluster, resources, self.rollout.policy, readiness_check, self.rollout.only_report)

@@ -35,7 +35,8 @@ class StepExecutor:
 
         Args:
             step: The step of the plan.
-            live: The live object of a step that verifies, None if it does not exist; unused by other steps.
+            live: The live object of a step that verifies, or that changes an object of an exclusive owner; None if it
+                does not exist. Other steps do not use it.
 
         Raises:
             ApiError: The API server failed or rejected the object.
@@ -47,7 +48,8 @@ class StepExecutor:
             case "verify":
                 return self._verify(step, live)
             case "apply":
-                return self._apply(step, step.obj)
+                before = live if self.policy.owner.exclusive and step.is_change else None
+                return self._apply(step, step.obj, before=before)
 
     def _keep(self, step: Step) -> StepResult:
         """Keeps an applied object; reads it again if it was not ready, and applies it if it was deleted."""
