@@ -42,6 +42,7 @@ app = App(
     name="capi-functions",
     help="Run Cluster API lifecycle functions locally, plan and roll back addons, manage providers and releases.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )

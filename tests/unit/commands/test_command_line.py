@@ -154,3 +154,15 @@ def test_first_failing_condition_with_a_message_is_reported() -> None:
     )
     assert failing_condition(None, addon(fine, silent, applying, unknown)) == "ClusterAddon: Ready=False: applying"
     assert failing_condition(addon(fine), addon(unknown)) == "ClusterAddon: Ready=Unknown: not asked yet"
+
+
+@pytest.mark.parametrize("command", [(), ("get", "clusters"), ("provider", "init"), ("dead-letter", "list")])
+def test_every_command_has_a_short_option_for_help(command: tuple[str, ...]) -> None:
+    result = run(*command, "-h")
+    assert result.exit_code == 0, result.output
+    assert "Usage:" in result.stdout
+
+
+def test_kubectl_finds_the_commands_as_a_plugin() -> None:
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"]["kubectl-capi_functions"] == project["scripts"]["capi-functions"]
