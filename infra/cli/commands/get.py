@@ -1,4 +1,4 @@
-"""The commands `get`: the objects of a management cluster in one line each, with one reason."""
+"""The commands `get`: objects of a management cluster in one line each with one reason, kubeconfigs of clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from infra.operations.listing import Row
     from shared.kube import Object
 
-app = App(name="get", help="List objects in one line each, with one reason.", no_args_is_help=True)
+app = App(
+    name="get",
+    help="List objects in one line each, with one reason; print the kubeconfig of a cluster.",
+    no_args_is_help=True,
+)
 
 _KINDS = {
     "clusters": "List Clusters: Kubernetes version, wanted class, class of the applied addons, why one is not ready.",
@@ -84,6 +88,25 @@ def _add(kind: str, text: str) -> None:
     list_objects.__doc__ = text
     app.command(kind)(list_objects)
     app.command(kind.removesuffix("s"), hidden=True)(list_objects)
+
+
+@app.command("kubeconfig")
+def kubeconfig(
+    *,
+    name: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the Cluster.", show_default=False)],
+    namespace: Namespace = None,
+    management: TargetOptions,
+) -> None:
+    """Print the kubeconfig of a workload cluster: capi-functions get kubeconfig demo > demo.kubeconfig.
+
+    Refused is a kubeconfig that names programs or files of this machine.
+    """
+    from infra.operations.clusters import read_kubeconfig
+    from infra.operations.manifests import dump
+    from shared.kube import Key
+
+    with report_failures(), management.open() as target:
+        typer.echo(dump([read_kubeconfig(target.client, Key(target.namespace(namespace), name))]), nl=False)
 
 
 def _print_objects(objects: list[Object], output: ListFormat, *, alone: bool) -> None:

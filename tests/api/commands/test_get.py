@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
+from shared.api.resources import SECRET
+from shared.kube import Key
 from tests.support.releases import write_release
 from tests.support.world import World
 
@@ -71,3 +74,21 @@ def test_names_that_do_not_exist_are_an_error(world: World, kubeconfig: Path) ->
     assert "nobody does not exist in the namespace" in result.stderr
     result = CliRunner().invoke(app, ["get", "clusters", "--watch", "-o", "json", *options])
     assert result.exit_code == 2
+
+
+def test_kubeconfig_of_a_cluster_has_only_inline_credentials(world: World, kubeconfig: Path, get: Get) -> None:
+    world.cluster()
+    options = ["-n", world.namespace, "--kubeconfig", str(kubeconfig)]
+    result = CliRunner().invoke(app, ["get", "kubeconfig", "demo", *options])
+    assert result.exit_code == 1
+    assert "demo-kubeconfig with the kubeconfig" in result.stderr
+    world.secret()
+    written = yaml.safe_load(get("kubeconfig", "demo").stdout)
+    assert written["current-context"] == "demo"
+    assert written["clusters"][0]["cluster"]["server"] == world.client.host
+    evil = {**written, "users": [{"name": "demo", "user": {"exec": {"command": "/bin/sh"}}}]}
+    value = base64.b64encode(json.dumps(evil).encode()).decode()
+    world.client.patch(SECRET, Key(world.namespace, "demo-kubeconfig"), {"data": {"value": value}})
+    result = CliRunner().invoke(app, ["get", "kubeconfig", "demo", *options])
+    assert result.exit_code == 1
+    assert "/bin/sh" not in result.output
