@@ -166,3 +166,14 @@ def test_every_command_has_a_short_option_for_help(command: tuple[str, ...]) -> 
 def test_kubectl_finds_the_commands_as_a_plugin() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert project["scripts"]["kubectl-capi_functions"] == project["scripts"]["capi-functions"]
+
+
+def test_reason_is_explained_without_a_cluster() -> None:
+    result = run("explain", "objectsnotready")
+    assert result.exit_code == 0
+    assert "condition ObjectsReady of a ClusterAddon" in result.stdout
+    assert "to do: " in result.stdout
+    assert "ReleaseNotShared" in run("explain").stdout.splitlines()
+    result = run("explain", "ObjectsNotRead")
+    assert result.exit_code == 1
+    assert "did you mean ObjectsNotReady" in result.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.operations.reasons import REASONS, Reason
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import policy, preview
 
@@ -39,3 +40,21 @@ def test_operations_page_documents_every_annotation(name: str) -> None:
 @pytest.mark.parametrize("action", sorted(set(preview.Action.__args__) - {"unchanged"}))  # type: ignore[attr-defined]
 def test_operations_page_documents_every_plan_mark(action: str) -> None:
     assert re.search(rf"^\| `. {action}` \|", DOCS, re.MULTILINE)
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: "-".join(reason.names))
+def test_command_and_page_explain_a_reason_alike(reason: Reason) -> None:
+    names = ", ".join(f"`{name}`" for name in reason.names)
+    rows = [
+        line for line in DOCS.splitlines() if line.startswith("|") and f"| {reason.meaning} | {reason.remedy}" in line
+    ]
+    assert any(names in row for row in rows)
+
+
+def test_command_explains_every_reason_of_the_page() -> None:
+    rows = re.findall(
+        r"^\| (?:`\w+`)? ?\| ((?:`\w+`(?:, )?)+) \|", DOCS.split("## Events of a ClusterAddon")[0], re.MULTILINE
+    )
+    assert len(rows) > 20
+    documented = {name for row in rows for name in re.findall(r"\w+", row)}
+    assert documented - {name for reason in REASONS for name in reason.names} == set()
