@@ -1,0 +1,1 @@
+"""Wakes the objects that depend on a Cluster that has changed."""

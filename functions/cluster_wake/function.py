@@ -1,0 +1,63 @@
+"""`cluster_wake`: emits one event for each object that depends on a Cluster that has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_RESOURCE_SET_BINDING,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+)
+from shared.clients import Clients
+from shared.cluster_wake import wake_event
+from shared.event import Event
+from shared.kube import Key, NotServed, Object, Resource, dig
+from shared.runtime import Answer, Task, done
+from shared.runtime.emit import emit
+
+from .decide import affected_selectors, bound_sets
+from .triggers import TRIGGERS
+
+
+def run(clients: Clients, event: Event) -> Answer:
+    """Handles a change of a Cluster or of its kubeconfig: emits an event for each object that depends on it."""
+    key = TRIGGERS.key(event)
+    if key is None:
+        return done("the event is not for this function")
+    affected = list(_affected(clients, event, key))
+    if not affected:
+        return done("no object depends on the Cluster")
+    return emit(TRIGGERS, map(wake_event, affected), f"events for the objects that depend on the Cluster {key}")
+
+
+def _affected(clients: Clients, event: Event, key: Key) -> Iterator[Object]:
+    yield from _list(clients, HELM_RELEASE_PROXY, key.namespace, f"{CLUSTER_NAME_LABEL}={key.name}")
+    sets = _list(clients, CLUSTER_RESOURCE_SET, key.namespace)
+    proxies = _list(clients, HELM_CHART_PROXY, key.namespace) if event.kind == CLUSTER.kind else []
+    if not sets and not proxies:
+        return
+    cluster = event.object if event.kind == CLUSTER.kind else None
+    if cluster is None:
+        cluster = clients.management.find(CLUSTER, key)
+    named = cluster or {"metadata": {"name": key.name, "namespace": key.namespace}}
+    labels = dig(cluster, "metadata.labels", {}) if cluster is not None else None
+    yield from affected_selectors(proxies, named, labels)
+    if sets:
+        yield from affected_selectors(
+            sets, named, labels, bound_sets(clients.management.find(CLUSTER_RESOURCE_SET_BINDING, key))
+        )
+
+
+def _list(clients: Clients, resource: Resource, namespace: str, selector: str = "") -> list[Object]:
+    """Returns the objects of a kind in a namespace; none if the kind is not served."""
+    try:
+        return list(clients.management.list(resource, namespace, selector=selector))
+    except NotServed:
+        return []
+
+
+handle = Task(TRIGGERS, run).handle

@@ -1,0 +1,72 @@
+"""Starts `cluster_wake` when a Cluster changes, or a Secret with a kubeconfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared import profiles
+from shared.api import cluster as cluster_api
+from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.names import KUBECONFIG_SUFFIX, cluster_of_secret
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_RESOURCE_SET_BINDING,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+    SECRET,
+)
+from shared.cluster_wake import CHANGED
+from shared.kube import Key, dig
+from shared.triggers import READ_CRDS, Rule, Triggers, Watch
+
+
+def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
+    """Returns the values that wake others when an update changes one of them.
+
+    They are labels, for selectors, whether the API server can be reached, and what values templates mostly read.
+    """
+    metadata = [dig(cluster, f"metadata.{name}") for name in ("generation", "deletionTimestamp", "labels")]
+    annotations = {
+        name: value
+        for name, value in dig(cluster, "metadata.annotations", {}).items()
+        if name != "kubectl.kubernetes.io/last-applied-configuration"
+    }
+    status = [dig(cluster, f"status.{name}") for name in ("initialization", "failureDomains")]
+    return [*metadata, annotations, cluster_api.control_plane_initialized(cluster), *status]
+
+
+def cluster_of_kubeconfig(secret: Mapping[str, Any]) -> Key | None:
+    """Returns the key of the Cluster of a kubeconfig Secret; None for other Secrets."""
+    return cluster_of_secret(secret, KUBECONFIG_SUFFIX)
+
+
+TRIGGERS = Triggers(
+    name="cluster_wake",
+    profiles=profiles.ADDONS,
+    watches=(
+        Watch(CLUSTER, digest=relevant_in_cluster),
+        Watch(
+            SECRET,
+            key=cluster_of_kubeconfig,
+            reference=True,
+            selector=CLUSTER_NAME_LABEL,
+            changes=("add", "update"),
+        ),
+    ),
+    rules=(
+        Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
+        Rule(
+            HELM_CHART_PROXY.group,
+            tuple(
+                kind.plural
+                for kind in (HELM_CHART_PROXY, HELM_RELEASE_PROXY, CLUSTER_RESOURCE_SET, CLUSTER_RESOURCE_SET_BINDING)
+            ),
+            ("get", "list"),
+        ),
+        READ_CRDS,
+    ),
+    emits=(CHANGED,),
+    reports=False,
+)

@@ -1,0 +1,1 @@
+"""Makes a HelmReleaseProxy for each Cluster that a HelmChartProxy selects."""

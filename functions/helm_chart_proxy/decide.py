@@ -1,0 +1,133 @@
+"""Decides about one HelmChartProxy: the writes of its HelmReleaseProxies, and the conditions that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from shared.api.conditions import abridged, get_condition
+from shared.api.resources import HELM_CHART_PROXY
+from shared.effects import Effect, RemoveFinalizer, Results, ensure_finalizer
+from shared.helm_proxies import selection
+from shared.helm_proxies.names import HCP_FINALIZER
+from shared.kube import Object, deleting, dig, has_finalizer, key_of
+from shared.runtime import Decision
+
+from .observe import Observed
+from .plan import CREATION_FAILED, DELETION_FAILED, PARSING_FAILED, REINSTALLING, Plan, Problem, plan, removal
+from .reconciled import is_paused
+from .status import PROXIES_READY, UP_TO_DATE, ProxyStatus, aggregate, reference
+from .write import Outcome, WriteReleases
+
+WRITE_RETRY = 10.0
+PROBLEM_RETRY = 60.0
+CONTROLLER_RETRY = 300.0
+"""Seconds until the next reconciliation after a failed write, with a temporary problem, and while the original
+controller runs."""
+
+_REASONS = (DELETION_FAILED, PARSING_FAILED, CREATION_FAILED, REINSTALLING)
+"""The reasons of problems, the worst first: the condition has one reason."""
+
+
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
+    """Decides the writes; with their results, the status."""
+    proxy = observed.proxy
+    if proxy is None:
+        return Decision(message="the HelmChartProxy is gone")
+    if is_paused(proxy):
+        return Decision(message="paused")
+    if observed.controller:
+        return Decision(requeue_after=CONTROLLER_RETRY, message=f"left to {observed.controller}, which runs")
+    builder = ProxyStatus(proxy, now)
+    outcome = next(iter(results.of(WriteReleases)), Outcome({}, {})) if results else Outcome({}, {})
+    if deleting(proxy):
+        return _delete(builder, observed, outcome)
+    finalizer = ensure_finalizer(HELM_CHART_PROXY, proxy, HCP_FINALIZER)
+    if observed.failure:
+        builder.set_false(UP_TO_DATE, "ClusterSelectionFailed", observed.failure, event_type="Warning")
+        return builder.decision(
+            *finalizer, requeue_after=PROBLEM_RETRY, message=observed.failure, observedGeneration=builder.generation
+        )
+    planned = plan(proxy, observed)
+    return _report(builder, observed, planned, outcome, *finalizer)
+
+
+def _delete(builder: ProxyStatus, observed: Observed, outcome: Outcome) -> Decision:
+    """Decides to delete all releases, and to wait until they are gone."""
+    proxy = builder.obj
+    if not has_finalizer(proxy, HCP_FINALIZER):
+        return Decision(message="being deleted")
+    if not observed.releases:
+        return Decision((RemoveFinalizer(HELM_CHART_PROXY, proxy, HCP_FINALIZER),), message="all releases are gone")
+    return _report(builder, observed, removal(observed), outcome)
+
+
+def _report(builder: ProxyStatus, observed: Observed, planned: Plan, outcome: Outcome, *effects: Effect) -> Decision:
+    """Returns the decision with the planned writes, and with the conditions after their outcome."""
+    problems = [*planned.problems, *_failures(planned, outcome)]
+    problems += [
+        Problem(REINSTALLING, f"the HelmReleaseProxy for {write.cluster} is deleted; the chart is installed again")
+        for write in planned.writes
+        if write.kind == "reinstall" and write.cluster not in outcome.failures
+    ]
+    releases = _releases(observed, outcome)
+    outdated = sorted(key_of(release).name for release in releases if _is_unobserved(release))
+    if problems:
+        _set_problem(builder, problems)
+    elif outdated and not deleting(builder.obj):
+        message = f"not reconciled yet: {abridged(outdated, separator=', ')}"
+        builder.set_false(UP_TO_DATE, "HelmReleaseProxySpecsUpdating", message)
+    elif not deleting(builder.obj):
+        builder.set_true(UP_TO_DATE, "UpToDate")
+    if not outdated or not get_condition(builder.initial, PROXIES_READY):
+        builder.set(PROXIES_READY, *aggregate(releases))
+    writes = (WriteReleases(planned.writes),) if planned.writes else ()
+    fields: Object = {"observedGeneration": builder.generation}
+    if not deleting(builder.obj):
+        fields["matchingClusters"] = [reference(cluster) for cluster in observed.clusters]
+    return builder.decision(
+        *effects, *writes, requeue_after=_retry(problems, outcome), message=_told(planned), **fields
+    )
+
+
+def _failures(planned: Plan, outcome: Outcome) -> list[Problem]:
+    kinds = {write.cluster: write.kind for write in planned.writes}
+    return [
+        Problem(
+            DELETION_FAILED if kinds.get(cluster) in ("delete", "reinstall") else CREATION_FAILED,
+            f"{cluster}: {error}",
+            temporary=True,
+        )
+        for cluster, error in sorted(outcome.failures.items())
+    ]
+
+
+def _set_problem(builder: ProxyStatus, problems: list[Problem]) -> None:
+    reason = min((problem.reason for problem in problems), key=_REASONS.index)
+    texts = [problem.message for problem in problems if problem.reason == reason]
+    builder.set_false(
+        UP_TO_DATE, reason, abridged(texts), event_type="" if reason == REINSTALLING else "Warning", progress=True
+    )
+
+
+def _releases(observed: Observed, outcome: Outcome) -> list[Object]:
+    """Returns the releases after the writes; a deleted one is there until its chart is uninstalled."""
+    before = [outcome.stored.get(selection.cluster_of(release), release) for release in observed.releases]
+    known = {selection.cluster_of(release) for release in before}
+    return [*before, *(made for cluster, made in outcome.stored.items() if cluster not in known)]
+
+
+def _is_unobserved(release: Object) -> bool:
+    return not deleting(release) and dig(release, "status.observedGeneration", 0) != dig(
+        release, "metadata.generation", 0
+    )
+
+
+def _retry(problems: Iterable[Problem], outcome: Outcome) -> float | None:
+    if outcome.failures:
+        return WRITE_RETRY
+    return PROBLEM_RETRY if any(problem.temporary for problem in problems) else None
+
+
+def _told(planned: Plan) -> str:
+    return f"{len(planned.writes)} HelmReleaseProxies written, {len(planned.problems)} with problems"

@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+helm_chart_proxy = target("helm_chart_proxy")

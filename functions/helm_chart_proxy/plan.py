@@ -1,0 +1,82 @@
+"""Plans which HelmReleaseProxies of one HelmChartProxy are created, changed or deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.api import cluster as cluster_api
+from shared.helm_proxies import construction, selection
+from shared.kube import Object, deleting, key_of
+
+from .observe import Failure, Observed
+from .write import Write
+
+CREATION_FAILED = "HelmReleaseProxyCreationFailed"
+DELETION_FAILED = "HelmReleaseProxyDeletionFailed"
+REINSTALLING = "HelmReleaseProxyReinstalling"
+PARSING_FAILED = "ValueParsingFailed"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The reason why the release of a Cluster is not as the spec wants it."""
+
+    reason: str
+    message: str
+    temporary: bool = False
+    """Whether no event shows the end of the problem."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The writes and the problems of the Clusters for which nothing is written."""
+
+    writes: tuple[Write, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def plan(proxy: Object, observed: Observed) -> Plan:
+    """Returns the plan. Each Cluster is planned by itself, so that one with a problem holds up no other."""
+    releases = selection.by_cluster(observed.releases)
+    steps = [_step(proxy, cluster, releases.get(key_of(cluster).name, []), observed) for cluster in observed.clusters]
+    writes = [step for step in steps if isinstance(step, Write)]
+    if not construction.installs_once(proxy):
+        left = selection.orphans(observed.releases, observed.clusters)
+        writes += [
+            Write("delete", selection.cluster_of(release), release)
+            for release in left
+            if selection.cluster_of(release) not in observed.paused
+        ]
+    return Plan(tuple(writes), tuple(step for step in steps if isinstance(step, Problem)))
+
+
+def removal(observed: Observed) -> Plan:
+    """Returns the plan for a HelmChartProxy that is being deleted: all its releases are deleted."""
+    left = [release for release in observed.releases if not deleting(release)]
+    return Plan(tuple(Write("delete", selection.cluster_of(release), release) for release in left))
+
+
+def _step(proxy: Object, cluster: Object, releases: list[Object], observed: Observed) -> Write | Problem | None:
+    name = key_of(cluster).name
+    if deleting(cluster) or cluster_api.is_paused(cluster):
+        return None
+    if len(releases) > 1:
+        names = " and ".join(sorted(key_of(release).name for release in releases)[:2])
+        return Problem(CREATION_FAILED, f"{name} has several HelmReleaseProxies, {names}: delete all but one")
+    existing = releases[0] if releases else None
+    if existing is not None and deleting(existing):
+        return Problem(REINSTALLING, f"the HelmReleaseProxy for {name} is being deleted; the chart is installed again")
+    if existing is not None and construction.is_kept_as_installed(proxy, existing):
+        return None
+    if existing is not None and construction.must_reinstall(proxy, existing):
+        return Write("reinstall", name, existing)
+    rendered = observed.rendered.get(name) or Failure(f"{name}: the templates are not rendered", temporary=True)
+    if isinstance(rendered, Failure):
+        return Problem(PARSING_FAILED, rendered.message, rendered.temporary)
+    change = construction.change(proxy, cluster, existing, rendered)
+    match change.kind:
+        case "create":
+            return Write("create", name, change.body)
+        case "patch" if existing is not None:
+            return Write("patch", name, existing, change.body)
+    return None
