@@ -44,7 +44,6 @@ app = App(
     help="Run Cluster API lifecycle functions locally, plan and roll back addons, manage providers and releases.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 

@@ -177,3 +177,9 @@ def test_reason_is_explained_without_a_cluster() -> None:
     result = run("explain", "ObjectsNotRead")
     assert result.exit_code == 1
     assert "did you mean ObjectsNotReady" in result.stderr
+
+
+def test_shell_completes_commands() -> None:
+    words = {"COMP_WORDS": "capi-functions get cl", "COMP_CWORD": "2", "_CAPI_FUNCTIONS_COMPLETE": "complete_bash"}
+    result = CliRunner().invoke(app, [], env=words, prog_name="capi-functions")
+    assert result.stdout.split() == ["clusters"]
