@@ -23,6 +23,8 @@ from shared.api.resources import (
     CLUSTER_RESOURCE_SET_BINDING,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
     KIND_CLUSTER,
 )
 from shared.clients import Clients
@@ -61,13 +63,16 @@ def test_function_has_one_of_two_shapes(name: str) -> None:
     assert function.triggers.name == name
 
 
+_REACHING = {*(kind.resource for kind in KINDS), HELM_CHART_PROXY, HELM_RELEASE_PROXY}
+
+
 @pytest.mark.parametrize("name", sorted(FOLDERS - {"cluster_hooks"}))
 def test_function_that_reaches_beyond_a_namespace_trusts_no_event(name: str) -> None:
-    """Providers name Secrets of any namespace and consist of any objects; a local function starts programs."""
+    """Providers and Helm releases name Secrets of any namespace; a local function starts programs."""
     declared = catalog.triggers()[name]
     function = shape(name)
     if isinstance(function, Function):
-        reaches_beyond = declared.local or not {kind.resource for kind in KINDS}.isdisjoint(declared.primaries)
+        reaches_beyond = declared.local or not _REACHING.isdisjoint(declared.primaries)
         assert function.trusts_events is not reaches_beyond
 
 
@@ -106,7 +111,14 @@ def test_function_that_waits_for_its_primary_object_hears_of_every_new_one() -> 
         assert not [watch for watch in waiting if watch.resource in declared.primaries], name
 
 
-ADDON_KINDS = {CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE}
+ADDON_KINDS = {
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+}
 SET_KINDS = {CLUSTER_RESOURCE_SET, CLUSTER_RESOURCE_SET_BINDING}
 PROVIDER_KINDS = {kind.resource for kind in KINDS}
 
@@ -183,5 +195,9 @@ def test_each_finalizer_is_declared_by_one_function() -> None:
     declared = [each.finalizer for each in catalog.triggers().values() if each.finalizer]
     assert len(declared) == len(set(declared))
     files = [file for folder in ("functions", "shared") for file in Path(folder).rglob("*.py")]
-    written = {found for file in files for found in re.findall(r'^[A-Z_]*FINALIZER = "(.+)"', file.read_text(), re.M)}
+    written = {
+        found
+        for file in files
+        for found in re.findall(r'^[A-Z_]*FINALIZER(?:: Final)? = "(.+)"', file.read_text(), re.M)
+    }
     assert written == set(declared)
