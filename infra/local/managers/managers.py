@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 
 from infra import local_control_plane
 from infra.local_control_plane import files
-from infra.local_control_plane.binaries import BinaryNotFound, locate
-from infra.local_control_plane.modules import module_of
 from shared.api.provider import KINDS, PROVIDER_LABEL, ProviderKind
 from shared.api.resources import DEPLOYMENT, SECRET
 from shared.applier.policy import PolicyError
@@ -236,15 +234,7 @@ class Managers:
         label = str(dig(deployment, ("metadata", "labels", PROVIDER_LABEL)))
         if (given := programs.given(self._folder, label)) is not None:
             return given, True
-        name = f"{label}{programs.SUFFIX}"
-        images = [str(container.get("image")) for container in dig(deployment, "spec.template.spec.containers", [])]
-        try:
-            version = module_of(name).version
-            if not any(image.endswith(f":{version}") for image in images):
-                raise ManagerError(f"{name} can be run in version {version}, the Deployment has {', '.join(images)}")
-            return locate([name], progress=lambda _line: None)[name], False
-        except (ValueError, BinaryNotFound) as error:
-            raise ManagerError(f"there is no program for {key_of(deployment)}: {error}") from error
+        return programs.pinned(deployment), False
 
     def _show(self, deployment: Object, healthy: bool) -> None:
         """Writes into the status of a Deployment whether its manager is healthy: now, or as soon as it can be."""

@@ -6,12 +6,17 @@ A run has them in its folder `bin`, so that its next start finds them. They take
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from infra.local_control_plane import go_build
+from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.cache import Progress, partial
-from shared.api.provider import CORE_NAME, KINDS, ProviderKind
+from infra.local_control_plane.modules import module_of
+from shared.api.provider import CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind
+from shared.kube import dig, key_of
 
 from .command import ManagerError
 
@@ -101,6 +106,19 @@ def given(run: Path, label: str) -> Path | None:
             f"{path.readlink()}, the manager of {label}, does not exist; `up --manager {label}=...` names another"
         )
     return path if path.exists() else None
+
+
+def pinned(deployment: Mapping[str, Any]) -> Path:
+    """Returns the pinned program of the manager in a Deployment. Raises `ManagerError` for another version."""
+    name = f"{dig(deployment, ('metadata', 'labels', PROVIDER_LABEL))}{SUFFIX}"
+    images = [str(container.get("image")) for container in dig(deployment, "spec.template.spec.containers", [])]
+    try:
+        version = module_of(name).version
+        if not any(image.endswith(f":{version}") for image in images):
+            raise ManagerError(f"{name} can be run in version {version}, the Deployment has {', '.join(images)}")
+        return locate([name], progress=lambda _line: None)[name]
+    except (ValueError, BinaryNotFound) as error:
+        raise ManagerError(f"there is no program for {key_of(deployment)}: {error}") from error
 
 
 def _kind(label: str) -> ProviderKind:
