@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,16 +48,6 @@ class ClusterOptions:
         return find_cluster(target, self.namespace, self.name or self.cluster)
 
 
-Release = Annotated[
-    str | None,
-    typer.Option(help="Tag or folder of the release (default: the Cluster's class).", show_default=False),
-]
-ExitCode = Annotated[
-    bool,
-    typer.Option("--exit-code", help="Exit with 3 if the release would change something."),
-]
-
-
 @app.command()
 def render(
     release: Annotated[Path, typer.Option(help="Folder of one release, named like its tag.", file_okay=False)],
@@ -91,31 +80,6 @@ def render(
         for remark in remarks(release):
             err.print(f"note: {escape(remark)}")
         sys.stdout.write(dump(objects))
-
-
-@app.command()
-def plan(
-    *,
-    cluster: ClusterOptions,
-    release: Release = None,
-    output: FormatOptions,
-    exit_code: ExitCode = False,
-    management: TargetOptions,
-) -> None:
-    """Show what a release would change in a cluster. Uses dry runs, and changes nothing."""
-    from infra.operations.addons import plan as planning
-
-    from ..terminal import plan_text
-
-    with report_failures(), helm_when_needed(progress), management.open() as target:
-        os.environ |= target.settings
-        plan = planning.plan(target.client, cluster.find(target), release)
-        if output.json:
-            typer.echo(json.dumps(plan.dump(), indent=2))
-        else:
-            for line in plan_text.lines(plan):
-                out.print(line)
-    raise typer.Exit(plan.exit_code if exit_code or plan.is_blocked else 0)
 
 
 @describe.command("cluster")

@@ -1,0 +1,123 @@
+"""The commands `plan` (the addons of a Cluster) and `plan cluster` (its topology)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from infra.cli.terminal.output import progress
+from infra.operations.helm import helm_when_needed
+
+from ..options import FormatOptions, Namespace, TargetOptions
+from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
+from ..terminal.output import out
+from .clusters import ClusterOptions
+
+
+class _AddonsByDefault(TyperGroup):
+    """A group that takes `plan NAME` for `plan addons NAME`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, *self.get_help_option_names(ctx)):
+            args = ["addons", *args]
+        return super().parse_args(ctx, args)
+
+
+app = App()
+plan = App(cls=_AddonsByDefault, help="Show what a change would do. `plan NAME` is short for `plan addons NAME`.")
+app.add_typer(plan, name="plan")
+
+Release = Annotated[
+    str | None,
+    typer.Option(help="Tag or folder of the release (default: the Cluster's class).", show_default=False),
+]
+ExitCode = Annotated[
+    bool,
+    typer.Option("--exit-code", help="Exit with 3 if something would change."),
+]
+
+
+@plan.command("addons")
+def plan_addons(
+    *,
+    cluster: ClusterOptions,
+    release: Release = None,
+    output: FormatOptions,
+    exit_code: ExitCode = False,
+    management: TargetOptions,
+) -> None:
+    """Show what a release would change in a cluster. Uses dry runs, and changes nothing."""
+    from infra.operations.addons import plan as planning
+
+    from ..terminal import plan_text
+
+    with report_failures(), helm_when_needed(progress), management.open() as target:
+        os.environ |= target.settings
+        found = planning.plan(target.client, cluster.find(target), release)
+        if output.json:
+            typer.echo(json.dumps(found.dump(), indent=2))
+        else:
+            for line in plan_text.lines(found):
+                out.print(line)
+    raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
+
+
+@plan.command("cluster")
+def plan_cluster(
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)],
+    class_name: Annotated[str, typer.Option("--class", help="Name of the new ClusterClass.", show_default=False)] = "",
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set-variable",
+            metavar="NAME=VALUE",
+            help="New value of a variable, as JSON or as a string. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    version: Annotated[str, typer.Option(help="New Kubernetes version.", show_default=False)] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            help="File with the changed Cluster, ClusterClass or templates.",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+        ),
+    ] = None,
+    namespace: Namespace = None,
+    output: FormatOptions,
+    exit_code: ExitCode = False,
+    management: TargetOptions,
+) -> None:
+    """Show what Cluster API core would do if a Cluster got another class, version or variables. Only reads."""
+    from infra.operations import preview
+    from shared import bounded_yaml
+    from shared.kube import Key
+
+    from ..terminal import topology_plan_text
+
+    with report_failures(bounded_yaml.YAMLError, OSError), management.open() as target:
+        change = preview.Change(
+            class_name,
+            version,
+            dict(map(preview.parse_variable, variables or ())),
+            preview.parse_manifests(file.read_text()) if file else (),
+        )
+        key = Key(target.namespace(namespace), name)
+        [found] = preview.preview(target.client, {key: change}, progress)
+        if output.json:
+            typer.echo(json.dumps(found.dump(), indent=2))
+        else:
+            for line in topology_plan_text.lines(found):
+                out.print(line)
+    raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)

@@ -1,0 +1,120 @@
+"""Prepares copies of objects, with which managers in a new control plane continue the work of the real managers.
+
+Owner references and managed fields refer to objects by uid, as `clusterctl move` maps them; statuses refer to
+generations. The topology controller compares its own managed fields, too: without them it misses rollouts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from shared.api.cluster import PAUSED_ANNOTATION, TOPOLOGY_RECONCILED
+from shared.api.resources import MACHINE
+from shared.kube import Object, dig
+from shared.kube.resources import owner_references
+
+from .change import is_cluster
+from .snapshot import kind_of
+
+_SET_BY_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
+_HELD_STILL = ((MACHINE.group, MACHINE.kind), (MACHINE.group, "MachineHealthCheck"))
+"""Kinds that are paused: their controllers delete Machines, or act on nodes."""
+
+
+def in_order(objects: Iterable[Object]) -> list[Object]:
+    """Returns the objects, each after its owners."""
+    left = {obj["metadata"]["uid"]: obj for obj in objects}
+    found: list[Object] = []
+    while left:
+        free = [uid for uid, obj in left.items() if not any(one.get("uid") in left for one in owner_references(obj))]
+        for uid in free or list(left)[:1]:  # a cycle of owners: any object may be the first
+            found.append(left.pop(uid))
+    return found
+
+
+def new_object(obj: Object, uids: Mapping[str, str]) -> Object:
+    """Returns the object to create, with the new uids of its owners. A Cluster is not paused, a Machine is."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in _SET_BY_SERVER}
+    annotations = dict(metadata.get("annotations") or {})
+    created = {name: value for name, value in obj.items() if name != "metadata"}
+    if kind_of(obj) in _HELD_STILL:
+        annotations[PAUSED_ANNOTATION] = ""
+    elif is_cluster(obj):
+        annotations.pop(PAUSED_ANNOTATION, None)
+        created["spec"] = {name: value for name, value in obj["spec"].items() if name != "paused"}
+    if owners := metadata.get("ownerReferences"):
+        metadata["ownerReferences"] = with_uids(owners, uids)
+    return {**created, "metadata": {**metadata, "annotations": annotations}}
+
+
+def with_uids(value: Any, uids: Mapping[str, str]) -> Any:
+    """Returns the value with new uids, also inside texts: keys of managed fields contain uids."""
+    text = json.dumps(value)
+    for old, new in uids.items():
+        text = text.replace(old, new)
+    return json.loads(text)
+
+
+def new_status(obj: Object) -> Object:
+    """Returns the status as one of an object of generation 1; a Cluster's without `TopologyReconciled`."""
+    status: Object = _aligned(dig(obj, "status", {}), obj["metadata"].get("generation", 1))
+    return without_topology_condition(status) if is_cluster(obj) else status
+
+
+def _aligned(value: Any, generation: int) -> Any:
+    """Sets each `observedGeneration` to 1, and removes earlier generations, because 0 would be invalid."""
+    if isinstance(value, Mapping):
+        return {
+            name: 1 if name == "observedGeneration" else _aligned(below, generation)
+            for name, below in value.items()
+            if name != "observedGeneration" or below == generation
+        }
+    return [_aligned(below, generation) for below in value] if isinstance(value, list) else value
+
+
+def without_topology_condition(status: Object) -> Object:
+    """Returns the status of a Cluster without the condition `TopologyReconciled`, in each place that may have it."""
+
+    def kept(conditions: Sequence[Object]) -> list[Object]:
+        return [one for one in conditions if one.get("type") != TOPOLOGY_RECONCILED]
+
+    result = {**status, "conditions": kept(dig(status, "conditions", []))}
+    older = dig(status, "deprecated.v1beta1.conditions", [])
+    if older:
+        deprecated = dig(status, "deprecated")
+        result["deprecated"] = {**deprecated, "v1beta1": {**deprecated["v1beta1"], "conditions": kept(older)}}
+    return result
+
+
+def new_definition(crd: Object) -> Object:
+    """Returns the CRD to create: objects are read in the version in which they are stored, so nothing is converted."""
+    metadata = {name: crd["metadata"][name] for name in ("name", "labels", "annotations") if name in crd["metadata"]}
+    annotations = metadata.get("annotations") or {}
+    metadata["annotations"] = {name: value for name, value in annotations.items() if "last-applied" not in name}
+    return {
+        "apiVersion": crd["apiVersion"],
+        "kind": crd["kind"],
+        "metadata": metadata,
+        "spec": {**crd["spec"], "conversion": {"strategy": "None"}},
+    }
+
+
+def new_webhooks(configuration: Object, url: str, ca: str) -> Object:
+    """Returns the webhook configuration to create, with the server at `url` (scheme, host, port) for every webhook.
+
+    `ca` is the PEM of the server's CA in base64.
+    """
+    webhooks = []
+    for webhook in configuration.get("webhooks") or []:
+        client = webhook.get("clientConfig") or {}
+        path = urlsplit(client.get("url") or "").path or dig(client, "service.path", "")
+        webhooks.append({**webhook, "clientConfig": {"url": f"{url}/{path.lstrip('/')}", "caBundle": ca}})
+    return {
+        "apiVersion": configuration["apiVersion"],
+        "kind": configuration["kind"],
+        "metadata": {"name": configuration["metadata"]["name"]},
+        "webhooks": webhooks,
+    }

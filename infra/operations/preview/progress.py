@@ -1,0 +1,118 @@
+"""Reads off objects how far core has come, and plays what other controllers report during an upgrade."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from shared.api.cluster import CLUSTER_NAME_LABEL, TOPOLOGY_RECONCILED
+from shared.api.conditions import get_condition
+from shared.api.resources import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
+from shared.kube import Key, Object, deleting, dig, key_of
+
+from .snapshot import Kind, kind_of
+
+Id = tuple[str, str, str, str]
+"""The group, kind, namespace and name of an object."""
+State = Mapping[Id, Object]
+
+DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
+"""The label of Machines of a MachineDeployment."""
+FAILED = ("ReconcileFailed", "ClusterClassNotReconciled")
+"""Reasons of `TopologyReconciled` that name an error; all others are waits (Cluster API, condition reasons)."""
+_NOT_YET = FAILED[1:]
+
+
+def identify(objects: Iterable[Object]) -> dict[Id, Object]:
+    """Returns the objects by group, kind, namespace and name."""
+    return {(*kind_of(obj), *key_of(obj)): obj for obj in objects}
+
+
+def of_kind(state: State, kind: Kind, cluster: Key) -> Iterator[Object]:
+    """Yields the objects of a kind that belong to a Cluster."""
+    for (group, name, namespace, _), obj in state.items():
+        labelled = dig(obj, ("metadata", "labels", CLUSTER_NAME_LABEL))
+        if (group, name) == kind and (namespace, labelled) == (cluster.namespace, cluster.name):
+            yield obj
+
+
+def fingerprint(state: State) -> str:
+    """Returns a text that changes with each object, and with each spec, label, annotation and condition of topology."""
+    return json.dumps(
+        sorted(
+            [
+                obj["metadata"]["uid"],
+                obj["metadata"].get("generation"),
+                dig(obj, "metadata.labels"),
+                dig(obj, "metadata.annotations"),
+            ]
+            for obj in state.values()
+        ),
+        sort_keys=True,
+        default=str,
+    )
+
+
+def cluster_in(state: State, key: Key) -> Object:
+    """Returns a Cluster of the state."""
+    return state[CLUSTER.group, CLUSTER.kind, key.namespace, key.name]
+
+
+def topology_condition(cluster: Object) -> Object:
+    """Returns the condition `TopologyReconciled` about the Cluster's present generation; empty without one."""
+    found = get_condition(dig(cluster, "status.conditions"), TOPOLOGY_RECONCILED) or {}
+    return dict(found) if found.get("observedGeneration") == cluster["metadata"]["generation"] else {}
+
+
+def is_settled(state: State, key: Key) -> bool:
+    """Returns whether core has reconciled the topology of a Cluster, and its MachineDeployments and MachineSets."""
+    condition = topology_condition(cluster_in(state, key))
+    if not condition or condition.get("reason") in _NOT_YET:
+        return False
+    return all(
+        dig(obj, "status.observedGeneration") == obj["metadata"]["generation"]
+        for resource in (MACHINE_DEPLOYMENT, MACHINE_SET)
+        for obj in of_kind(state, (resource.group, resource.kind), key)
+        if not deleting(obj)
+    )
+
+
+def referenced(state: State, obj: Object, reference: Mapping[str, Any]) -> Object | None:
+    """Returns the object of the state that a reference of another object in its namespace names."""
+    group = reference.get("apiGroup") or kind_of(reference)[0]
+    return state.get((group, reference.get("kind", ""), key_of(obj).namespace, reference.get("name", "")))
+
+
+def control_plane(state: State, key: Key) -> Object | None:
+    """Returns the control plane of a Cluster; None without one."""
+    cluster = cluster_in(state, key)
+    return referenced(state, cluster, dig(cluster, "spec.controlPlaneRef", {}))
+
+
+def played_control_plane(state: State, key: Key) -> Iterator[tuple[Object, Object]]:
+    """Yields the control plane with the status to patch, if its status is not about its spec."""
+    plane = control_plane(state, key)
+    if plane is None:
+        return
+    version, generation = dig(plane, "spec.version"), plane["metadata"]["generation"]
+    status: Object = {}
+    if version and dig(plane, "status.version") not in (None, version):
+        status["version"] = version
+    versions = dig(plane, "status.versions", [])
+    if versions and any(one.get("version") != version for one in versions):
+        status["versions"] = [{**versions[0], "version": version}]
+    if status:
+        if dig(plane, "status.observedGeneration") is not None:
+            status["observedGeneration"] = generation
+        yield plane, status
+
+
+def outdated_machines(state: State, key: Key) -> Iterator[tuple[Object, str]]:
+    """Yields each Machine of a MachineDeployment that has another version, with the MachineDeployment's."""
+    kind = (MACHINE_DEPLOYMENT.group, MACHINE_DEPLOYMENT.kind)
+    versions = {key_of(obj).name: dig(obj, "spec.template.spec.version") for obj in of_kind(state, kind, key)}
+    for machine in of_kind(state, (MACHINE.group, MACHINE.kind), key):
+        version = versions.get(dig(machine, ("metadata", "labels", DEPLOYMENT_LABEL), ""))
+        if version and dig(machine, "spec.version") != version:
+            yield machine, version

@@ -1,0 +1,129 @@
+"""Decisions of the preview of a topology change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from infra.operations.failure import Failure
+from infra.operations.preview import Change, parse_manifests, parse_variable
+from infra.operations.preview.change import merge_patch
+from infra.operations.preview.loading import in_order, new_object, new_status, new_webhooks
+from infra.operations.preview.result import Refusal
+from infra.operations.preview.snapshot import refuse_external_patches
+from shared.kube import Key, Object
+
+CORE = "cluster.x-k8s.io/v1beta2"
+
+
+def obj(kind: str, uid: str = "1", *owners: str, **content: Any) -> Object:
+    references = [{"uid": owner} for owner in owners]
+    metadata = {"name": kind.lower(), "namespace": "a", "uid": uid, "generation": 4, "ownerReferences": references}
+    return {"apiVersion": CORE, "kind": kind, "metadata": metadata, **content}
+
+
+CLUSTER = obj("Cluster", spec={"paused": True, "topology": {"classRef": {"name": "v1"}, "version": "v1.35.0"}})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("zone=b", ("zone", "b")), ("n=3", ("n", 3)), ('n="3"', ("n", "3")), ("a=b=c", ("a", "b=c")), ("a=", ("a", ""))],
+)
+def test_value_of_a_variable_is_json_or_a_string(text: str, expected: tuple[str, object]) -> None:
+    assert parse_variable(text) == expected
+
+
+@pytest.mark.parametrize("text", ["zone", "=b"])
+def test_variable_needs_name_and_value(text: str) -> None:
+    with pytest.raises(Failure, match="must be NAME=VALUE"):
+        parse_variable(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (Change(), {}),
+        (Change(class_name="v1", version="v1.35.0"), {}),
+        (Change(class_name="v2"), {"classRef": {"name": "v2"}}),
+        (Change(version="v1.36.0"), {"version": "v1.36.0"}),
+        (Change(variables={"a": 1}), {"variables": [{"name": "a", "value": 1}]}),
+    ],
+)
+def test_change_becomes_a_patch_of_the_topology(change: Change, expected: Object) -> None:
+    assert change.patch(CLUSTER) == ({"spec": {"topology": expected}} if expected else {})
+
+
+def test_manifest_removes_fields_of_the_topology_only() -> None:
+    text = f"{{apiVersion: {CORE}, kind: Cluster, metadata: {{name: cluster}}, spec: {{topology: {{version: v2}}}}}}"
+    change = Change(manifests=parse_manifests(text))
+    assert change.patch(CLUSTER) == {"spec": {"topology": {"classRef": None, "version": "v2"}}}
+    assert change.classes(CLUSTER) == {Key("a", "v1")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": 1, "b": 1}, {"a": 2}, {"a": 2, "b": None}),
+        ({"a": {"b": 1, "c": 1}}, {"a": {"b": 1}}, {"a": {"c": None}}),
+        ({"a": [1]}, {"a": [1, 2]}, {"a": [1, 2]}),
+    ],
+)
+def test_merge_patch(old: Object, new: Object, patch: Object) -> None:
+    assert merge_patch(old, new) == patch
+
+
+def test_objects_come_after_their_owners_even_in_a_cycle() -> None:
+    given = [obj("C", "3", "2"), obj("B", "2", "1", "absent"), obj("A", "1"), obj("X", "8", "9"), obj("Y", "9", "8")]
+    found = [one["kind"] for one in in_order(given)]
+    assert found[:3] == ["A", "B", "C"]
+    assert sorted(found[3:]) == ["X", "Y"]
+
+
+def test_copy_has_new_uids_and_machines_are_paused() -> None:
+    machine = new_object(obj("Machine", "3", "old"), {"old": "new"})
+    assert machine["metadata"]["ownerReferences"] == [{"uid": "new"}]
+    assert machine["metadata"]["annotations"] == {"cluster.x-k8s.io/paused": ""}
+    assert "uid" not in machine["metadata"]
+    assert "paused" not in new_object(CLUSTER, {})["spec"]
+
+
+def test_status_of_a_copy_is_about_generation_1() -> None:
+    conditions = [
+        {"type": "TopologyReconciled", "observedGeneration": 4},
+        {"type": "Ready", "observedGeneration": 3},
+        {"type": "Available", "observedGeneration": 4},
+    ]
+    assert new_status(obj("Cluster", status={"observedGeneration": 4, "conditions": conditions})) == {
+        "observedGeneration": 1,
+        "conditions": [{"type": "Ready"}, {"type": "Available", "observedGeneration": 1}],
+    }
+
+
+@pytest.mark.parametrize(
+    "client", [{"url": "https://real.test:9443/validate?x=1"}, {"service": {"name": "s", "path": "/validate"}}]
+)
+def test_webhooks_of_a_copy_never_call_the_real_server(client: Object) -> None:
+    found = new_webhooks(
+        obj("ValidatingWebhookConfiguration", webhooks=[{"clientConfig": client}]), "https://here:1", "ca"
+    )
+    assert found["webhooks"] == [{"clientConfig": {"url": "https://here:1/validate", "caBundle": "ca"}}]
+
+
+@pytest.mark.parametrize(
+    ("message", "by"),
+    [
+        ('a: admission webhook "x.y" denied the request: no, patch "p"', "webhook x.y"),
+        ('failed to apply patches for patch "zones": no', "patch zones"),
+        ("no", ""),
+    ],
+)
+def test_refusal_names_webhook_or_patch(message: str, by: str) -> None:
+    assert Refusal.parse(message) == Refusal(by, message)
+
+
+def test_class_with_patches_of_an_extension_is_not_previewed() -> None:
+    refuse_external_patches(obj("ClusterClass", spec={"patches": [{"name": "a", "definitions": []}]}))
+    with pytest.raises(Failure, match="runtime extensions"):
+        refuse_external_patches(obj("ClusterClass", spec={"patches": [{"name": "a", "external": {}}]}))
