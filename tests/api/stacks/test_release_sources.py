@@ -427,7 +427,7 @@ def test_referenced_releases_stay_and_others_are_pruned(
     threading.Event().wait(1.1)  # of whole seconds is the age of what is stored
     try:
         answer = prune(clients, _timer())
-        assert (answer.status, answer.message.partition(" and ")[0]) == (204, "1 release")
+        assert (answer.status, answer.message.partition(", ")[0]) == (204, "1 release")
         there = [number for number in range(901, 906) if store.load(f"{STACK}-v{number}")]
         assert there == [901, 902, 903, 904]
         assert store.in_scope(scope_of(own)).load(V1) is not None
@@ -444,7 +444,7 @@ def test_referenced_releases_stay_and_others_are_pruned(
 def test_recent_releases_are_not_pruned(clients: Clients, store: ReleaseStore, tmp_path: Path) -> None:
     write_release(tmp_path / "operators", "v901")
     fetch(clients, _wanted("elsewhere"))
-    assert prune(clients, _timer()).message == "0 releases and 0 blobs deleted"
+    assert prune(clients, _timer()).message == "0 releases, 0 blobs and 0 charts deleted"
     assert store.load(V1) is not None
 
 
