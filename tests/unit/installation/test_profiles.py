@@ -23,10 +23,13 @@ ADDONS = {
     "chart_assets",
     "cluster_stack",
     "cluster_stack_release",
+    "cluster_wake",
+    "helm_chart_proxy",
     "helm_release_proxy",
     "release_assets",
     "release_prune",
 }
+SETS = {"cluster_resource_set", "cluster_resource_set_binding"}
 ALWAYS = {"dead_letters", "sweep"}
 PROVIDERS = {"component_prune", *(name for name in catalog.names() if name.startswith("provider_"))}
 
@@ -58,7 +61,7 @@ def test_unknown_profile_is_refused_with_the_known_ones() -> None:
         (("addons", "kubeconfig"), {*ADDONS, "kubeconfig", *ALWAYS}),
         (("kind",), {"kind_cluster", *ALWAYS}),
         (("addons", "kind"), {*ADDONS, "kind_cluster", *ALWAYS}),
-        (("standalone",), {*ADDONS, "kubeconfig", "cluster", "kind_cluster", *ALWAYS}),
+        (("standalone",), {*ADDONS, *SETS, "kubeconfig", "cluster", "kind_cluster", *ALWAYS}),
         (("all",), set(catalog.names())),
     ],
     ids=lambda value: ",".join(value) if isinstance(value, tuple) else "",
