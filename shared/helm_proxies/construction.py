@@ -25,17 +25,16 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "valuesFrom": [],
     "reconcileStrategy": "Continuous",
     "applyMethod": "ServerSide",
-    "tier": 100,
     "options.timeout": "10m0s",
     "options.install.createNamespace": True,
     "options.upgrade.maxHistory": 10,
 }
 """Values that mean the same as an absent field, by the path in `spec` of a HelmReleaseProxy."""
 _TEN_MINUTES: Final = ("10m", "600s", "10m0s")
-_COPIED: Final = ("reconcileStrategy", "options", "applyMethod", "tier")
+_COPIED: Final = ("reconcileStrategy", "options", "applyMethod")
 _FOLLOWED: Final = (
     *("version", "values", "valuesFrom", "reconcileStrategy", "options", "credentials", "tlsConfig"),
-    *("applyMethod", "tier"),
+    "applyMethod",
 )
 """The fields of `spec` that an existing HelmReleaseProxy follows. The others identify the release."""
 
@@ -152,8 +151,6 @@ def desired_spec(proxy: Mapping[str, Any], cluster: Mapping[str, Any], rendered:
         "tlsConfig": _tls(spec.get("tlsConfig"), own),
         **{name: spec.get(name) for name in _COPIED},
     }
-    if desired["tier"] == _DEFAULTS["tier"]:
-        desired["tier"] = None  # the default of the CRD; older releases lack the field
     return {name: value for name, value in desired.items() if value not in (None, "", [])}
 
 

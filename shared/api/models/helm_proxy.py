@@ -6,7 +6,7 @@ checks are validation rules here.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
@@ -14,7 +14,7 @@ from pydantic.config import JsonDict
 from shared.api import resources
 
 from .cluster_addon import AppliedResource, ObjectReference
-from .custom_resource import AGE, Column, CustomResource, Int32, Int64, Model, Timestamp, rule
+from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp, rule
 
 _ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
 _LABELS = {"cluster.x-k8s.io/provider": "helm", "visualizer.cluster.x-k8s.io": ""}
@@ -162,45 +162,6 @@ class _ChartSpec(Model):
     """Values below the values of the template; a later source replaces values of an earlier one."""
 
 
-class Dependency(Model):
-    """A HelmChartProxy of the same namespace that must be ready in a cluster first."""
-
-    name: str = Field(min_length=1, max_length=253)
-
-
-class RolloutPartition(Model):
-    """A wave of a rollout: the clusters that it selects are updated before the clusters of later waves."""
-
-    name: str = Field(min_length=1, max_length=63)
-    cluster_selector: LabelSelector
-    max_unavailable: Any = Field(None, json_schema_extra={"x-kubernetes-int-or-string": True})
-    """Clusters of the wave that may be updated at once, as a number or a percentage (default: the rollout's)."""
-
-
-class UpdateWindow(Model):
-    """A time in which clusters may be updated."""
-
-    schedule: str = Field(min_length=9, max_length=128)
-    """The start of the window: minute, hour, day of month, month and day of week, as cron has them."""
-    duration: str = Field(min_length=2, max_length=32)
-    """The length of the window, as in `2h30m`."""
-    location: str | None = Field(None, max_length=64)
-    """The time zone, as in `Europe/Berlin` (default: UTC)."""
-
-
-class RolloutStrategy(Model):
-    """How a change reaches the selected clusters. Without it all clusters are updated at once."""
-
-    max_unavailable: Any = Field(None, json_schema_extra={"x-kubernetes-int-or-string": True})
-    """Clusters that may be updated or not ready at once, as a number or a percentage (default: 100%)."""
-    partitions: list[RolloutPartition] | None = Field(None, max_length=32)
-    """Waves in their order. Clusters in no wave are updated last."""
-    paused: bool | None = None
-    """Whether no further cluster is updated."""
-    windows: list[UpdateWindow] | None = Field(None, max_length=16)
-    """When clusters may be updated (default: always). New clusters get the chart at any time."""
-
-
 class HelmChartProxySpec(_ChartSpec):
     """The chart, the clusters that get it, and how."""
 
@@ -210,10 +171,6 @@ class HelmChartProxySpec(_ChartSpec):
     """Selects Clusters of the namespace of the HelmChartProxy. Leaving the selection uninstalls the chart."""
     values_template: str | None = None
     """The values of the chart: a Go template with the roots `.Cluster`, `.ControlPlane` and `.InfraCluster`."""
-    depends_on: list[Dependency] | None = Field(None, max_length=32)
-    tier: Int32 = Field(100, ge=1)
-    """Which HelmChartProxy applies an object that several contain: the one with the lowest tier."""
-    rollout_strategy: RolloutStrategy | None = None
 
 
 class Condition(Model):
@@ -227,20 +184,6 @@ class Condition(Model):
     message: str = Field(max_length=32768)
 
 
-class RolloutStatus(Model):
-    """The progress of the present change through the clusters."""
-
-    hash: str | None = None
-    """Identifies the change."""
-    updated: Int32 | None = None
-    """Clusters that have the change and are ready."""
-    updating: Int32 | None = None
-    waiting: Int32 | None = None
-    failed: Int32 | None = None
-    partition: str | None = None
-    """The wave in progress."""
-
-
 class HelmChartProxyStatus(Model):
     """The observed state of a HelmChartProxy."""
 
@@ -248,7 +191,6 @@ class HelmChartProxyStatus(Model):
     matching_clusters: list[ObjectReference] | None = None
     """The selected Clusters."""
     observed_generation: Int64 | None = None
-    rollout: RolloutStatus | None = None
 
 
 class HelmChartProxy(Model):
@@ -264,7 +206,6 @@ class HelmReleaseProxySpec(_ChartSpec):
     cluster_ref: ObjectReference
     values: str | None = None
     """The rendered values of the template."""
-    tier: Int32 | None = None
 
 
 class HelmReleaseProxyStatus(Model):

@@ -35,7 +35,7 @@ def chart_proxy(**spec: Any) -> Object:
         "apiVersion": "addons.cluster.x-k8s.io/v1alpha1",
         "kind": "HelmChartProxy",
         "metadata": {"name": "test-hcp", "namespace": SPACE, "uid": "h"},
-        "spec": {"clusterSelector": {}, **IDENTITY, "version": "test-version", "tier": 100, **spec},
+        "spec": {"clusterSelector": {}, **IDENTITY, "version": "test-version", **spec},
     }
 
 
@@ -115,7 +115,6 @@ def test_new_release_has_names_labels_and_owner() -> None:
             {"tlsConfig": {"caSecret": {"name": "ca", "namespace": SPACE}}},
             id="CA",
         ),
-        pytest.param({"tier": 5}, {"tier": 5}, id="tier"),
         pytest.param(
             {"reconcileStrategy": "InstallOnce"}, {"reconcileStrategy": "InstallOnce"}, id="strategy InstallOnce"
         ),
@@ -145,7 +144,6 @@ def test_sources_of_values_get_their_names_for_the_cluster() -> None:
         pytest.param(chart_proxy(reconcileStrategy="Continuous"), release_proxy(), id="default strategy"),
         pytest.param(chart_proxy(options={"atomic": True}), release_proxy(options={"atomic": True, "wait": True})),
         pytest.param(chart_proxy(options={"timeout": "10m"}), release_proxy(options={"timeout": "10m0s"})),
-        pytest.param(chart_proxy(), release_proxy(tier=100), id="default tier"),
         pytest.param(
             chart_proxy(credentials={"secret": {"name": "s"}, "key": ""}),
             release_proxy(credentials={"secret": {"name": "s", "namespace": SPACE}, "key": "config.json"}),
