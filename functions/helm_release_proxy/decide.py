@@ -139,6 +139,7 @@ def _adopt(builder: ReleaseStatusBuilder, adoption: Adoption) -> Decision:
         status=record.status,
         revision=record.revision,
         digest=adoption.digest,
+        recordDigest=record.digest,
         chartVersion=adoption.chart.version,
         resources=inventory.dump(adoption.entries),
     )
@@ -165,6 +166,7 @@ def _roll_out(builder: ReleaseStatusBuilder, work: Work, results: Results | None
             status=work.record.status,
             revision=work.record.revision,
             digest=work.digest,
+            recordDigest=work.record.digest,
             chartVersion=work.chart.version,
             resources=inventory.dump(inventory.intent(plan)),
         )

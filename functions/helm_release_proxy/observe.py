@@ -241,8 +241,14 @@ def _next_step(
     history = read_history(connection.cluster.client, release.name, release.namespace)
     latest, entries = history.latest, inventory.load(dig(proxy, "status.resources"))
     is_recorded = latest is not None and latest.revision == dig(proxy, "status.revision")
+    recorded_digest = dig(proxy, "status.recordDigest")
     rules = policy(release, options)
-    if latest is not None and is_recorded and dig(proxy, "status.digest") == digest:
+    if (
+        latest is not None
+        and is_recorded
+        and recorded_digest == latest.digest
+        and dig(proxy, "status.digest") == digest
+    ):
         operation: Operation = "check" if latest.status == DEPLOYED else history.operation_of(latest.revision)
         objects = _objects_of(latest, options)
         rollout = roll_out(
@@ -258,7 +264,8 @@ def _next_step(
     if latest is not None and (not entries or not is_recorded):
         entries = _adopted(latest, history, connection, release, options)
         same = latest.chart_version == chart.version and dig(latest.chart, "metadata.name") == chart.name
-        if latest.status == DEPLOYED and same and same_values(latest.config, values.values):
+        trusted = recorded_digest in (None, latest.digest)  # who can write Secrets in the cluster can write a record
+        if trusted and latest.status == DEPLOYED and same and same_values(latest.config, values.values):
             return Adoption(chart, digest, latest, entries)
     config = merge(latest.config, values.values) if latest and options.reuse_values else values.values
     archive = f"{chart.name}-{chart.version}.tgz"
@@ -339,9 +346,12 @@ def _find_removal(clients: Clients, proxy: Object, cluster: Object) -> Connectio
         entries = inventory.load(dig(proxy, "status.resources"))
         hooks: list[Object] = []
         if history.latest is not None:
-            if not entries:
+            recorded_digest = dig(proxy, "status.recordDigest")
+            is_known = recorded_digest == history.latest.digest
+            if not entries and (is_known or recorded_digest is None):
                 entries = _adopted(history.latest, history, connection, release, options)
-            hooks = [obj for obj in _objects_of(history.latest, options) if hooks_of(obj)]
+            if is_known:
+                hooks = [obj for obj in _objects_of(history.latest, options) if hooks_of(obj)]
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not answer: {error}")
     except (ChartError, RecordError) as error:

@@ -8,6 +8,7 @@ manifest: a chart is rendered once for each revision, even if its output varies.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,6 +87,11 @@ class ReleaseRecord:
         """The manifests of the objects and hooks, to be parsed."""
         hooks = [Manifest(str(hook.get("path") or "hook"), str(hook.get("manifest") or "")) for hook in self.hooks]
         return [Manifest("manifest", self.manifest), *hooks]
+
+    @property
+    def digest(self) -> str:
+        """Identifies the manifests of the objects and hooks."""
+        return hashlib.sha256(json.dumps([list(manifest) for manifest in self.manifests]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -208,7 +214,11 @@ def _payload(record: ReleaseRecord) -> Object:
 
 
 def decode(secret: Mapping[str, Any]) -> ReleaseRecord:
-    """Returns the record in a Secret. Raises `RecordError`, also for a record beyond the limits of `unpack`."""
+    """Returns the record in a Secret.
+
+    Raises:
+        RecordError: The Secret has no record, a record beyond the limits of `unpack`, or the record of another release.
+    """
     place = f"Secret {dig(secret, 'metadata.name', '')}"
     try:
         inner = base64.b64decode(str(dig(secret, "data.release", "")), validate=True)
@@ -221,6 +231,9 @@ def decode(secret: Mapping[str, Any]) -> ReleaseRecord:
     revision = dig(raw, "version")
     if not isinstance(revision, int) or not all(isinstance(text, str) for text in texts.values()):
         raise RecordError(f"{place} is not the record of a Helm release: a field has another type")
+    found = (texts["namespace"], secret_name(texts["name"], revision))
+    if found != (dig(secret, "metadata.namespace"), dig(secret, "metadata.name")):
+        raise RecordError(f"{place} is the record of another release")
     return ReleaseRecord(
         **texts,
         revision=revision,

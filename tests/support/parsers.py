@@ -36,7 +36,14 @@ from shared.components.errors import ComponentsError
 from shared.components.repositories import addresses, config_maps
 from shared.download import SourceError, access, checksums, signatures
 from shared.helm_charts import docker_config, fetch, index, versions
-from shared.helm_proxies.release_record import RecordError, ReleaseRecord, chart_of, decode, encode
+from shared.helm_proxies.release_record import (
+    RecordError,
+    ReleaseRecord,
+    chart_of,
+    decode,
+    encode,
+    secret_name,
+)
 from shared.kube import Unavailable, responses, selectors
 from shared.kube.connect import inline_credentials
 from shared.kube.loading_rules import KubeconfigError
@@ -124,7 +131,8 @@ def _compressed(data: bytes) -> dict[str, Any]:
 
 
 def _release_record(data: bytes) -> object:
-    return decode({"metadata": {"name": "a"}, "data": {"release": base64.b64encode(data).decode()}})
+    metadata = {"name": secret_name("a", 1), "namespace": "b"}
+    return decode({"metadata": metadata, "data": {"release": base64.b64encode(data).decode()}})
 
 
 def _json(value: object) -> bytes:

@@ -219,7 +219,9 @@ class HelmReleaseProxyStatus(Model):
     resources: list[AppliedResource] | None = None
     """The inventory: the objects of the release."""
     digest: str | None = None
-    """Identifies chart, values and options that were applied last."""
+    """Identifies chart and values that were applied last."""
+    record_digest: str | None = None
+    """The SHA-256 of the manifests in Helm's record of the revision. A record with other manifests is not applied."""
     chart_version: str | None = None
     """The version of the chart that was applied last."""
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import random
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 from shared.api.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE_PROXY, NAMESPACE, SECRET
 from shared.helm_proxies.names import RELEASE_NAME_GENERATED
+from shared.helm_proxies.release_record import decode, secret_name, write_record
 from shared.kube import Key, dig
 from shared.kube.crds import CRD
 from tests.support import objects
@@ -69,6 +73,33 @@ def test_drift_is_repaired_and_nothing_is_written_without_it(helm_world: HelmWor
     world.call(resync=True)
     assert world.client.get(CONFIG_MAP, key)["data"] == before["data"]
     assert world.history() == [(1, "deployed")]
+
+
+def forge(world: HelmWorld, revision: int, into: int, **fields: Any) -> None:
+    """Stores the record of a revision with other fields, as somebody who may write Secrets in the cluster can."""
+    record = decode(world.client.get(SECRET, Key(world.releases, secret_name("web", revision))))
+    write_record(world.client, replace(record, revision=into, **fields), datetime.now(UTC))
+
+
+def test_forged_record_is_not_applied(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy()
+    world.call()
+    evil = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil}\n"
+    forge(world, 1, 1, manifest=evil)
+    assert world.call(resync=True).retry_after is None, world.read()
+    assert names(world) == {"a"}
+    assert world.history() == [(1, "superseded"), (2, "deployed")]
+    forge(world, 2, 3, manifest=evil)  # with the same chart and values
+    assert world.call(resync=True).retry_after is None, world.read()
+    assert world.history()[-1] == (4, "deployed")
+    hook = {"name": "evil", "kind": "ConfigMap", "path": "evil.yaml", "events": ["pre-delete"]}
+    annotations = 'annotations: {"helm.sh/hook": pre-delete}'
+    forge(world, 4, 4, hooks=[{**hook, "manifest": evil.replace("name: evil", f"name: evil, {annotations}")}])
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    assert world.call().retry_after is None
+    assert names(world) == set()
 
 
 def test_release_of_the_helm_program_is_taken_over(helm_world: HelmWorld) -> None:

@@ -49,7 +49,7 @@ def test_record_is_read_as_it_was_written() -> None:
 def test_record_without_compression_is_read() -> None:
     plain = {"name": "a", "namespace": "b", "version": 3, "info": {"status": "failed"}, "manifest": ""}
     data = base64.b64encode(json.dumps(plain).encode()).decode()
-    found = decode({"data": {"release": data}})
+    found = decode({"metadata": {"name": "sh.helm.release.v1.a.v3", "namespace": "b"}, "data": {"release": data}})
     assert (found.revision, found.status) == (3, "failed")
 
 
@@ -66,6 +66,24 @@ def test_record_without_compression_is_read() -> None:
 def test_other_content_is_refused(content: bytes) -> None:
     with pytest.raises(RecordError):
         decode({"metadata": {"name": "a"}, "data": {"release": base64.b64encode(content).decode()}})
+
+
+@pytest.mark.parametrize(
+    "other", [{"name": "sh.helm.release.v1.a.v2"}, {"name": "sh.helm.release.v1.b.v1"}, {"namespace": "c"}]
+)
+def test_record_of_another_release_is_refused(other: dict[str, str]) -> None:
+    secret = encode(record(), NOW)
+    secret["metadata"] |= other
+    with pytest.raises(RecordError, match="another release"):
+        decode(secret)
+
+
+def test_digest_is_of_the_manifests() -> None:
+    written = record(manifest="a", hooks=[{"path": "p", "manifest": "h"}])
+    assert decode(encode(written, NOW)).digest == written.digest
+    assert record(manifest="a", hooks=written.hooks, status="failed", notes="n").digest == written.digest
+    others = [record(manifest="b", hooks=written.hooks), record(manifest="a"), record(manifest="ah")]
+    assert written.digest not in {other.digest for other in others}
 
 
 def test_chart_that_is_too_large_is_stored_without_its_files() -> None:
