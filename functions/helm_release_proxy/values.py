@@ -12,13 +12,14 @@ from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.kube import Key, Object, dig
 
+_OPAQUE: Final = "Opaque"
 _KEY: Final = "values.yaml"
 _SHORTEST: Final = 4
 """Shorter texts of Secrets are not redacted, because messages contain them by chance."""
 
 
 class InvalidValues(ValueError):
-    """A source of values is missing, or is not a YAML mapping."""
+    """A source of values is missing, is a Secret of another type, or is not a YAML mapping."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ def read_values(clients: Clients, spec: Mapping[str, Any], namespace: str) -> Va
     """Returns the values of a HelmReleaseProxy.
 
     Raises:
-        InvalidValues: A source is missing, or is not a YAML mapping; the message quotes no Secret.
+        InvalidValues: A source is missing, is a Secret of another type, or is not a YAML mapping; the message quotes no
+            content of a Secret.
         ApiError: The API server failed.
     """
     merged: Object = {}
@@ -56,13 +58,30 @@ def read_values(clients: Clients, spec: Mapping[str, Any], namespace: str) -> Va
 def _text(clients: Clients, kind: str, key: Key, entry: str) -> str | None:
     resource = SECRET if kind == SECRET.kind else CONFIG_MAP
     found = clients.management.find(resource, key)
+    if resource is SECRET:
+        return text_of(found, key.name, entry) if found is not None else None
     value = dig(found, ("data", entry))
-    if not isinstance(value, str) or resource is CONFIG_MAP:
-        return value if isinstance(value, str) else None
+    return value if isinstance(value, str) else None
+
+
+def text_of(secret: Mapping[str, Any], name: str, entry: str) -> str | None:
+    """Returns the text of a key of a Secret, if the key exists.
+
+    Raises:
+        InvalidValues: The Secret is not Opaque, such as the token of a ServiceAccount, or the value is not text.
+    """
+    type_ = secret.get("type") or _OPAQUE
+    if type_ != _OPAQUE:
+        raise InvalidValues(
+            f"spec.valuesFrom: Secret {name} has the type {type_}: copy the values into a Secret of type {_OPAQUE}"
+        )
+    value = dig(secret, ("data", entry))
+    if not isinstance(value, str):
+        return None
     try:
         return base64.b64decode(value, validate=True).decode()
     except ValueError as error:
-        raise InvalidValues(f"spec.valuesFrom: key {entry} of Secret {key.name} is not UTF-8 text") from error
+        raise InvalidValues(f"spec.valuesFrom: key {entry} of Secret {name} is not UTF-8 text") from error
 
 
 def parse(text: str, where: str, *, quote: bool = True) -> Object:

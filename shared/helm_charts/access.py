@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from shared.api.resources import SECRET
@@ -24,15 +24,21 @@ from .request import ChartRequest, SecretKey
 NAMESPACES: Final = "capi-functions.dev/namespaces"
 """The annotation of a Secret: the other namespaces whose HelmReleaseProxies may use it, separated by spaces or commas;
 `*` for all."""
+_OPAQUE: Final = "Opaque"
+_LOGINS: Final = (_OPAQUE, "kubernetes.io/dockerconfigjson", "kubernetes.io/basic-auth")
+"""The types of Secrets with credentials. A Secret of another type, such as the token of a ServiceAccount, is not for a
+repository, and its content must not be sent to one."""
 
 
 def read_access(clients: Clients, request: ChartRequest, host: str) -> Access:
     """Returns the access to a repository at `host`, which may have a port. Raises `SourceError`."""
     ca = user = password = ""
     if request.ca:
-        ca = _text(_secret(clients, request.ca, request.namespace), request.ca.key)
+        secret = of_type(_secret(clients, request.ca, request.namespace), (_OPAQUE,))
+        ca = _text(secret, request.ca.key)
     if request.credentials:
-        user, password = _login(_secret(clients, request.credentials, request.namespace), request.credentials, host)
+        secret = of_type(_secret(clients, request.credentials, request.namespace), _LOGINS)
+        user, password = _login(secret, request.credentials, host)
     return Access(username=user, password=password, ca=ca, insecure=request.insecure)
 
 
@@ -51,6 +57,16 @@ def _secret(clients: Clients, wanted: SecretKey, namespace: str) -> Object:
         raise refusal  # also for a Secret that does not exist: who may not use it must not learn that
     if secret is None:
         raise SourceError(f"Secret {key} does not exist", transient=False)
+    return secret
+
+
+def of_type(secret: Object, types: Collection[str]) -> Object:
+    """Returns the Secret. Raises `SourceError` unless it has one of the types."""
+    type_ = secret.get("type") or _OPAQUE
+    if type_ not in types:
+        raise SourceError(
+            f"Secret {key_of(secret)} has the type {type_}: use a Secret of type {' or '.join(types)}", transient=False
+        )
     return secret
 
 

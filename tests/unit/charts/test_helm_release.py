@@ -13,7 +13,7 @@ from functions.helm_release_proxy.decide import decide
 from functions.helm_release_proxy.observe import Finding, LeftTo, Observed, Problem, Rival, UpToDate
 from functions.helm_release_proxy.options import Options
 from functions.helm_release_proxy.triggers import is_reconciled
-from functions.helm_release_proxy.values import InvalidValues, merge, parse
+from functions.helm_release_proxy.values import InvalidValues, merge, parse, text_of
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, HELM_RELEASE_PROXY
 from shared.applier.connection import ConnectionFailed
@@ -178,6 +178,15 @@ def test_values_are_merged_as_by_helm() -> None:
         "d": {"f": 1},
     }
     assert below == {"a": {"b": 1, "c": [1]}, "d": 1}
+
+
+def test_values_come_from_opaque_secrets_only() -> None:
+    secret = objects.secret("s", "ns", **{"values.yaml": "a: 1"})
+    assert text_of(secret, "s", "values.yaml") == "a: 1"
+    assert text_of({**secret, "type": "Opaque"}, "s", "none") is None
+    for type_ in ("kubernetes.io/service-account-token", "helm.sh/release.v1", "cluster.x-k8s.io/secret"):
+        with pytest.raises(InvalidValues, match=rf"Secret s has the type {type_}: copy .* of type Opaque"):
+            text_of({**secret, "type": type_}, "s", "values.yaml")
 
 
 @pytest.mark.parametrize("text", ["- a", "a: [", "text"])
