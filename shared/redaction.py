@@ -13,7 +13,7 @@ MIN_LENGTH = 4
 
 _ELLIPSES = ("…", " ... ")
 """The marks that a truncated text has in place of the missing part."""
-_TEXT_FIELDS = ("message", "error")
+_TEXT_FIELDS = ("message", "error", "waiting")
 """Fields of a status that hold texts."""
 
 

@@ -17,6 +17,7 @@ from shared.applier.desired import UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
 from shared.applier.rollout import Rollout, roll_out
 from shared.charts import ChartError, Release
+from shared.charts.lookup import secret_values
 from shared.clients import Clients
 from shared.helm_charts.request import ChartRequest
 from shared.helm_charts.store import MissingChart, StoredChart, read_chart
@@ -39,7 +40,7 @@ from shared.runtime import Request
 from .options import Options
 from .ownership import policy
 from .triggers import is_installed_once
-from .values import InvalidValues, Values, merge, read_values
+from .values import InvalidValues, Values, merge, read_values, recorded_texts
 
 _CONTROLLER_SECONDS = 30.0
 """Seconds for which it is remembered whether Cluster API Addon Provider Helm runs."""
@@ -156,7 +157,7 @@ def observe(clients: Clients, request: Request) -> Observed:
         return Observed(proxy, cluster)
     watch_filter.require(cluster)
     if deleting(proxy):
-        return Observed(proxy, cluster, _find_removal(clients, proxy, cluster) if is_installed(proxy) else None)
+        return _observe_removal(clients, proxy, cluster) if is_installed(proxy) else Observed(proxy, cluster)
     if not cluster_api.control_plane_initialized(cluster) or not dig(proxy, "spec.releaseName"):
         return Observed(proxy, cluster)
     return _find_work(clients, request, proxy, cluster)
@@ -240,6 +241,8 @@ def _next_step(
     """Returns the next step of a release. A revision is rendered once; afterwards its record has the objects."""
     history = read_history(connection.cluster.client, release.name, release.namespace)
     latest, entries = history.latest, inventory.load(dig(proxy, "status.resources"))
+    confidential |= recorded_texts(latest.config if latest else {}, values)
+    archive = f"{chart.name}-{chart.version}.tgz"
     is_recorded = latest is not None and latest.revision == dig(proxy, "status.revision")
     recorded_digest = dig(proxy, "status.recordDigest")
     rules = policy(release, options)
@@ -251,6 +254,8 @@ def _next_step(
     ):
         operation: Operation = "check" if latest.status == DEPLOYED else history.operation_of(latest.revision)
         objects = _objects_of(latest, options)
+        if charts.traits(chart.archive, archive).looks_up:
+            confidential.update(text for obj in objects for text in secret_values(obj))
         rollout = roll_out(
             connection,
             objects,
@@ -268,7 +273,6 @@ def _next_step(
         if trusted and latest.status == DEPLOYED and same and same_values(latest.config, values.values):
             return Adoption(chart, digest, latest, entries)
     config = merge(latest.config, values.values) if latest and options.reuse_values else values.values
-    archive = f"{chart.name}-{chart.version}.tgz"
     needs_facts = charts.traits(chart.archive, archive).needs_cluster_facts
     facts = live_capabilities(connection) if needs_facts else Capabilities("")
     if isinstance(facts, ConnectionFailed):
@@ -330,7 +334,19 @@ def _adopted(
     return list(found.values())
 
 
-def _find_removal(clients: Clients, proxy: Object, cluster: Object) -> ConnectionFailed | Problem | Rival | Removal:
+def _observe_removal(clients: Clients, proxy: Object, cluster: Object) -> Observed:
+    try:
+        values = read_values(clients, proxy["spec"], key_of(proxy).namespace)
+    except InvalidValues:
+        values = Values()
+    confidential = set(values.confidential)
+    finding = _find_removal(clients, proxy, cluster, values, confidential)
+    return Observed(proxy, cluster, finding, confidential)
+
+
+def _find_removal(
+    clients: Clients, proxy: Object, cluster: Object, values: Values, confidential: set[str]
+) -> ConnectionFailed | Problem | Rival | Removal:
     if rival := _find_rival(clients, proxy):
         return Rival(rival)
     connection = connect_workload(clients, key_of(cluster))
@@ -346,6 +362,7 @@ def _find_removal(clients: Clients, proxy: Object, cluster: Object) -> Connectio
         entries = inventory.load(dig(proxy, "status.resources"))
         hooks: list[Object] = []
         if history.latest is not None:
+            confidential |= recorded_texts(history.latest.config, values)
             recorded_digest = dig(proxy, "status.recordDigest")
             is_known = recorded_digest == history.latest.digest
             if not entries and (is_known or recorded_digest is None):

@@ -50,7 +50,7 @@ def read_values(clients: Clients, spec: Mapping[str, Any], namespace: str) -> Va
             continue
         parsed = parse(text, where, quote=kind != SECRET.kind)
         if kind == SECRET.kind:
-            confidential |= {each for each in _texts(parsed) if len(each) >= _SHORTEST}
+            confidential |= texts(parsed)
         merged = merge(merged, parsed)
     return Values(merge(merged, parse(str(spec.get("values") or ""), "spec.values")), frozenset(confidential))
 
@@ -104,6 +104,17 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Object:
             value = merge(present, value)
         merged[name] = value
     return merged
+
+
+def texts(values: Mapping[str, Any]) -> set[str]:
+    """Returns the texts among values that are long enough to be redacted."""
+    return {each for each in _texts(values) if len(each) >= _SHORTEST}
+
+
+def recorded_texts(config: Mapping[str, Any], values: Values) -> set[str]:
+    """Returns the confidential texts of a release: of its present values, and of the recorded ones unless public."""
+    public = texts(values.values) - values.confidential
+    return (texts(config) - public) | values.confidential
 
 
 def _texts(value: Any) -> Iterator[str]:

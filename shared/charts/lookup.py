@@ -23,7 +23,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from ..kube.errors import ApiError, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
-from ..kube.resources import Object, Resource
+from ..kube.resources import Object, Resource, dig
 from ..kube.responses import understood
 from .live import LiveCluster
 
@@ -175,7 +175,7 @@ class LookupServer:
 
 
 def secret_values(answer: Object) -> Iterator[str]:
-    """Yields each value of a Secret, or of a list of Secrets, in base64 and decoded."""
+    """Yields each value of a Secret, or of a list of Secrets, as it is written and, of `data`, decoded."""
     if answer.get("apiVersion") != "v1" or answer.get("kind") not in ("Secret", "SecretList"):
         return
     for obj in (answer, *(answer.get("items") or ())):
@@ -185,6 +185,7 @@ def secret_values(answer: Object) -> Iterator[str]:
                 yield value
                 with suppress(ValueError):
                     yield base64.b64decode(value, validate=True).decode(errors="replace")
+        yield from (value for value in dig(obj, "stringData", {}).values() if isinstance(value, str))
 
 
 def _paths(served: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:

@@ -260,6 +260,27 @@ def test_values_come_from_secrets_and_config_maps(helm_world: HelmWorld) -> None
     assert "values.yaml of Secret none does not exist" in world.condition("HelmReleaseReady")["message"]
 
 
+def test_uninstallation_quotes_no_secret_values(helm_world: HelmWorld) -> None:
+    world = helm_world
+    source = objects.secret("hidden", world.namespace, **{"values.yaml": "x: hidden-word\n"})
+    world.client.create(SECRET, source)
+    container = "{name: a, image: registry.example.com/a}"
+    hook = (
+        "apiVersion: batch/v1\nkind: Job\n"
+        'metadata: {name: "{{ .Values.x }}", annotations: {helm.sh/hook: pre-delete}}\n'
+        f"spec: {{template: {{spec: {{restartPolicy: Never, containers: [{container}]}}}}}}\n"
+    )
+    world.chart("1.0.0", {"a.yaml": MAP.format("a"), "hook.yaml": hook})
+    world.proxy(valuesFrom=[{"kind": "Secret", "name": "hidden"}])
+    assert world.call().retry_after is None, world.read()
+    world.client.delete(SECRET, Key(world.namespace, "hidden"))
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    assert world.call().retry_after
+    condition = world.condition("HelmReleaseReady")
+    assert f"Job {world.releases}/…" in condition["message"], condition
+    assert "hidden-word" not in json.dumps(world.read()["status"]["conditions"])
+
+
 def test_unreachable_cluster_holds_the_deletion_until_the_cluster_is_gone(helm_world: HelmWorld) -> None:
     world = helm_world
     world.chart("1.0.0", {"a.yaml": MAP.format("a")})

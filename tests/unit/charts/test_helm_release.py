@@ -13,7 +13,7 @@ from functions.helm_release_proxy.decide import decide
 from functions.helm_release_proxy.observe import Finding, LeftTo, Observed, Problem, Rival, UpToDate
 from functions.helm_release_proxy.options import Options
 from functions.helm_release_proxy.triggers import is_reconciled
-from functions.helm_release_proxy.values import InvalidValues, merge, parse, text_of
+from functions.helm_release_proxy.values import InvalidValues, Values, merge, parse, recorded_texts, text_of
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, HELM_RELEASE_PROXY
 from shared.applier.connection import ConnectionFailed
@@ -178,6 +178,12 @@ def test_values_are_merged_as_by_helm() -> None:
         "d": {"f": 1},
     }
     assert below == {"a": {"b": 1, "c": [1]}, "d": 1}
+
+
+def test_recorded_values_are_confidential_unless_they_are_public() -> None:
+    recorded = {"password": "former", "list": [{"image": "nginx", "short": "abc"}], "token": "present"}
+    present = Values({"image": "nginx", "token": "present"}, frozenset({"present"}))
+    assert recorded_texts(recorded, present) == {"former", "present"}
 
 
 def test_values_come_from_opaque_secrets_only() -> None:

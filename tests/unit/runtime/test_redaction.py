@@ -33,12 +33,15 @@ def test_redact_replaces_values_in_all_encodings_and_truncations(text: str, valu
     assert redact(text, values) == left
 
 
+RESOURCE = {"name": "docker", "error": "no docker", "waiting": "for docker"}
+
+
 def test_redact_status_changes_text_fields_only() -> None:
     condition = {"type": "Ready", "status": "True", "reason": "docker", "message": "of docker"}
-    status = {"conditions": [condition], "resources": [{"name": "docker", "error": "no docker"}], "version": 1}
+    status = {"conditions": [condition], "resources": [RESOURCE], "version": 1}
     found = redact_status(status, ["docker"])
     assert found["conditions"] == [{**condition, "message": "of …"}]
-    assert found["resources"] == [{"name": "docker", "error": "no …"}]
+    assert found["resources"] == [{"name": "docker", "error": "no …", "waiting": "for …"}]
     assert found["version"] == 1
 
 
