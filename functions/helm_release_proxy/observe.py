@@ -21,7 +21,7 @@ from shared.charts.lookup import secret_values
 from shared.clients import Clients
 from shared.helm_charts.request import ChartRequest
 from shared.helm_charts.store import MissingChart, StoredChart, read_chart
-from shared.helm_proxies.names import CLUSTER_NAME_LABEL, INSTALLED
+from shared.helm_proxies.names import INSTALLED
 from shared.helm_proxies.release_record import (
     DEPLOYED,
     History,
@@ -382,8 +382,7 @@ def _find_rival(clients: Clients, proxy: Object) -> str:
     Installed ones precede others, then older ones.
     """
     cluster, release = str(dig(proxy, "spec.clusterRef.name", "")), release_of(proxy)
-    selector = f"{CLUSTER_NAME_LABEL}={cluster}"
-    for other in clients.management.list(HELM_RELEASE_PROXY, key_of(proxy).namespace, selector=selector):
+    for other in clients.management.list(HELM_RELEASE_PROXY, key_of(proxy).namespace):
         same = release_of(other) == release and dig(other, "spec.clusterRef.name") == cluster
         if same and dig(other, "metadata.uid") != dig(proxy, "metadata.uid") and _rank(other) < _rank(proxy):
             return key_of(other).name

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shared.api.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE_PROXY, NAMESPACE, SECRET
-from shared.helm_proxies.names import RELEASE_NAME_GENERATED
+from shared.helm_proxies.names import CLUSTER_NAME_LABEL, RELEASE_NAME_GENERATED
 from shared.helm_proxies.release_record import decode, secret_name, write_record
 from shared.kube import Key, dig
 from shared.kube.crds import CRD
@@ -158,6 +158,8 @@ def test_second_proxy_of_a_release_reports_and_does_not_fight(helm_world: HelmWo
     world.chart("1.0.0", {"a.yaml": MAP.format("a")})
     world.proxy()
     world.call()
+    labels = {"metadata": {"labels": {CLUSTER_NAME_LABEL: None}}}  # labels are not what counts
+    world.client.patch(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"), labels)
     world.proxy("second", values="x: second\n")
     assert world.call("second").retry_after
     assert "HelmReleaseProxy web-demo" in world.condition("HelmReleaseReady", "second")["message"]
