@@ -5,6 +5,8 @@ Conditions and reasons are as in Cluster API Addon Provider Helm.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -37,6 +39,7 @@ FAILURE_RETRY = 30.0
 BROKEN_RETRY = 60.0
 """The interval for problems that only a user can solve."""
 _MAX_NAME: Final = 53
+_NOT_DNS: Final = re.compile(r"[^a-z0-9-]")
 
 
 def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
@@ -110,8 +113,10 @@ def _no_cluster(builder: ReleaseStatusBuilder, observed: Observed) -> Decision:
 def _name_release(builder: ReleaseStatusBuilder) -> Decision:
     """Stores a generated name before the first installation, so that no crash loses the release."""
     chart = str(dig(builder.obj, "spec.chartName", "")).rpartition("/")[2].partition(".")[0]
-    suffix = f"-{int(builder.now.timestamp())}"
-    name = f"{chart[: _MAX_NAME - len(suffix)].rstrip('-')}{suffix}"
+    own = hashlib.sha256(str(dig(builder.obj, "metadata.uid", "")).encode()).hexdigest()[:6]
+    suffix = f"-{int(builder.now.timestamp())}-{own}"
+    dns_name = _NOT_DNS.sub("-", chart.lower()).lstrip("-")[: _MAX_NAME - len(suffix)].rstrip("-")
+    name = f"{dns_name or 'release'}{suffix}"
     patch = {
         "metadata": {"annotations": {RELEASE_NAME_GENERATED: "true"}},
         "spec": {"releaseName": name},

@@ -108,11 +108,8 @@ class RollOutRelease:
         return [entry for entry in outcome.not_ready if options.wait_for_jobs or entry.kind != "Job"]
 
     def _is_overdue(self, record: ReleaseRecord) -> bool:
-        try:
-            begun = datetime.fromisoformat(record.last_deployed)
-        except ValueError:
-            return False
-        return (self.now - begun).total_seconds() > self.work.options.timeout
+        begun = record.begun_at
+        return begun is not None and (self.now - begun).total_seconds() > self.work.options.timeout
 
     def _begin(self, client: Client, record: ReleaseRecord) -> None:
         """Creates namespace and CRDs at an installation, then stores the record."""

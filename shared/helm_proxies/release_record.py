@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import yaml
@@ -22,6 +22,7 @@ from shared import bounded_yaml, charts, memory_budget
 from shared.addons.secret_record import pack, unpack
 from shared.api.conditions import rfc3339
 from shared.api.resources import SECRET
+from shared.bounded_yaml import MAX_NESTING
 from shared.charts import ArchiveError
 from shared.kube import MANAGER, Client, Key, Object, dig
 from shared.kube.client import METADATA_LIST
@@ -76,6 +77,15 @@ class ReleaseRecord:
     def is_pending(self) -> bool:
         """Whether an operation has begun and not ended."""
         return self.status.startswith("pending-")
+
+    @property
+    def begun_at(self) -> datetime | None:
+        """When the last operation began; a time without a zone is in UTC. None if there is no time."""
+        try:
+            time = datetime.fromisoformat(self.last_deployed)
+        except ValueError:
+            return None
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
 
     def begun(self, now: datetime) -> ReleaseRecord:
         """Returns the record of an operation that begins now."""
@@ -225,6 +235,8 @@ def decode(secret: Mapping[str, Any]) -> ReleaseRecord:
         raw = memory_budget.loads(inner) if inner[:1] == b"{" else unpack(inner.decode("ascii"))
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{place} is not the record of a Helm release: {str(error)[:200]}") from error
+    if _is_too_deep(raw):
+        raise RecordError(f"{place} is not the record of a Helm release: it is nested deeper than {MAX_NESTING}")
     chart, config, info = dig(raw, "chart", {}), dig(raw, "config", {}), dig(raw, "info", {})
     hooks = [hook for hook in dig(raw, "hooks", []) if isinstance(hook, dict)]
     texts = {name: dig(raw, name, "") for name in ("name", "namespace", "manifest")}
@@ -247,6 +259,16 @@ def decode(secret: Mapping[str, Any]) -> ReleaseRecord:
         notes=_text(info, "notes"),
         deleted=_text(info, "deleted"),
     )
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_NESTING):
+        parents = [each for each in level if isinstance(each, dict | list)]
+        if not parents:
+            return False
+        level = [child for each in parents for child in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 def _text(fields: Mapping[str, Any], name: str) -> str:
@@ -386,7 +408,10 @@ def _metadata(raw: Any) -> Object:
 
 def same_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Returns whether values are equal for Helm, which reads all numbers as floats."""
-    return _canonical(one) == _canonical(other)
+    try:
+        return _canonical(one) == _canonical(other)
+    except (OverflowError, RecursionError):  # a number that is no float, or values that Helm would not read either
+        return False
 
 
 def _canonical(values: Any) -> str:

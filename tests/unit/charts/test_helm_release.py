@@ -96,10 +96,25 @@ def test_generated_name_is_stored_before_anything_else() -> None:
     [patch] = decision.effects
     assert isinstance(patch, Patch)
     name = patch.patch["spec"]["releaseName"]
-    assert name.endswith(f"-{int(NOW.timestamp())}")
+    assert f"-{int(NOW.timestamp())}-" in name
     assert len(name) == 53
     assert patch.patch["metadata"]["annotations"] == {RELEASE_NAME_GENERATED: "true"}
     assert decision.proceed
+
+
+@pytest.mark.parametrize(
+    ("chart", "beginning"), [("My_Chart", "my-chart-1"), ("_", "release-1"), ("-a-", "a-1"), ("ä+b.c", "b-1")]
+)
+def test_generated_name_is_a_dns_name_of_this_proxy(chart: str, beginning: str) -> None:
+    found = []
+    for uid in ("a", "b"):
+        obj = proxy(releaseName="", chartName=chart)
+        obj["metadata"]["uid"] = uid
+        [patch] = decide(Observed(obj, READY_CLUSTER), NOW).effects
+        assert isinstance(patch, Patch)
+        found.append(patch.patch["spec"]["releaseName"])
+    assert found[0] != found[1]
+    assert all(name.startswith(beginning) for name in found)
 
 
 @pytest.mark.parametrize(

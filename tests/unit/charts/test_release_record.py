@@ -38,6 +38,27 @@ def record(**fields: Any) -> ReleaseRecord:
     return ReleaseRecord(**{**given, **fields})
 
 
+def nested(depth: int) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(depth):
+        found = {"a": found}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-01-01T00:00:00Z", NOW),
+        ("2026-01-01T01:00:00.123456789+01:00", NOW.replace(microsecond=123456)),
+        ("2026-01-01T00:00:00", NOW),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_time_of_the_last_operation(text: str, time: datetime | None) -> None:
+    assert record(last_deployed=text).begun_at == time
+
+
 def test_record_is_read_as_it_was_written() -> None:
     written = record(hooks=[{"name": "h"}], notes="n", first_deployed="2026-01-01T00:00:00Z").begun(NOW)
     secret = encode(written, NOW)
@@ -86,6 +107,12 @@ def test_digest_is_of_the_manifests() -> None:
     assert written.digest not in {other.digest for other in others}
 
 
+def test_record_with_deep_values_is_refused() -> None:
+    assert decode(encode(record(config=nested(190)), NOW)).config == nested(190)
+    with pytest.raises(RecordError, match="nested deeper than 200"):
+        decode(encode(record(config=nested(200)), NOW))
+
+
 def test_chart_that_is_too_large_is_stored_without_its_files() -> None:
     noise = base64.b64encode(random.Random(1).randbytes(1 << 20)).decode()
     files = {"templates": [{"name": "t", "data": ""}], "files": [{"name": "f", "data": noise}]}
@@ -126,6 +153,8 @@ def test_chart_is_stored_as_helm_does() -> None:
         ({"a": None}, {}, False),
         ({"a": [1, 2]}, {"a": [2, 1]}, False),
         ({"a": {"b": 1, "c": 2}}, {"a": {"c": 2, "b": 1}}, True),
+        ({"a": 10**400}, {"a": 10**400}, False),
+        (nested(5_000), {}, False),
     ],
 )
 def test_values_are_compared_as_helm_does(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
