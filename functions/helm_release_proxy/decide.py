@@ -136,6 +136,9 @@ def _no_chart(builder: ReleaseStatusBuilder, missing: MissingChart) -> Decision:
 def _adopt(builder: ReleaseStatusBuilder, adoption: Adoption) -> Decision:
     """Takes over a deployed release as it is: nothing is written to its cluster."""
     record = adoption.record
+    if problem := inventory.why_too_large(inventory.Plan((), rest=tuple(adoption.entries))):
+        builder.fail(problem)
+        return _wait(builder, BROKEN_RETRY, problem)
     builder.set_true(RELEASE_READY, "Ready")
     return builder.decision(
         *_finalizer(builder),

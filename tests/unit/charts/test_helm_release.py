@@ -10,18 +10,20 @@ from typing import Any
 import pytest
 
 from functions.helm_release_proxy.decide import decide
-from functions.helm_release_proxy.observe import Finding, LeftTo, Observed, Problem, Rival, UpToDate
+from functions.helm_release_proxy.observe import Adoption, Finding, LeftTo, Observed, Problem, Rival, UpToDate
 from functions.helm_release_proxy.options import Options
 from functions.helm_release_proxy.triggers import is_reconciled
 from functions.helm_release_proxy.values import InvalidValues, Values, merge, parse, recorded_texts, text_of
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, HELM_RELEASE_PROXY
 from shared.applier.connection import ConnectionFailed
+from shared.applier.inventory import InventoryEntry
 from shared.effects import Patch, RemoveFinalizer
 from shared.event import change_event
 from shared.helm_charts.request import WANTED, ChartRequest
 from shared.helm_charts.store import MissingChart, StoredChart
 from shared.helm_proxies.names import HRP_FINALIZER, INSTALLED, RELEASE_NAME_GENERATED
+from shared.helm_proxies.release_record import ReleaseRecord
 from shared.kube import Object, dig
 from tests.support import objects
 
@@ -100,6 +102,16 @@ def test_generated_name_is_stored_before_anything_else() -> None:
     assert len(name) == 53
     assert patch.patch["metadata"]["annotations"] == {RELEASE_NAME_GENERATED: "true"}
     assert decision.proceed
+
+
+@pytest.mark.parametrize(("count", "reason"), [(3, "Ready"), (20_000, "HelmInstallOrUpgradeFailed")])
+def test_release_is_taken_over_if_its_inventory_fits(count: int, reason: str) -> None:
+    entries = [InventoryEntry("", "v1", "ConfigMap", "apps", f"map-{number}") for number in range(count)]
+    record = ReleaseRecord("web", "apps", 1, "deployed", {}, {}, "a: b")
+    decision = decide(Observed(proxy(), READY_CLUSTER, Adoption(CHART, "d", record, entries)), NOW)
+    assert reasons(decision.status)[1][1] == reason
+    taken = (len(dig(decision.status, "resources", [])), dig(decision.status, "recordDigest"))
+    assert taken == ((count, record.digest) if count == 3 else (0, None))
 
 
 @pytest.mark.parametrize(
