@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 from shared.components.durations import whole_seconds
-from shared.kube import Object, dig
+from shared.kube import dig
 
 _TIMEOUT: Final = 600.0
 _MAX_HISTORY: Final = 10
@@ -55,7 +55,3 @@ class Options:
             keep_history=dig(options, "uninstall.keepHistory") is True,
             description=str(dig(options, "uninstall.description", ""))[:_MAX_DESCRIPTION],
         )
-
-    def dump(self) -> Object:
-        """Returns the options as JSON, for a digest."""
-        return asdict(self)

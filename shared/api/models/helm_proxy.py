@@ -77,20 +77,23 @@ class InstallOptions(Model):
     create_namespace: bool = True
     """Creates the release namespace if it does not exist. It is never deleted."""
     include_crds: bool | None = Field(None, alias="includeCRDs")
+    """Has no effect yet."""
 
 
 class UpgradeOptions(Model):
     """Options of upgrades."""
 
     force: bool | None = None
+    """Has no effect yet."""
     reset_values: bool | None = None
     reuse_values: bool | None = None
     reset_then_reuse_values: bool | None = None
     recreate: bool | None = None
+    """Has no effect yet."""
     max_history: int = 10
     """How many revisions of the release are stored; 0 is no limit."""
     cleanup_on_fail: bool | None = None
-    """Deletes objects that a failed upgrade has created."""
+    """Has no effect yet."""
 
 
 class UninstallOptions(Model):
@@ -103,23 +106,26 @@ class UninstallOptions(Model):
 
 
 class HelmOptions(Model):
-    """Options of Helm's actions."""
+    """Options of Helm's actions. A change of options alone makes no new revision."""
 
     disable_hooks: bool | None = None
     wait: bool | None = None
     """Waits until the objects are ready, or gone."""
     wait_for_jobs: bool | None = None
     dependency_update: bool | None = None
+    """Has no effect yet."""
     timeout: str | None = None
     """The limit of each wait and each hook, as in `10m` (the default)."""
     skip_crds: bool | None = Field(None, alias="skipCRDs")
     """Does not create the objects of the folder `crds/`."""
     options: bool | None = None
-    """Renders the notes of subcharts, too."""
+    """Has no effect yet."""
     disable_open_api_validation: bool | None = Field(None, alias="disableOpenAPIValidation")
+    """Has no effect yet."""
     atomic: bool | None = None
-    """Uninstalls a failed installation, and rolls back a failed upgrade. Implies `wait`."""
+    """Implies `wait`. A failed operation is not rolled back yet."""
     enable_client_cache: bool = False
+    """Has no effect yet."""
     take_ownership: bool | None = None
     """Takes over objects that exist and do not belong to the release."""
     install: InstallOptions | None = None
