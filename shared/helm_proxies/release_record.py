@@ -236,7 +236,7 @@ def decode(secret: Mapping[str, Any]) -> ReleaseRecord:
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{place} is not the record of a Helm release: {str(error)[:200]}") from error
     if _is_too_deep(raw):
-        raise RecordError(f"{place} is not the record of a Helm release: it is nested deeper than {MAX_NESTING}")
+        raise RecordError(f"{place} has a record that is nested deeper than {MAX_NESTING}")
     chart, config, info = dig(raw, "chart", {}), dig(raw, "config", {}), dig(raw, "info", {})
     hooks = [hook for hook in dig(raw, "hooks", []) if isinstance(hook, dict)]
     texts = {name: dig(raw, name, "") for name in ("name", "namespace", "manifest")}
