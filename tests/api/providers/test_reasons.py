@@ -24,6 +24,10 @@ def given() -> set[str]:
 def _reasons(node: ast.AST) -> Iterator[str]:
     """Yields arguments after a condition type or a status builder, attributes `reason`, and words before a message."""
     match node:
+        case ast.Call(
+            args=[ast.Name(), ast.Constant(value="True" | "False" | "Unknown"), ast.Constant(value=reason), *_]
+        ):
+            yield str(reason)
         case ast.Call(args=[ast.Name(id=before), ast.Constant(value=str(reason)), *_]):
             if before.isupper() or before == "builder":
                 yield reason
