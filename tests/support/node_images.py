@@ -10,8 +10,8 @@ from infra.image.__main__ import build
 from infra.local_control_plane.cache import cache_directory, locked, partial
 
 PROJECT = Path(__file__).parents[2]
-NAME = "docker.io/library/capi-functions:0.1.0"
-"""What `capi-functions:0.1.0` in the generated manifests means to a container runtime."""
+NAME = "docker.io/library/capi-functions:0.2.0"
+"""What `capi-functions:0.2.0` in the generated manifests means to a container runtime."""
 _SOURCES = ("events", "functions", "infra", "shared")
 _KEPT = 2
 
