@@ -93,17 +93,27 @@ class Patch:
 
 @dataclass(frozen=True)
 class Delete:
-    """Deletes `obj` from the management cluster, by uid; an absent or replaced object counts as deleted."""
+    """Deletes `obj` from the management cluster, by uid; an absent or replaced object counts as deleted.
+
+    With `unchanged` the object must have the resourceVersion of the decision, because others record something in it.
+    """
 
     resource: Resource
     obj: Mapping[str, Any]
+    unchanged: bool = False
 
     def execute(self, clients: Clients) -> None:
-        """Sends the deletion; finalizers may keep the object for longer. Raises `ApiError` (409) if it is refused."""
-        key, uid = key_of(self.obj), self.obj["metadata"]["uid"]
+        """Sends the deletion; finalizers may keep the object for longer.
+
+        Raises `ApiError` (409) if it is refused, and `Conflict` if an object that must be unchanged was changed.
+        """
+        key, metadata = key_of(self.obj), self.obj["metadata"]
+        version = metadata["resourceVersion"] if self.unchanged else ""
         try:
-            clients.management.delete(self.resource, key, uid=uid)
+            clients.management.delete(self.resource, key, uid=metadata["uid"], version=version)
         except Conflict as error:
+            if self.unchanged:
+                raise
             error.raise_if_refused(self.obj, clients.management.find(self.resource, key), "uid")
 
 

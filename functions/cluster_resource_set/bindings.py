@@ -101,8 +101,8 @@ def leave(binding: Object, resource_set: Object) -> Patch | Delete | None:
     owners = without_owner(binding, resource_set)
     if len(others) == len(entries) and owners is None:
         return None
-    if not others:
-        return Delete(BINDING, binding)
+    if not others and not owners:
+        return Delete(BINDING, binding, unchanged=True)  # another set may be adding its entry
     metadata = {} if owners is None else {"ownerReferences": owners}
     return Patch(BINDING, binding, {"metadata": metadata, "spec": {"bindings": others}})
 

@@ -15,12 +15,16 @@ from shared.api.resources import (
 from shared.clients import Clients
 from shared.cluster_wake import wake_event
 from shared.event import Event
-from shared.kube import Key, NotServed, Object, Resource, dig
+from shared.kube import Key, NotServed, Object, Resource, dig, key_of
 from shared.runtime import Answer, Task, done
 from shared.runtime.emit import emit
+from shared.runtime.shared_read import SharedRead
 
 from .decide import affected_selectors, bound_sets
 from .triggers import TRIGGERS
+
+_SELECTING: SharedRead[list[Object]] = SharedRead(pause=0.5)
+"""The objects that select Clusters, of all namespaces. Most installations have few of them, and many Clusters."""
 
 
 def run(clients: Clients, event: Event) -> Answer:
@@ -35,9 +39,14 @@ def run(clients: Clients, event: Event) -> Answer:
 
 
 def _affected(clients: Clients, event: Event, key: Key) -> Iterator[Object]:
-    yield from _list(clients, HELM_RELEASE_PROXY, key.namespace, f"{CLUSTER_NAME_LABEL}={key.name}")
-    sets = _list(clients, CLUSTER_RESOURCE_SET, key.namespace)
-    proxies = _list(clients, HELM_CHART_PROXY, key.namespace) if event.kind == CLUSTER.kind else []
+    found = _SELECTING.get(lambda: [*_list(clients, HELM_CHART_PROXY), *_list(clients, CLUSTER_RESOURCE_SET)])
+    selecting = [obj for obj in found if key_of(obj).namespace == key.namespace]
+    proxies = [obj for obj in selecting if obj["kind"] == HELM_CHART_PROXY.kind]
+    sets = [obj for obj in selecting if obj["kind"] == CLUSTER_RESOURCE_SET.kind]
+    if proxies:
+        yield from _list(clients, HELM_RELEASE_PROXY, key.namespace, f"{CLUSTER_NAME_LABEL}={key.name}")
+    if event.kind != CLUSTER.kind:
+        proxies = []  # their values do not depend on the kubeconfig
     if not sets and not proxies:
         return
     cluster = event.object if event.kind == CLUSTER.kind else None
@@ -52,8 +61,8 @@ def _affected(clients: Clients, event: Event, key: Key) -> Iterator[Object]:
         )
 
 
-def _list(clients: Clients, resource: Resource, namespace: str, selector: str = "") -> list[Object]:
-    """Returns the objects of a kind in a namespace; none if the kind is not served."""
+def _list(clients: Clients, resource: Resource, namespace: str = "", selector: str = "") -> list[Object]:
+    """Returns the objects of a kind, by default in all namespaces; none if the kind is not served."""
     try:
         return list(clients.management.list(resource, namespace, selector=selector))
     except NotServed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +23,9 @@ from .reconciled import is_paused
 
 _CONTROLLER_SECONDS = 30.0
 """Seconds for which it is remembered whether the original controller runs."""
+_RENDERING_SECONDS = 60.0
+"""Seconds for the templates of all Clusters: a delivery ends after 120, and a template may be slow on purpose."""
+_LATE = "its values are not rendered yet, because the templates of the other Clusters took too long"
 _ROOTS = {values.CONTROL_PLANE: cluster_api.control_plane_ref, values.INFRA_CLUSTER: cluster_api.infrastructure_ref}
 
 
@@ -80,13 +85,16 @@ def observe(clients: Clients, request: Request) -> Observed:
 def _render_all(
     clients: Clients, proxy: Object, clusters: tuple[Object, ...], releases: Mapping[str, list[Object]]
 ) -> dict[str, Rendered | Failure]:
+    """Renders for one Cluster after the other, in an order that differs each time, until the time is over."""
     found: dict[str, Rendered | Failure] = {}
-    for cluster in clusters:
+    until = time.monotonic() + _RENDERING_SECONDS
+    for cluster in random.sample(clusters, len(clusters)):
         name = key_of(cluster).name
         existing = next(iter(releases.get(name, [])), None)
         settled = existing is not None and construction.is_kept_as_installed(proxy, existing)
         if not (settled or deleting(cluster) or cluster_api.is_paused(cluster)):
-            found[name] = _render(clients, proxy, cluster)
+            late = time.monotonic() > until
+            found[name] = Failure(f"{name}: {_LATE}", temporary=True) if late else _render(clients, proxy, cluster)
     return found
 
 

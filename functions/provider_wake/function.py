@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Sequence
 
 from shared.api.provider import CORE, KINDS
@@ -14,21 +12,17 @@ from shared.kube import Object
 from shared.providers import peers, phases
 from shared.runtime import Answer, Task, done
 from shared.runtime.emit import emit
+from shared.runtime.shared_read import SharedRead
 
 from .decide import affected_providers, may_reference
 from .triggers import TRIGGERS
 
-_PAUSE = 1.0
-"""Least seconds between two lists of the providers: changes that arrive in between share the second list."""
-
-_listing = threading.Lock()
-_recent: tuple[float, Sequence[Object]] = (float("-inf"), ())
-"""The last list of providers, and when its reading began, by the monotonic clock."""
+_PROVIDERS: SharedRead[Sequence[Object]] = SharedRead(pause=1.0)
 
 
 def run(clients: Clients, event: Event) -> Answer:
     """Handles a change of the core provider, a Secret or a ConfigMap: emits an event for each affected provider."""
-    providers = _providers(clients, since=time.monotonic())
+    providers = _PROVIDERS.get(lambda: peers.list_providers(clients, *KINDS))
     if not providers:
         return done("there are no providers")
     if event.kind == CONFIG_MAP.kind and not any(may_reference(provider, event.key) for provider in providers):
@@ -44,20 +38,6 @@ def run(clients: Clients, event: Event) -> Answer:
         return done("no provider is affected")
     events = [phases.completion_event(phases.CHANGED, provider, resync=False) for provider in found]
     return emit(TRIGGERS, events, f"events for the providers affected by {event.kind} {event.key}")
-
-
-def _providers(clients: Clients, since: float) -> Sequence[Object]:
-    """Returns the providers as the API server had them at `since` (monotonic) or later.
-
-    An older list may lack the provider that the change concerns, and a broker does not repeat a delivery if the answer
-    requests it.
-    """
-    global _recent
-    with _listing:
-        if _recent[0] < since:
-            time.sleep(max(0.0, _recent[0] + _PAUSE - time.monotonic()))
-            _recent = (time.monotonic(), peers.list_providers(clients, *KINDS))
-        return _recent[1]
 
 
 handle = Task(TRIGGERS, run).handle

@@ -14,7 +14,8 @@ from shared.kube import Object
 
 HIDDEN = "(hidden)"
 _NAME = re.compile(
-    r"passw|passphrase|secret|token|credential|private|api_?-?key|access_?-?key|kubeconfig|authorization|\bauth\b|content",
+    r"passw|passphrase|\bpass\b|pwd|secret|token|credential|private|kubeconfig|authorization|\bauth\b|content"
+    r"|(?:api|access|account|encryption|signing|ssh|sas)[_-]?key",
     re.IGNORECASE,
 )
 _REFERENCE = re.compile(r"(?:Ref|Refs|Name|Namespace|Names)$")
@@ -47,7 +48,7 @@ def _hide(value: Any, name: str = "", depth: int = 0) -> Any:
         return HIDDEN
     if isinstance(value, Mapping):
         # A list of variables has entries such as {name: registryPassword, value: ...}.
-        named = str(value.get("name") or "")
+        named = str(value.get("name") or value.get("key") or "")
         return {
             str(field): _hide(each, named if field == "value" and named else str(field), depth + 1)
             for field, each in value.items()

@@ -60,10 +60,9 @@ def test_every_function_starts_with_its_manifest(
     gone = change_event(manifest(CLUSTER, "gone", "default"), "update", source="/test")
     with Pod(path, tmp_path, management, kubeconfig, SINK) as pod:
         pod.until_ready()
-        # These two accept only events of their own types.
-        assert post(pod, gone).status == (400 if pod.name in ("release-assets", "sweep") else 204)
+        assert post(pod, gone).status == 204
         assert b"capi_functions" in urllib3.request("GET", f"{pod.metrics_url}/metrics", timeout=HANGS).data
-    assert ("K_SINK" in pod.environment) == (pod.name in ("dead-letters", "provider-wake", "sweep"))
+    assert ("K_SINK" in pod.environment) == (pod.name in ("cluster-wake", "dead-letters", "provider-wake", "sweep"))
 
 
 def test_changed_settings_reach_a_function_without_a_restart(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -24,7 +23,7 @@ SELECTED = {"wakes": "some"}
 @pytest.fixture(autouse=True)
 def sink(monkeypatch: pytest.MonkeyPatch) -> Iterator[EventReceiver]:
     """The sink of the function, which does not wait between two lists of the providers."""
-    monkeypatch.setattr(function, "_PAUSE", 0.0)
+    monkeypatch.setattr(function._PROVIDERS, "pause", 0.0)
     with EventReceiver() as receiver:
         monkeypatch.setenv("K_SINK", receiver.url)
         yield receiver
@@ -116,18 +115,6 @@ def test_changed_config_map_wakes_providers_that_name_or_select_it(
     providers.send(about_core)
     core.until_ready()
     assert core.value == "two"
-
-
-def test_changes_that_arrive_before_a_list_share_it(core: FakeProvider, sink: EventReceiver) -> None:
-    providers = core.providers
-    core.apply("v1.1.0")
-    arrived = time.monotonic()
-    listed = function._providers(providers.clients, since=arrived)
-    assert [each["metadata"]["name"] for each in listed] == [core.at.name]
-    before = providers.requests
-    assert function._providers(providers.clients, since=arrived) is listed
-    assert providers.requests == before
-    assert function._providers(providers.clients, since=time.monotonic()) is not listed
 
 
 def test_deleted_config_map_wakes_providers_that_name_it(core: FakeProvider, sink: EventReceiver) -> None:

@@ -17,6 +17,8 @@ SECRET = "s3cr3t-value"
     [
         {"password": SECRET},
         {"adminPasswd": [SECRET]},
+        {"env": [{"key": "DB_PASSWORD", "value": SECRET}]},
+        {"encryptionKey": SECRET, "pwd": SECRET, "pass": SECRET},
         {"apiKey": {"nested": SECRET}},
         {"topology": {"variables": [{"name": "registryToken", "value": SECRET}]}},
         {"topology": {"variables": [{"name": "registryToken", "value": {"any": [SECRET]}}]}},
