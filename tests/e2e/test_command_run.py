@@ -150,7 +150,10 @@ def test_live_core_chooses_profiles_and_missing_rights_are_named(cluster: tuple[
     functions = text.partition("functions: ")[2].splitlines()[0].split(", ")
     assert {"addon_apply", "kubeconfig"} <= set(functions)
     assert not {"cluster", "kind_cluster"} & set(functions)
-    assert "no right to list and watch secrets: addon_apply, kubeconfig, provider_wake get no events of it" in text
+    assert (
+        "no right to list and watch secrets: addon_apply, cluster_wake, kubeconfig, provider_wake get no events of it"
+        in text
+    )
 
 
 def _run_core(client: Client) -> None:

@@ -20,7 +20,18 @@ from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.conditions import is_true
 from shared.api.provider import CORE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, EVENT, SECRET
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    CONFIG_MAP,
+    EVENT,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+    SECRET,
+)
 from shared.dead_letters import DeadLetter, DeadLetters
 from shared.event import PING, Event, issue, own_event
 from shared.kube import Client, Key, Object, dig
@@ -149,6 +160,35 @@ def test_functions_reconcile_behind_the_broker(
         until(lambda: applied(second), "v2 applied", details=reported)
         entries = dig(client.get(CLUSTER_ADDON, addon_key), "status.resources")
         assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
+
+        # A set of objects, and a chart whose repository does not answer.
+        labels = {"test": "charts"}
+        client.patch(CLUSTER, key, {"metadata": {"labels": labels}})
+        source = manifest(CONFIG_MAP, "set", "default", data={"a.yaml": yaml.safe_dump(config_map("of-set"))})
+        client.create(CONFIG_MAP, source)
+        selected = {"clusterSelector": {"matchLabels": labels}}
+        sources = {"resources": [{"kind": "ConfigMap", "name": "set"}]}
+        client.create(CLUSTER_RESOURCE_SET, manifest(CLUSTER_RESOURCE_SET, "set", "default", spec=selected | sources))
+        chart = {"chartName": "chart", "repoURL": "https://127.0.0.1:1"}
+        client.create(HELM_CHART_PROXY, manifest(HELM_CHART_PROXY, "chart", "default", spec=selected | chart))
+
+        def charts_reported() -> bool:
+            tick()
+            time.sleep(0.4)
+            applied = client.get(CLUSTER_RESOURCE_SET, Key("default", "set"))
+            releases = [dig(each, "status.conditions") for each in client.list(HELM_RELEASE_PROXY, "default")]
+            return is_true(dig(applied, "status.conditions"), "ResourcesApplied") and "127.0.0.1:1" in str(releases)
+
+        until(charts_reported, "the set applied, and the chart reported", details=reported)
+        for kind_, name in ((HELM_CHART_PROXY, "chart"), (CLUSTER_RESOURCE_SET, "set")):
+            client.delete(kind_, Key("default", name))
+
+        def charts_gone() -> bool:
+            tick()
+            time.sleep(0.4)
+            return not [*client.list(HELM_CHART_PROXY, "default"), *client.list(CLUSTER_RESOURCE_SET, "default")]
+
+        until(charts_gone, "the set and the chart gone", details=reported)
         client.delete(CLUSTER, key)
 
         def gone() -> bool:
