@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shared import profiles
@@ -18,8 +18,8 @@ from shared.api.resources import (
     SECRET,
 )
 from shared.cluster_wake import CHANGED
-from shared.kube import Key, dig
-from shared.triggers import READ_CRDS, Rule, Triggers, Watch
+from shared.kube import Key, dig, key_of
+from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
@@ -42,17 +42,26 @@ def cluster_of_kubeconfig(secret: Mapping[str, Any]) -> Key | None:
     return cluster_of_secret(secret, KUBECONFIG_SUFFIX)
 
 
+def any_of_its_namespace(selecting: Mapping[str, Any]) -> Iterable[Key]:
+    """Returns the key that stands for all objects of the namespace, because a selector may select any Cluster."""
+    return [Key(key_of(selecting).namespace, "")]
+
+
+_SELECTING = tuple(Referrer(kind, any_of_its_namespace) for kind in (HELM_CHART_PROXY, CLUSTER_RESOURCE_SET))
+"""Clusters in a namespace without such objects start nothing, as in most installations."""
+
 TRIGGERS = Triggers(
     name="cluster_wake",
     profiles=profiles.ADDONS,
     watches=(
-        Watch(CLUSTER, digest=relevant_in_cluster),
+        Watch(CLUSTER, digest=relevant_in_cluster, referenced_by=_SELECTING),
         Watch(
             SECRET,
             key=cluster_of_kubeconfig,
             reference=True,
             selector=CLUSTER_NAME_LABEL,
             changes=("add", "update"),
+            referenced_by=_SELECTING,
         ),
     ),
     rules=(
