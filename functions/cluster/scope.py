@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from shared.api import cluster as cluster_api
-from shared.api.cluster import ClusterCondition
+from shared.api.cluster import TOPOLOGY_RECONCILED, ClusterCondition
 from shared.api.conditions import get_condition
 from shared.effects import Effect
 from shared.kube import Object, deleting, dig
@@ -17,7 +17,7 @@ FINALIZER = "cluster.cluster.x-k8s.io"
 
 _OF_V1BETA1 = ("Ready", "ControlPlaneReady")
 _ORDER = get_args(ClusterCondition)
-"""The order of the conditions; other types precede `Paused`, by name."""
+"""The order of the conditions. Other types precede `Paused`, by name, but core puts its own before `RollingOut`."""
 
 
 @dataclass
@@ -71,7 +71,8 @@ def foreign_conditions(conditions: Iterable[Object]) -> Iterator[Object]:
 def _rank(condition: Object) -> tuple[int, bool, str]:
     type_ = condition["type"]
     is_own = type_ in _ORDER
-    return _ORDER.index(type_ if is_own else "Paused"), is_own, type_
+    before = "RollingOut" if type_ == TOPOLOGY_RECONCILED else "Paused"
+    return _ORDER.index(type_ if is_own else before), is_own, type_
 
 
 def status_fields(scope: Scope) -> Object:
