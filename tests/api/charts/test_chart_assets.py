@@ -33,7 +33,6 @@ from tests.support.chart_repository import ChartRepository, chart
 from tests.support.http_server import HttpServer, Request, Response, files
 from tests.support.registry import PASSWORD, USER, StartRegistry, certificate, htpasswd
 
-NOW = datetime.now(UTC)
 _BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
 
 
@@ -131,7 +130,7 @@ def test_chart_of_a_version(
     proxy = charts.proxy(f"{site.url}/repo", version=version)
     missing = charts.read(proxy)
     assert isinstance(missing, MissingChart)
-    assert missing.fetch_request(proxy, NOW, source="/test") is not None
+    assert missing.fetch_request(proxy, datetime.now(UTC), source="/test") is not None
     stored = charts.stored(proxy)
     assert (stored.name, stored.version) == ("demo", found)
     assert stored.archive == repository.files[f"/repo/charts/demo-{found}.tgz"]
@@ -164,8 +163,9 @@ def test_range_is_looked_up_again_when_it_is_old(
         charts.proxy(f"{site.url}/repo", "b", version="1.0.0"),
     )
     first, fixed = charts.stored(proxy), charts.stored(exact)
-    later = NOW + timedelta(seconds=chart_store.LOOKUP_AGE + 60)
-    assert first.lookup_request(proxy, NOW, source="/test") is None
+    now = datetime.now(UTC)
+    later = now + timedelta(seconds=chart_store.LOOKUP_AGE + 60)
+    assert first.lookup_request(proxy, now, source="/test") is None
     assert first.lookup_request(proxy, later, source="/test") is not None
     assert fixed.lookup_request(exact, later, source="/test") is None
     repository.add("demo", "1.2.0")
@@ -177,7 +177,7 @@ def test_range_is_looked_up_again_when_it_is_old(
     assert kept.version == "1.2.0"
     assert kept.failed is not None
     monkeypatch.setattr(chart_store, "LOOKUP_AGE", 600.0)
-    assert kept.lookup_request(proxy, NOW + timedelta(seconds=300), source="/test") is None
+    assert kept.lookup_request(proxy, now + timedelta(seconds=300), source="/test") is None
 
 
 @pytest.mark.usefixtures("trusted")
