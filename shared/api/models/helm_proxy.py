@@ -12,12 +12,14 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from shared.api import resources
+from shared.api.provider import COMPONENT_LABEL
 
 from .cluster_addon import AppliedResource, ObjectReference
 from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp, rule
 
 _ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
-_LABELS = {"cluster.x-k8s.io/provider": "helm", "visualizer.cluster.x-k8s.io": ""}
+_LABELS = {COMPONENT_LABEL: "", "visualizer.cluster.x-k8s.io": ""}
+"""For `clusterctl move`, and for visualizers. The label of a provider would say that clusterctl manages these CRDs."""
 _URL = "self.matches('^(?:[hH][tT][tT][pP][sS]|oci)://[^/?#:@]')"
 _URL_MESSAGE = "repoURL starts with https:// or oci:// and names a host"
 _OF = "(has({0}.reconcileStrategy) ? {0}.reconcileStrategy : '')"

@@ -317,8 +317,9 @@ def test_function_that_trusts_no_event_reads_what_it_decides_on(
     """The event is made up, but for the object's version."""
     seen: list[Object | None] = []
 
-    def decide(obj: Object | None, now: datetime, _results: Results | None = None) -> Decision:
-        seen.append(obj)
+    def decide(obj: Object | None, now: datetime, results: Results | None = None) -> Decision:
+        if results is None:
+            seen.append(obj)
         return LABELS.decide(obj, now, None)
 
     made_up = changed({**primary, "spec": {**primary["spec"], "clusterName": "made-up"}}, change)
