@@ -29,7 +29,10 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     (_WITHOUT_CORE,),
 )
 
-_OF_CORE = {"kind": "CustomResourceDefinition", "name": r"[a-z]+\.cluster\.x-k8s\.io"}
+_OF_CORE = {
+    "kind": "CustomResourceDefinition",
+    "name": r"([a-z]+|clusterresourceset[a-z]*\.addons)\.cluster\.x-k8s\.io",
+}
 """The definitions that a Cluster API core brings."""
 
 _SETTING = "The profiles make the sweep and the forwarder leave out the functions of others."

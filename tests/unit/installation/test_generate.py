@@ -122,7 +122,9 @@ def test_overlays_for_use_beside_a_core_leave_out_its_kinds(profile: str, kubect
     objects = [obj for obj in yaml.load_all(done.stdout, loader) if obj["kind"] == "CustomResourceDefinition"]
     names = {obj["metadata"]["name"] for obj in objects}
     assert "providers.clusterctl.cluster.x-k8s.io" in names
-    assert ("clusters.cluster.x-k8s.io" in names) == ("standalone" in profile)
+    for brought in ("clusters.cluster.x-k8s.io", "clusterresourcesets.addons.cluster.x-k8s.io"):
+        assert (brought in names) == ("standalone" in profile)
+    assert "helmchartproxies.addons.cluster.x-k8s.io" in names
 
 
 # -- Eventing ----------------------------------------------------------------------------------------------------
