@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -82,40 +83,19 @@ def render_addon(
         ChartError: The chart or the template is unusable. The message quotes no Secret that was looked up.
         ApiError: The live cluster does not answer.
     """
-    try:
-        return _render_addon(
-            chart, values_template, context, release, chart_name, values_name, kube_version, api_versions, helm, live
+    with _secrets_redacted(live):
+        values = {} if values_template is None else render_values(values_template, context, name=values_name)
+        manifests = render(
+            chart,
+            values,
+            release,
+            name=chart_name,
+            kube_version=kube_version,
+            api_versions=api_versions,
+            helm=helm,
+            live=live,
         )
-    except ChartError as error:
-        if live is None or not live.secrets:
-            raise
-        raise type(error)(redact(str(error), live.secrets)) from None
-
-
-def _render_addon(
-    chart: bytes,
-    values_template: str | None,
-    context: Mapping[str, Any],
-    release: Release,
-    chart_name: str,
-    values_name: str,
-    kube_version: str | None,
-    api_versions: Sequence[str],
-    helm: Callable[[], Path] | None,
-    live: LiveCluster | None,
-) -> list[Object]:
-    values = {} if values_template is None else render_values(values_template, context, name=values_name)
-    manifests = render(
-        chart,
-        values,
-        release,
-        name=chart_name,
-        kube_version=kube_version,
-        api_versions=api_versions,
-        helm=helm,
-        live=live,
-    )
-    return parse(manifests, default_namespace=release.namespace, name=chart_name)
+        return parse(manifests, default_namespace=release.namespace, name=chart_name)
 
 
 def render_release(
@@ -150,7 +130,7 @@ def render_release(
     """
     if release.problem:
         raise RenderError(f"{chart_name}: {release.problem}")
-    try:
+    with _secrets_redacted(live):
         manifests = render(
             chart,
             values,
@@ -166,13 +146,20 @@ def render_release(
         texts = [manifest for manifest in manifests if manifest.source != NOTES and manifest not in crds]
         parsed = parse(texts, default_namespace=release.namespace, name=chart_name, hooks=RELEASE_HOOKS)
         defined = parse(crds, default_namespace=release.namespace, name=chart_name) if crds else []
-    except ChartError as error:
-        if live is None or not live.secrets:
-            raise
-        raise type(error)(redact(str(error), live.secrets)) from None
     return RenderedChart(
         objects=[obj for obj in parsed if not hooks_of(obj)],
         hooks=[obj for obj in parsed if hooks_of(obj)],
         notes="".join(text for source, text in manifests if source == NOTES),
         crds=defined,
     )
+
+
+@contextmanager
+def _secrets_redacted(live: LiveCluster | None) -> Iterator[None]:
+    """Redacts the values of Secrets that were looked up from the message of a `ChartError`."""
+    try:
+        yield
+    except ChartError as error:
+        if live is None or not live.secrets:
+            raise
+        raise type(error)(redact(str(error), live.secrets)) from None
