@@ -1,10 +1,10 @@
 """Stores charts in object storage.
 
     charts/<scope>/archives/<digest>.tgz   a chart, by the SHA-256 of the archive
-    charts/<scope>/requests/<id>.json      which chart a request stands for, and why the last fetch failed
+    charts/<scope>/requests/<id>.json      the chart that answers a request, and the reason of a failed fetch
 
-The scope is `public`, or a namespace for charts that were fetched with credentials or trust of its own. The second kind
-are records (`shared.records`), which only functions can write.
+The scope is `public`, or a namespace for charts that were fetched with credentials or a CA of its own. Requests are
+records (`shared.records`), which only functions can write.
 
 An exact version stays what it was fetched as. A range, and the newest version, are looked up again after `LOOKUP_AGE`;
 until then, and while the repository does not answer, the stored chart is used.
