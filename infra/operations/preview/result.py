@@ -42,13 +42,13 @@ class ObjectChange:
     """One object that the topology controller changes.
 
     Attributes:
-        action: What it does.
+        action: The action of the controller.
         api_version: The version of the object.
         kind: The kind of the object.
-        name: Its name. That of a created object ends randomly.
-        fields: The changed fields; of a created template those in which it differs from the template that it replaces.
-        replaces: The name of this template.
-        step: The number of the step, from 1 on: an upgrade has several.
+        name: The name of the object. The name of a created object ends randomly.
+        fields: The changed fields. For a created template, the fields that differ from the replaced template.
+        replaces: The name of the replaced template.
+        step: The number of the step, from 1 on, because an upgrade has several.
     """
 
     action: Action
