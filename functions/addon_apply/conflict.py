@@ -1,10 +1,10 @@
-"""Handles a rollout during which another replica has changed the ClusterAddon. Its objects may be out of date."""
+"""Handles a sync during which another replica has changed the ClusterAddon. Its objects may be out of date."""
 
 from __future__ import annotations
 
 from shared.addons import manifest_history, stored_values
 from shared.api.resources import CLUSTER_ADDON
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.clients import Clients
 from shared.effects import Results
 from shared.kube import MANAGER, deleting, key_of
@@ -16,10 +16,10 @@ from .observe import Observed
 def on_conflict(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
     """Marks the addon as not applied, so that everything is verified and repaired again.
 
-    If the addon was deleted since, deletes the Secrets that this rollout may have written after that.
+    If the addon was deleted since, deletes the Secrets that this sync may have written after that.
     """
     context = observed.context
-    started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Rollout)), None)
+    started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Sync)), None)
     if context is None or started is None or len(results.executed) < started:
         return
     key = key_of(context.addon)
@@ -27,6 +27,6 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
     if addon is None:
         manifest_history.DeleteManifests(context.addon).execute(clients)
         stored_values.DeleteValues(context.addon).execute(clients)
-    elif not deleting(addon) and not context.target.is_latest_rollout(addon):
+    elif not deleting(addon) and not context.target.was_synced_last(addon):
         not_applied = {"status": {"ready": False, "digest": None}}
         clients.management.patch(CLUSTER_ADDON, key, not_applied, subresource="status", manager=MANAGER)

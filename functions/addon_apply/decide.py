@@ -1,4 +1,4 @@
-"""Decides the next step of one ClusterAddon: a wait for a missing prerequisite, or a step of the rollout.
+"""Decides the next step of one ClusterAddon: a wait for a missing prerequisite, or a step of the sync.
 
 Each wait sets a condition that says what is missing, and requeues after an interval. Conditions, reasons and severities
 are as in cluster-stack-operator.
@@ -25,7 +25,7 @@ from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 
-from . import guards, readiness, removal, rollback, rollout, stages
+from . import guards, readiness, removal, rollback, stages, sync
 from .observe import Observed
 from .report import report
 from .status import AddonStatusBuilder
@@ -110,14 +110,14 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
             return _not_rendered(builder, f"{builder.release}: {refusal}", BROKEN_RETRY)
         case ReleaseStep(context, step):
             builder.set_true(DOWNLOADED)
-            return report(builder, context, results) or _roll_out(builder, context, step)
+            return report(builder, context, results) or _sync(builder, context, step)
 
 
-def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) -> Decision:
-    """Decides the next step in the rollout of a release."""
+def _sync(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) -> Decision:
+    """Decides the next step in the sync of a release."""
     match step:
         case Unchanged():
-            return rollout.skip_rollout(builder, context)
+            return sync.skip_sync(builder, context)
         case InvalidStages(problem):
             reason = "ParsingClusterAddonConfigFailed"
             return _failed(builder, "ClusterAddonConfigValidated", reason, problem, BROKEN_RETRY)
@@ -132,8 +132,8 @@ def _roll_out(builder: AddonStatusBuilder, context: ReleaseContext, step: Step) 
             return _failed(builder, "HelmChartApplied", "FailedToApplyObjects", f"{context}: {error}", PARTIAL_RETRY)
         case RenderedAddons() as rendered:
             if context.position is None:
-                return rollout.apply_release(builder, context, rendered)
-            return stages.roll_out_stage(builder, context, context.position, rendered)
+                return sync.apply_release(builder, context, rendered)
+            return stages.sync_stage(builder, context, context.position, rendered)
         case StageDone(position):
             return stages.finish_stage(builder, context, position)
         case UnmetCondition() | UnknownCondition() as obstacle:

@@ -59,7 +59,7 @@ def finalize(addon: Object, cluster: Object | None) -> Decision:
     if cluster is not None and stays and succession.is_recorded(addon):
         keep: tuple[Effect, ...] = (succession.KeepRecord(addon, cluster), remove)
         return Decision(keep, message="record kept, finalizer removed")
-    # A killed rollout may have stored either Secret before the status reports it.
+    # A killed sync may have stored either Secret before the status reports it.
     delete: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon), stored_values.DeleteValues(addon))
     if dig(addon, ("metadata", "annotations", SUCCESSOR_ANNOTATION)):
         delete += (succession.DeleteRecord(addon),)

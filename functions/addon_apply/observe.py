@@ -25,7 +25,7 @@ from shared.addons.status import (
     is_up_to_date,
     names_another_cluster,
 )
-from shared.addons.target import RolloutTarget
+from shared.addons.target import SyncTarget
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, SECRET
 from shared.applier import inventory
@@ -75,7 +75,7 @@ class Observed:
 
     @property
     def context(self) -> ReconcileContext | None:
-        """The rollout that is due; None if there is none."""
+        """The sync that is due; None if there is none."""
         found = self.finding.context if isinstance(self.finding, ReleaseStep) else self.finding
         return found if isinstance(found, ReconcileContext) else None
 
@@ -136,7 +136,7 @@ def _find_removal(clients: Clients, addon: Object, cluster: Object, policy: Poli
     if isinstance(connection, ConnectionFailed):
         return connection
     entries = inventory.load(dig(addon, "status.resources"))
-    target = RolloutTarget("", "", hook="removal", cluster_uid=cluster["metadata"]["uid"])
+    target = SyncTarget("", "", hook="removal", cluster_uid=cluster["metadata"]["uid"])
     return RemovalContext(addon=addon, policy=policy, connection=connection, inventory=entries, target=target)
 
 
@@ -158,7 +158,7 @@ def _find_work(
     if is_rollback_requested(addon, cluster):
         manifest = manifest_history.read_previous(clients, addon)
         uid = cluster["metadata"]["uid"]
-        target = RolloutTarget(manifest.class_name, manifest.version, hook="rollback", cluster_uid=uid)
+        target = SyncTarget(manifest.class_name, manifest.version, hook="rollback", cluster_uid=uid)
         return RollbackContext(
             addon=addon, policy=policy, connection=connection, inventory=entries, target=target, manifest=manifest
         )

@@ -7,13 +7,13 @@ from shared.addons.status import REMOVED
 from shared.api.conditions import counted
 from shared.api.names import REMOVE_ANNOTATION
 from shared.applier import inventory
-from shared.applier.outcome import RolloutOutcome
+from shared.applier.outcome import SyncOutcome
 from shared.kube import dig
 from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
-from .rollout import record_applied, record_intent, rollout_effect
 from .status import AddonStatusBuilder
+from .sync import record_applied, record_intent, sync_effect
 from .waits import ensure_addon_finalizer
 
 _SHOWN = 5
@@ -25,11 +25,11 @@ def remove(builder: AddonStatusBuilder, context: RemovalContext) -> Decision:
     message = f"removing {counted(len(plan.prune), 'object')}"
     builder.set_false("HelmChartApplied", "RemovingAddons", message, event_type="Normal")
     intent = record_intent(builder, context, plan)
-    rollout = rollout_effect(context, plan, ())
-    return Decision((*ensure_addon_finalizer(context.addon), *intent, rollout, *record_applied(context)))
+    sync = sync_effect(context, plan, ())
+    return Decision((*ensure_addon_finalizer(context.addon), *intent, sync, *record_applied(context)))
 
 
-def report_removed(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> Decision:
+def report_removed(builder: AddonStatusBuilder, outcome: SyncOutcome) -> Decision:
     """Reports the removal as done, and which objects stay."""
     stay = ""
     if outcome.kept:

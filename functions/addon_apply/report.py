@@ -1,4 +1,4 @@
-"""Reports the result of a rollout, in the decision that follows its effects."""
+"""Reports the result of a sync, in the decision that follows its effects."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from shared.addons.context import ReconcileContext, ReleaseContext, RemovalConte
 from shared.api.names import kubeconfig_secret_of
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.outcome import SyncIncomplete, SyncOutcome
 from shared.applier.policy import PREFIX
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.effects import Results
 from shared.kube import Key, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 
-from . import removal, rollback, rollout, stages
+from . import removal, rollback, stages, sync
 from .status import GENERATED_VALUES_KEPT, AddonStatusBuilder
 from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 
 
 def report(builder: AddonStatusBuilder, context: ReconcileContext, results: Results | None) -> Decision | None:
-    """Returns the decision that reports a rollout that is complete or has stopped; None without results of a rollout.
+    """Returns the decision that reports a sync that is complete or has stopped; None without results of a sync.
 
     Reports no other failure.
     """
     if results is None:
         return None
-    if isinstance(results.error, RolloutIncomplete):
+    if isinstance(results.error, SyncIncomplete):
         _report_values(builder, context, results)
         return replace(_report_incomplete(builder, context, results.error), reports=results.error)
-    if not (outcomes := results.of(Rollout)):
+    if not (outcomes := results.of(Sync)):
         return None
     _report_values(builder, context, results)
     outcome = outcomes[-1]
@@ -43,7 +43,7 @@ def report(builder: AddonStatusBuilder, context: ReconcileContext, results: Resu
         return rollback.report_rolled_back(builder, context, outcome)
     if isinstance(context, ReleaseContext) and context.position is not None:
         return stages.report_stage(builder, context, context.position, outcome)
-    return rollout.report_applied(builder, context, results, outcome)
+    return sync.report_applied(builder, context, results, outcome)
 
 
 def _report_values(builder: AddonStatusBuilder, context: ReconcileContext, results: Results) -> None:
@@ -51,10 +51,8 @@ def _report_values(builder: AddonStatusBuilder, context: ReconcileContext, resul
     report_generated_values(builder, context.name if isinstance(context, ReleaseContext) else None, save)
 
 
-def _report_incomplete(
-    builder: AddonStatusBuilder, context: ReconcileContext, incomplete: RolloutIncomplete
-) -> Decision:
-    """Reports a rollout that has stopped: objects failed, or it waits for a wave of objects to complete."""
+def _report_incomplete(builder: AddonStatusBuilder, context: ReconcileContext, incomplete: SyncIncomplete) -> Decision:
+    """Reports a sync that has stopped: objects failed, or it waits for a wave of objects to complete."""
     outcome, message = incomplete.outcome, f"{context}: {incomplete}"
     _add_events(builder, outcome)
     if incomplete.waiting:
@@ -79,7 +77,7 @@ def _report_incomplete(
 
 
 def _how_to_release(waiting: InventoryEntry) -> str:
-    """Returns what lets a rollout go on that waits for this hook; empty for an object that is no Job."""
+    """Returns what lets a sync go on that waits for this hook; empty for an object that is no Job."""
     if waiting.kind != "Job":
         return ""
     command = f"kubectl -n {waiting.namespace} patch job {waiting.name} --type merge"
@@ -90,7 +88,7 @@ def _how_to_release(waiting: InventoryEntry) -> str:
     )
 
 
-def _add_events(builder: AddonStatusBuilder, outcome: RolloutOutcome) -> None:
+def _add_events(builder: AddonStatusBuilder, outcome: SyncOutcome) -> None:
     """Adds Kubernetes events about kept objects, conflicts and drift."""
     if outcome.kept:
         kept = ", ".join(str(entry) for entry in outcome.kept[:5])

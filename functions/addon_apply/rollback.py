@@ -6,12 +6,12 @@ from shared.addons.context import RollbackContext
 from shared.addons.status import ROLLED_BACK
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import inventory
-from shared.applier.outcome import RolloutOutcome
+from shared.applier.outcome import SyncOutcome
 from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
-from .rollout import record_applied, record_intent, rollout_effect, too_large
 from .status import AddonStatusBuilder
+from .sync import record_applied, record_intent, sync_effect, too_large
 from .waits import BROKEN_RETRY, ensure_addon_finalizer, wait
 
 
@@ -27,11 +27,11 @@ def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision
         return too_large(builder, context, problem)
     builder.set_false("HelmChartApplied", "RollingBack", f"rolling back to {manifest.class_name}")
     intent = record_intent(builder, context, plan)
-    rollout = rollout_effect(context, plan, manifest.objects)
-    return Decision((*ensure_addon_finalizer(context.addon), *intent, rollout, *record_applied(context)))
+    sync = sync_effect(context, plan, manifest.objects)
+    return Decision((*ensure_addon_finalizer(context.addon), *intent, sync, *record_applied(context)))
 
 
-def report_rolled_back(builder: AddonStatusBuilder, context: RollbackContext, outcome: RolloutOutcome) -> Decision:
+def report_rolled_back(builder: AddonStatusBuilder, context: RollbackContext, outcome: SyncOutcome) -> Decision:
     """Reports the rollback as done. The addon stays not ready: its Cluster still refers to the rejected class."""
     message = (
         f"rolled back to {context.manifest.class_name} (addons {context.manifest.version}); "

@@ -9,16 +9,16 @@ from shared.addons.first_values import RenderedAddons
 from shared.addons.stored_values import save_effects
 from shared.addons.target import AFTER, BEFORE, DONE, WORKING, StagePosition
 from shared.applier import inventory
-from shared.applier.outcome import RolloutOutcome
+from shared.applier.outcome import SyncOutcome
 from shared.runtime import Decision
 
-from .rollout import record_intent, rollout_effect, too_large
 from .status import AddonStatusBuilder
 from .step import UnknownCondition, UnmetCondition
+from .sync import record_intent, sync_effect, too_large
 from .waits import CONDITION_RETRY, ensure_addon_finalizer, wait
 
 
-def roll_out_stage(
+def sync_stage(
     builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition, rendered: RenderedAddons
 ) -> Decision:
     """Applies or deletes the objects of the stage."""
@@ -40,8 +40,8 @@ def roll_out_stage(
     builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", f"{context}: stage {name}")
     intent = record_intent(builder, working, plan)
     save = save_effects(context.addon, context.stored_values, rendered)
-    rollout = rollout_effect(context, plan, objects)
-    return Decision((*ensure_addon_finalizer(context.addon), *intent, *save, rollout))
+    sync = sync_effect(context, plan, objects)
+    return Decision((*ensure_addon_finalizer(context.addon), *intent, *save, sync))
 
 
 def finish_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:
@@ -55,7 +55,7 @@ def report_stage(
     builder: AddonStatusBuilder,
     context: ReleaseContext,
     position: StagePosition,
-    outcome: RolloutOutcome,
+    outcome: SyncOutcome,
 ) -> Decision:
     """Reports that the stage's chart is applied or deleted. The next step evaluates the condition after the stage."""
     progress = context.progress.with_current_phase(AFTER if position.stage.after else DONE, builder.now)

@@ -29,7 +29,7 @@ OBSTACLES: tuple[AddonCondition, ...] = (
     "EvaluatedCEL",
     "HelmChartDeleted",
 )
-"""Conditions that report obstacles to a rollout. A decision removes each that it does not set, unless it is True."""
+"""Conditions that report obstacles to a sync. A decision removes each that it does not set, unless it is True."""
 GENERATED_VALUES_KEPT: Final = "GeneratedValuesKept"
 RELEASE_CONDITIONS = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
 """Conditions that describe the release: removed when the release changes. `ClusterReady` describes the Cluster."""
@@ -94,7 +94,7 @@ class AddonStatusBuilder(V1Beta1StatusBuilder[AddonCondition]):
 
 
 def _without_errors(resources: object) -> list[Object]:
-    """Returns the inventory without the errors of the former rollout.
+    """Returns the inventory without the errors of the former sync.
 
     Entries with status `kept` do not change: their `error` says why the object is kept.
     """

@@ -1,4 +1,4 @@
-"""Finds the next step in the rollout of a release.
+"""Finds the next step in the sync of a release.
 
 Conditions are evaluated and charts rendered here, and only if it is their turn: a decision sees the results.
 """
@@ -80,14 +80,14 @@ Step = (
 
 @dataclass(frozen=True)
 class ReleaseStep:
-    """The next step in the rollout of a release."""
+    """The next step in the sync of a release."""
 
     context: ReleaseContext
     step: Step
 
 
 def find_step(context: ReleaseContext) -> Step:
-    """Returns the next step of a rollout. Raises `Busy` if this process renders too much already."""
+    """Returns the next step of a sync. Raises `Busy` if this process renders too much already."""
     if not context.resumed and is_applied(context.addon, context.target):
         return Unchanged()
     if context.assets.problem:

@@ -1,4 +1,4 @@
-"""Decides about one ClusterStackRelease: first its prerequisites in order, then the rollout.
+"""Decides about one ClusterStackRelease: first its prerequisites in order, then the sync.
 
 Once a release is ready, `status.ready` stays true; conditions show later failures, such as a failed repair.
 """
@@ -20,14 +20,14 @@ from .deletion import reconcile_deletion
 from .observe import Assets, Observed
 from .ownership import policy
 from .report import report
-from .rollout import roll_out
+from .sync import decide_sync
 
 ASSETS_RETRY = 10.0
 """Seconds until the next reconciliation."""
 
 
 def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
-    """Decides the next step: a wait for the first missing prerequisite, the rollout, or the deletion."""
+    """Decides the next step: a wait for the first missing prerequisite, the sync, or the deletion."""
     decision = _decide(observed, now)
     return report(observed, decision, results, now) if results else decision
 
@@ -53,7 +53,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     builder.set_true(PROVIDER)
     owned = policy(release, observed.name, observed.recorded)
     kubernetes = observed.assets.kubernetes
-    return roll_out(builder, observed.rendered, observed.management, kubernetes, observed.claimed, owned)
+    return decide_sync(builder, observed.rendered, observed.management, kubernetes, observed.claimed, owned)
 
 
 def _not_downloaded(builder: ReleaseStatusBuilder, missing: MissingAssets) -> Decision:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.effects import Delete, Effect, RemoveFinalizer
 from shared.kube import deleting, dig, has_finalizer, owned_by
 from shared.references import NOT_ALLOWED
@@ -38,7 +38,7 @@ def reconcile_deletion(builder: ReleaseStatusBuilder, observed: Observed) -> Dec
     prune = tuple(entry for entry in release_inventory(release) if entry.identity not in observed.claimed)
     if prune and observed.name is not None:
         owned = policy(release, observed.name, observed.recorded)
-        effects.append(Rollout(observed.management.cluster, inventory.Plan((), prune), {}, owned))
+        effects.append(Sync(observed.management.cluster, inventory.Plan((), prune), {}, owned))
     provider = observed.provider
     # The functions ignore a reference that is not allowed, so it needs no clean-up.
     if provider.state in ("unreferenced", "absent") or provider.reason == NOT_ALLOWED:

@@ -84,9 +84,9 @@ def _entries(release: Mapping[str, Any]) -> list[InventoryEntry]:
 
 
 def policy(release: Mapping[str, Any], name: ReleaseName, applied: Recorded) -> Policy:
-    """Returns the policy of a rollout, whose objects belong to the cluster stack.
+    """Returns the policy of a sync, whose objects belong to the cluster stack.
 
-    The rollout does not wait for readiness: only later Clusters use the objects of a class.
+    The sync does not wait for readiness: only later Clusters use the objects of a class.
     """
     adopts = dig(release, ("metadata", "annotations", ADOPT_ANNOTATION)) == "true"
     return Policy(replace(owner(name), recorded=applied, adopts=adopts), wait=False)

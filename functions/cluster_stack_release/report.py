@@ -1,4 +1,4 @@
-"""Reports the outcome of a rollout or of pruning; any other decision is reported unchanged."""
+"""Reports the outcome of a sync or of pruning; any other decision is reported unchanged."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.applier import inventory
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
-from shared.applier.rollout import Rollout
+from shared.applier.outcome import SyncIncomplete, SyncOutcome
+from shared.applier.sync import Sync
 from shared.effects import Results
 from shared.kube import deleting, dig
 from shared.runtime import Decision, KubernetesEvent
@@ -18,21 +18,19 @@ from .observe import Assets, Observed
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Returns the decision with the status that reports its rollout, if it has one. Reports no other failure."""
-    release, rollouts = observed.release, results.of(Rollout)
-    if release is not None and isinstance(results.error, RolloutIncomplete):
+    """Returns the decision with the status that reports its sync, if it has one. Reports no other failure."""
+    release, syncs = observed.release, results.of(Sync)
+    if release is not None and isinstance(results.error, SyncIncomplete):
         return _incomplete(decision, ReleaseStatusBuilder(release, now), results.error)
-    if release is None or not rollouts:
+    if release is None or not syncs:
         return decision
     if deleting(release):
-        status = (decision.status or {}) | {"resources": inventory.dump(rollouts[-1].entries)}
+        status = (decision.status or {}) | {"resources": inventory.dump(syncs[-1].entries)}
         return replace(decision, status=status)
-    return _applied(decision, ReleaseStatusBuilder(release, now), observed, rollouts[-1])
+    return _applied(decision, ReleaseStatusBuilder(release, now), observed, syncs[-1])
 
 
-def _applied(
-    decision: Decision, builder: ReleaseStatusBuilder, observed: Observed, outcome: RolloutOutcome
-) -> Decision:
+def _applied(decision: Decision, builder: ReleaseStatusBuilder, observed: Observed, outcome: SyncOutcome) -> Decision:
     """Reports that all objects are applied, and the release is ready."""
     set_applied(builder)
     message = f"{observed.name}: {outcome.summary}"
@@ -49,7 +47,7 @@ def _applied(
     )
 
 
-def _incomplete(decision: Decision, builder: ReleaseStatusBuilder, incomplete: RolloutIncomplete) -> Decision:
+def _incomplete(decision: Decision, builder: ReleaseStatusBuilder, incomplete: SyncIncomplete) -> Decision:
     """Reports which objects could not be applied or deleted."""
     message = str(incomplete)
     builder.remove(PAUSED)

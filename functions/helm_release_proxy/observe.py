@@ -15,7 +15,7 @@ from shared.applier import inventory
 from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.applier.desired import UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
-from shared.applier.rollout import Rollout, roll_out
+from shared.applier.sync import Sync, plan_sync
 from shared.charts import ChartError, Release
 from shared.charts.lookup import secret_values
 from shared.clients import Clients
@@ -103,7 +103,7 @@ class Work:
     digest: str
     history: History
     record: ReleaseRecord
-    rollout: Rollout
+    rollout: Sync
     options: Options
     operation: Operation
     crds: Sequence[Object] = ()
@@ -256,7 +256,7 @@ def _next_step(
         objects = _objects_of(latest, options)
         if charts.traits(chart.archive, archive).looks_up:
             confidential.update(text for obj in objects for text in secret_values(obj))
-        rollout = roll_out(
+        rollout = plan_sync(
             connection,
             objects,
             entries,
@@ -298,7 +298,7 @@ def _next_step(
         config=config,
         rendered=rendered,
     )
-    rollout = roll_out(
+    rollout = plan_sync(
         ClusterConnection(connection.cluster, {**connection.served, **kinds_defined_by(crds)}),
         [*rendered.objects, *([] if options.disable_hooks else rendered.hooks)],
         entries,

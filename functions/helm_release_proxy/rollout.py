@@ -13,8 +13,8 @@ from shared.api.conditions import rfc3339
 from shared.api.resources import NAMESPACE
 from shared.applier.desired import UnknownKinds
 from shared.applier.inventory import InventoryEntry
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome, format_waiting
-from shared.applier.rollout import roll_out
+from shared.applier.outcome import SyncIncomplete, SyncOutcome, format_waiting
+from shared.applier.sync import plan_sync
 from shared.clients import Clients
 from shared.helm_proxies.release_record import (
     DEPLOYED,
@@ -41,7 +41,7 @@ class Rolled:
     """The result of an operation: the record as it is stored, and what was done to the objects."""
 
     record: ReleaseRecord | None
-    outcome: RolloutOutcome
+    outcome: SyncOutcome
 
 
 class ReleaseIncomplete(Exception):
@@ -86,7 +86,7 @@ class RollOutRelease:
             outcome = work.rollout.execute(clients)
             if unready := self._unready(outcome):
                 waiting = f"waiting for {format_waiting(unready)}"
-        except RolloutIncomplete as error:
+        except SyncIncomplete as error:
             outcome = error.outcome
             problem, waiting = ("", str(error)) if error.waiting else (str(error), "")
         if waiting and self._is_overdue(record):
@@ -101,7 +101,7 @@ class RollOutRelease:
             raise ReleaseIncomplete(problem, record, outcome.entries)
         return Rolled(record, outcome)
 
-    def _unready(self, outcome: RolloutOutcome) -> list[InventoryEntry]:
+    def _unready(self, outcome: SyncOutcome) -> list[InventoryEntry]:
         options = self.work.options
         if not options.wait or self.work.operation == "check":
             return []
@@ -182,7 +182,7 @@ class RemoveRelease:
                 entries = self._step(clients, objects, entries)
             self._step(clients, [], entries)
             self._end(removal.connection.cluster.client)
-        except RolloutIncomplete as error:
+        except SyncIncomplete as error:
             raise ReleaseIncomplete(
                 str(error), removal.history.latest, error.outcome.entries, waiting=error.waiting
             ) from error
@@ -198,7 +198,7 @@ class RemoveRelease:
         removal = self.removal
         operation: Operation = "delete"
         rules = policy(removal.release, removal.options)
-        rollout = roll_out(
+        rollout = plan_sync(
             removal.connection,
             objects,
             entries,

@@ -14,9 +14,9 @@ from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.applier import inventory
 from shared.applier.inventory import Plan
-from shared.applier.outcome import RolloutIncomplete
+from shared.applier.outcome import SyncIncomplete
 from shared.applier.policy import Policy
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.effects import Delete, RemoveFinalizer, Results
 from shared.kube import deleting, dig, key_of
 from shared.providers import ownership
@@ -48,10 +48,10 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
         return builder.decision(requeue_after=IN_USE_RETRY, message=reason[1])
     if observed.inventory:
         plan = _plan(observed, now, forced=forced)
-        if results is not None and isinstance(results.error, RolloutIncomplete | None):
+        if results is not None and isinstance(results.error, SyncIncomplete | None):
             return replace(_report(builder, observed, plan, results, results.error), reports=results.error)
         policy = Policy(ownership.owner(provider), prune_crds=forced)
-        return Decision((Rollout(observed.management.cluster, plan, {}, policy),))
+        return Decision((Sync(observed.management.cluster, plan, {}, policy),))
     downloads = [Delete(CONFIG_MAP, download) for download in observed.downloads]
     resource = provider_api.kind_of(provider).resource
     return Decision((*downloads, RemoveFinalizer(resource, provider, provider_api.FINALIZER)), message="deleted")
@@ -83,14 +83,14 @@ def _counts(observed: Observed) -> str:
 
 
 def _report(
-    builder: ProviderStatusBuilder, observed: Observed, plan: Plan, results: Results, error: RolloutIncomplete | None
+    builder: ProviderStatusBuilder, observed: Observed, plan: Plan, results: Results, error: SyncIncomplete | None
 ) -> Decision:
     """Reports which objects are left; once none is left, the next reconciliation removes the finalizer."""
     if plan.rest and error is not None:
         message = f"deleting the CRDs with their objects first: {_counts(observed)}; finalizers may delay this"
         builder.set_true(DELETING, "CustomResourcesGoing", message, event_type="Normal", progress=True)
         return builder.decision(requeue_after=PARTIAL_RETRY, message=message)
-    left = (error.outcome if error else results.of(Rollout)[-1]).entries
+    left = (error.outcome if error else results.of(Sync)[-1]).entries
     if plan.rest or not left:  # the other objects follow once CRDs and custom resources are gone
         return builder.decision(proceed=True, resources=inventory.dump(left) if left else None)
     message = str(error) if error else "; ".join(f"{entry}: {entry.error}" for entry in left[:3])

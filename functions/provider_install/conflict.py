@@ -1,6 +1,6 @@
-"""Cleans up after a rollout during which the provider was deleted or changed.
+"""Cleans up after a sync during which the provider was deleted or changed.
 
-This rollout may have overwritten what a concurrent delivery did. If the provider no longer exists, the written objects
+This sync may have overwritten what a concurrent delivery did. If the provider no longer exists, the written objects
 are deleted; if it exists, or was created again, they are added to its inventory, to be deleted or applied again.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import replace
 from shared.api import provider as provider_api
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry, Plan
-from shared.applier.outcome import RolloutIncomplete
+from shared.applier.outcome import SyncIncomplete
 from shared.applier.prune import KEPT
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.clients import Clients
 from shared.effects import Patch, Results
 from shared.kube import ApiError, Conflict, NotFound, deleting, dig, key_of
@@ -32,9 +32,9 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
     Raises:
         ApiError: An object could not be deleted.
     """
-    rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
+    sync = next((effect for effect in decision.effects if isinstance(effect, Sync)), None)
     written = _written(results)
-    if observed.provider is None or rollout is None or not written:
+    if observed.provider is None or sync is None or not written:
         return
     for _ in range(_ATTEMPTS):
         try:
@@ -46,15 +46,15 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
         except NotFound:
             break
     try:
-        replace(rollout, plan=Plan((), tuple(written))).execute(clients)
-    except RolloutIncomplete as error:
+        replace(sync, plan=Plan((), tuple(written))).execute(clients)
+    except SyncIncomplete as error:
         raise ApiError(f"objects of a deleted provider are left: {error}") from error
 
 
 def _written(results: Results) -> Sequence[InventoryEntry]:
     """Returns the written objects. Includes failed writes. One may have succeeded although its response was lost."""
-    outcomes = results.of(Rollout)
-    if isinstance(results.error, RolloutIncomplete):
+    outcomes = results.of(Sync)
+    if isinstance(results.error, SyncIncomplete):
         outcomes.append(results.error.outcome)
     entries = [entry for outcome in outcomes for entry in outcome.entries]
     return [entry for entry in entries if entry.status == SYNCED or (entry.error and entry.status != KEPT)]
@@ -71,7 +71,7 @@ def _hand_over(clients: Clients, observed: Observed, written: Sequence[Inventory
     if live is None:
         return False
     if dig(live, "status.target.inputs") == observed.digest and not deleting(live):
-        return True  # the concurrent rollout had the same inputs
+        return True  # the concurrent sync had the same inputs
     resources = inventory.dump(with_unsynced(inventory_of(live), written))
     status = {"resources": resources, "observedGeneration": None}
     Patch(resource, live, {"status": status}, subresource="status").execute(clients)

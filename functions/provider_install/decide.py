@@ -1,4 +1,4 @@
-"""Decides what to do for a provider with stored components: guards, certificates, storage migration, the rollout."""
+"""Decides what to do for a provider with stored components: guards, certificates, storage migration, the sync."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.applier.connection import ClusterConnection
 from shared.applier.desired import MANAGEMENT, UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import why_too_large
 from shared.applier.policy import Policy, PolicyError
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.components.errors import ComponentsError
 from shared.effects import Results, ensure_finalizer
 from shared.kube import Object, dig
@@ -34,7 +34,7 @@ can resolve. Either change triggers an event; the interval is for the case that 
 
 
 def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
-    """Decides the next step: a wait, or the rollout."""
+    """Decides the next step: a wait, or the sync."""
     provider = observed.provider
     if (reason := why_not_due(provider)) or provider is None:
         return Decision(message=reason)
@@ -56,7 +56,7 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
     assert observed.policy is not None
     if message := serving.foreign_secret(provider, observed.requests, observed.secrets):
         return _failed(builder, "CertificateSecretTaken", message, INPUT_RETRY)
-    return _roll_out(builder, observed, provider, observed.policy, observed.management, observed.rendered)
+    return _sync(builder, observed, provider, observed.policy, observed.management, observed.rendered)
 
 
 def _installed(provider: Object) -> Decision:
@@ -72,7 +72,7 @@ def _failed(builder: ProviderStatusBuilder, reason: str, message: str, seconds: 
     return builder.decision(requeue_after=seconds, message=message)
 
 
-def _roll_out(
+def _sync(
     builder: ProviderStatusBuilder,
     observed: Observed,
     provider: Object,
@@ -106,5 +106,5 @@ def _roll_out(
     resources = {**management.served, **kinds_defined_by(desired_objects)}
     # The selector of a Deployment and the roleRef of a binding are immutable, so such an object is recreated.
     policy = replace(policy, recreate=True)
-    effects.append(Rollout(management.cluster, plan, resources, policy, live=observed.live))
+    effects.append(Sync(management.cluster, plan, resources, policy, live=observed.live))
     return Decision(tuple(effects), kubernetes_events=tuple(builder.kubernetes_events))

@@ -59,15 +59,15 @@ class Observed:
     issued: Mapping[Key, Object] = field(default_factory=dict)
     """Those of them that get a new certificate, as they are to be written."""
     crds: Mapping[str, Object] = field(default_factory=dict)
-    """The live CRDs of the provider, by name; empty if this rollout has applied all of them."""
+    """The live CRDs of the provider, by name; empty if this sync has applied all of them."""
     resync: bool = False
     """Whether to look at a provider that is already installed."""
 
     @property
     def resumed(self) -> bool:
-        """Whether a rollout of the same inputs has begun and is not complete.
+        """Whether a sync of the same inputs has begun and is not complete.
 
-        The inventory is current only then, because other writers may change the objects after a completed rollout.
+        The inventory is current only then, because other writers may change the objects after a completed sync.
         """
         begun = dig(self.provider, "status.target.inputs") == self.digest
         return begun and not is_true(dig(self.provider, "status.conditions"), PROVIDER_INSTALLED)

@@ -26,7 +26,7 @@ from .observe import Observed
 def plan(
     observed: Observed, policy: Policy, desired: Sequence[Object], builder: ProviderStatusBuilder
 ) -> tuple[Plan, bool]:
-    """Returns the rollout to carry out now, and whether it is complete. Webhook configurations may follow later."""
+    """Returns the sync to carry out now, and whether it is complete. Webhook configurations may follow later."""
     entries, resumed = observed.inventory, observed.resumed
     complete = inventory.plan(desired, entries, resumed=resumed)
     webhooks_change = any(step.action == "apply" and step.obj["kind"] in WEBHOOK_KINDS for step in complete.steps)
@@ -43,7 +43,7 @@ def plan(
 
 
 def _seconds_since_begin(observed: Observed, now: datetime) -> float:
-    """Returns the seconds since this rollout began."""
+    """Returns the seconds since this sync began."""
     begun = dig(observed.provider, "status.target.begun")
     return (now - datetime.fromisoformat(begun)).total_seconds() if begun else 0.0
 
@@ -54,7 +54,7 @@ def record_intent(
     """Returns the effect that records the intended inventory first, so that a crash leaves no unrecorded object."""
     listed = {entry.identity for entry in observed.inventory}
     if observed.resumed and listed.issuperset(identity(step.obj) for step in current.steps):
-        return ()  # recorded when this rollout began
+        return ()  # recorded when this sync began
     kept = {entry.identity for entry in observed.inventory if entry.status == KEPT}
     to_prune = {entry.identity for entry in current.prune} - kept
     if complete and not current.count("apply") and not to_prune:

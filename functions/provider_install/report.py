@@ -1,4 +1,4 @@
-"""Reports the result of the rollout: installed, waiting for webhook backends, or failed."""
+"""Reports the result of the sync: installed, waiting for webhook backends, or failed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from shared.api.conditions import rfc3339
 from shared.api.resources import DAEMON_SET, DEPLOYMENT
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome, format_waiting
+from shared.applier.outcome import SyncIncomplete, SyncOutcome, format_waiting
 from shared.applier.policy import PREFIX
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.components.webhooks import WEBHOOK_KINDS
 from shared.effects import Results
 from shared.kube import Object, dig
@@ -31,22 +31,22 @@ BACKEND_RETRY = 15.0
 WORKLOAD_RETRY = 15.0
 """Seconds until workloads are checked in any case, because they may never become ready, or the event may be lost."""
 PARTIAL_RETRY = 20.0
-"""Seconds until a failed rollout is repeated."""
+"""Seconds until a failed sync is repeated."""
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Returns the decision with the status that reports its rollout, if it has one."""
-    provider, outcomes = observed.provider, results.of(Rollout)
+    """Returns the decision with the status that reports its sync, if it has one."""
+    provider, outcomes = observed.provider, results.of(Sync)
     if provider is None or not outcomes:
         return decision
     outcome = outcomes[-1]
-    rollout = next(effect for effect in decision.effects if isinstance(effect, Rollout))
+    sync = next(effect for effect in decision.effects if isinstance(effect, Sync))
     builder = ProviderStatusBuilder(provider, now, kubernetes_events=list(decision.kubernetes_events))
     _add_event_of_adopted(builder, outcome)
-    if _is_complete(observed, rollout):
+    if _is_complete(observed, sync):
         return _installed(builder, observed, provider, outcome)
     if not outcome.not_ready:
-        # The next round applies the webhooks. The conditions stay as they were written before the rollout: in progress.
+        # The next round applies the webhooks. The conditions stay as they were written before the sync: in progress.
         status = {"resources": inventory.dump(outcome.entries)}
         return replace(decision, status=status, kubernetes_events=tuple(builder.kubernetes_events), proceed=True)
     waiting = format_waiting(outcome.not_ready)
@@ -56,12 +56,12 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
 
 
 def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
-    """Reports a rollout in which objects failed, or that has no version in common with the stored objects."""
+    """Reports a sync in which objects failed, or that has no version in common with the stored objects."""
     if observed.provider is None:
         return None
     builder = ProviderStatusBuilder(observed.provider, now, kubernetes_events=list(decision.kubernetes_events))
     match results.error:
-        case RolloutIncomplete() as error:
+        case SyncIncomplete() as error:
             _add_event_of_adopted(builder, error.outcome)
             return _failed(builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
         case NoCommonVersion() as error:
@@ -69,18 +69,18 @@ def report_failure(observed: Observed, decision: Decision, results: Results, now
     return None
 
 
-def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: RolloutOutcome) -> None:
+def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: SyncOutcome) -> None:
     if outcome.adopted:
         more = f"; and {len(outcome.adopted) - 5} more" if len(outcome.adopted) > 5 else ""
         message = f"objects that existed before now belong to this provider: {'; '.join(outcome.adopted[:5])}{more}"
         builder.add_event("ObjectsTakenOver", message, "Warning")
 
 
-def _is_complete(observed: Observed, rollout: Rollout) -> bool:
-    """Returns whether the rollout includes the webhook configurations, or the provider has none."""
+def _is_complete(observed: Observed, sync: Sync) -> bool:
+    """Returns whether the sync includes the webhook configurations, or the provider has none."""
     objects = [] if isinstance(observed.rendered, Exception) else observed.rendered
     late = any(obj["kind"] in WEBHOOK_KINDS for obj in objects)
-    return not late or any(step.obj["kind"] in WEBHOOK_KINDS for step in rollout.plan.steps)
+    return not late or any(step.obj["kind"] in WEBHOOK_KINDS for step in sync.plan.steps)
 
 
 def _is_workload(entry: InventoryEntry) -> bool:
@@ -98,9 +98,7 @@ def _failed(builder: ProviderStatusBuilder, observed: Observed, message: str, **
     return builder.decision(requeue_after=PARTIAL_RETRY, message=message, **fields)
 
 
-def _installed(
-    builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: RolloutOutcome
-) -> Decision:
+def _installed(builder: ProviderStatusBuilder, observed: Observed, provider: Object, outcome: SyncOutcome) -> Decision:
     version = provider_api.spec_version(provider)
     message = f"{version}: {outcome.summary}"
     builder.set_true(PROVIDER_INSTALLED, "ProviderInstalled", "Provider is installed", event_type="Normal")

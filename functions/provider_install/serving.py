@@ -55,7 +55,7 @@ def _issue(request: CertificateRequest, before: Object | None) -> Object:
 
 
 def renewals(issued: Mapping[Key, Object], secrets: Secrets) -> list[Effect]:
-    """Returns the effects that renew certificates: of two the second conflicts. The rollout creates new ones."""
+    """Returns the effects that renew certificates: of two the second conflicts. The sync creates new ones."""
     found = [(secret, before) for key, secret in issued.items() if (before := secrets[key]) is not None]
     return [Patch(SECRET, before, {"data": secret["data"]}) for secret, before in found]
 

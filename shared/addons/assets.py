@@ -13,7 +13,7 @@ from shared.releases.store import ReleaseStore
 
 @dataclass(frozen=True)
 class AddonAssets:
-    """The files that a rollout needs; `problem` says what is wrong with the release's clusteraddon.yaml."""
+    """The files that a sync needs; `problem` says what is wrong with the release's clusteraddon.yaml."""
 
     release: Release
     archive: bytes

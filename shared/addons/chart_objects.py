@@ -84,7 +84,7 @@ def stage_objects(
 def release_objects(
     assets: AddonAssets, stages: Iterable[Stage], context: Mapping[str, Any], capabilities: Capabilities
 ) -> list[tuple[str, list[Object]]]:
-    """Returns all objects that the cluster has at the end of a rollout, by stage; see `umbrella_objects`.
+    """Returns all objects that the cluster has at the end of a sync, by stage; see `umbrella_objects`.
 
     Without stages, all objects belong to the stage with the empty name.
 

@@ -21,7 +21,7 @@ from .assets import AddonAssets
 from .chart_objects import Capabilities
 from .manifest_history import StoredManifest
 from .stored_values import StoredValues
-from .target import Progress, RolloutTarget, StagePosition
+from .target import Progress, StagePosition, SyncTarget
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,27 @@ class AwaitingReadiness:
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcileContext:
-    """A rollout to `target`; `progress` has its stages with their phases."""
+    """A sync to `target`; `progress` has its stages with their phases."""
 
     addon: Object
     policy: Policy
     connection: ClusterConnection
     inventory: Sequence[InventoryEntry]
-    target: RolloutTarget
+    target: SyncTarget
     progress: Progress = field(default_factory=Progress)
 
     def __str__(self) -> str:
-        """Returns the name of the rollout in messages."""
+        """Returns the name of the sync in messages."""
         return self.target.class_name
 
     @property
     def resumed(self) -> bool:
-        """Whether the latest rollout had the same target."""
-        return self.target.is_latest_rollout(self.addon)
+        """Whether the latest sync had the same target."""
+        return self.target.was_synced_last(self.addon)
 
     @property
     def is_drift_check(self) -> bool:
-        """Whether everything was applied before, so that this rollout only looks for changes since."""
+        """Whether everything was applied before, so that this sync only looks for changes since."""
         applied = is_true(dig(self.addon, "status.conditions", []), "HelmChartApplied")
         return self.resumed and (applied or dig(self.addon, "status.ready") is True)
 
@@ -90,7 +90,7 @@ class RemovalContext(ReconcileContext):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseContext(ReconcileContext):
-    """A rollout of the release that the Cluster's class names."""
+    """A sync of the release that the Cluster's class names."""
 
     name: ReleaseName
     assets: AddonAssets
@@ -105,10 +105,10 @@ class ReleaseContext(ReconcileContext):
     """The objects that the current stage's condition refers to, by key; None for a missing object."""
 
     def operation(self, stage: str = "") -> Operation:
-        """Returns the operation of Helm that the rollout of this stage corresponds to.
+        """Returns the operation of Helm that the sync of this stage corresponds to.
 
         After the stages of a release their hooks have run, so that its last step is a check. `status.history` is
-        written together with the result of a rollout: an interrupted installation stays an installation.
+        written together with the result of a sync: an interrupted installation stays an installation.
         """
         if self.is_drift_check or (self.assets.stages is not None and not stage):
             return "check"

@@ -13,7 +13,7 @@ from threading import Lock
 from shared import tracing
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.inventory import InventoryEntry, entry_of
-from shared.applier.rollout import THREADS
+from shared.applier.sync import THREADS
 from shared.clients import ClusterClients
 from shared.kube import ApiError, Resource, Unavailable, dig
 from shared.kube.client import METADATA_LIST

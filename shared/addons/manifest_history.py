@@ -17,7 +17,7 @@ from shared.clients import Clients
 from shared.kube import MANAGER, ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
 
 from .secret_record import delete_owned_secret, pack, unpack
-from .target import RolloutTarget
+from .target import SyncTarget
 
 _LENGTH = 2
 _MAX_BYTES = 1_000_000
@@ -67,7 +67,7 @@ def _read(clients: Clients, addon: Object, class_name: str, version: str) -> Sto
 
 
 def updated_history(
-    addon: Object, target: RolloutTarget, now: datetime, *, stored: Collection[str], stages: Collection[str] = ()
+    addon: Object, target: SyncTarget, now: datetime, *, stored: Collection[str], stages: Collection[str] = ()
 ) -> list[Object]:
     """Returns `status.history` with `target` first, each class once, limited to classes whose manifests are stored.
 

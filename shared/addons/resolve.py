@@ -26,24 +26,24 @@ from .chart_objects import Capabilities, chart_traits
 from .context import ReleaseContext
 from .first_values import may_vary
 from .labelled import labelled_entries
-from .target import Progress, RolloutTarget, StagePosition
+from .target import Progress, StagePosition, SyncTarget
 
 
 def resolve_release(
     clients: Clients, addon: Object, cluster: Object, policy: Policy, name: ReleaseName, connection: ClusterConnection
 ) -> ConnectionFailed | MissingAssets | ReleaseNotShared | ReleaseContext:
-    """Reads the inputs of a rollout of release `name`.
+    """Reads the inputs of a sync of release `name`.
 
     Args:
         clients: The clients of the management cluster and of storage.
         addon: The ClusterAddon.
         cluster: The Cluster, whose class may differ from the stored one in a preview.
-        policy: The policy of the rollout.
+        policy: The policy of the sync.
         name: The release that the Cluster's class names.
         connection: The workload cluster.
 
     Returns:
-        The context of the rollout, or the first input that is missing.
+        The context of the sync, or the first input that is missing.
 
     Raises:
         ChartError: The charts exceed a limit, so it is unknown what they need.
@@ -58,7 +58,7 @@ def resolve_release(
     entries = _inventory(addon, connection)
     if isinstance(entries, ConnectionFailed):
         return entries
-    target = RolloutTarget.of_release(addon, cluster, assets, capabilities)
+    target = SyncTarget.of_release(addon, cluster, assets, capabilities)
     progress = Progress.for_target(target, addon, assets)
     control_plane = get_reference(clients, cluster_api.control_plane_ref(cluster), key_of(cluster).namespace)
     infrastructure = get_reference(clients, cluster_api.infrastructure_ref(cluster), key_of(cluster).namespace)

@@ -1,7 +1,7 @@
-"""The target of a rollout and the progress through its stages, as recorded in `status.digest` and `status.stages`.
+"""The target of a sync and the progress through its stages, as recorded in `status.digest` and `status.stages`.
 
 A release consists either of one umbrella chart, or of stages, which may have conditions before and after them.
-A rollout with a new target begins with the first stage, even if the former rollout is incomplete: so a faulty release
+A sync with a new target begins with the first stage, even if the former sync is incomplete: so a faulty release
 can be replaced at any point.
 """
 
@@ -45,8 +45,8 @@ def due_hook(addon: Object, class_name: str) -> str:
 
 
 @dataclass(frozen=True)
-class RolloutTarget:
-    """The content of a rollout, and its cluster.
+class SyncTarget:
+    """The content of a sync, and its cluster.
 
     Attributes:
         class_name: The class of the release.
@@ -63,9 +63,7 @@ class RolloutTarget:
     cluster_uid: str = ""
 
     @classmethod
-    def of_release(
-        cls, addon: Object, cluster: Object, assets: AddonAssets, capabilities: Capabilities
-    ) -> RolloutTarget:
+    def of_release(cls, addon: Object, cluster: Object, assets: AddonAssets, capabilities: Capabilities) -> SyncTarget:
         """Returns the target that the Cluster's class names."""
         class_name, uid = cluster_api.class_name(cluster) or "", cluster["metadata"]["uid"]
         version = str(assets.release.metadata.cluster_addon)
@@ -75,8 +73,8 @@ class RolloutTarget:
         return cls._in_stages(addon, class_name, version, kubernetes, uid)
 
     @classmethod
-    def _in_stages(cls, addon: Object, *parts: str) -> RolloutTarget:
-        """Returns the target with the due hook, or the target of the latest rollout if it differs only in the hook."""
+    def _in_stages(cls, addon: Object, *parts: str) -> SyncTarget:
+        """Returns the target with the due hook, or the target of the latest sync if it differs only in the hook."""
         due = due_hook(addon, parts[0])
         hooks = (
             (due,)
@@ -93,12 +91,12 @@ class RolloutTarget:
         """The digest that `status.digest` records."""
         return digest(self.class_name, self.version, self.hook, self.kubernetes_version, self.cluster_uid)
 
-    def is_latest_rollout(self, addon: Object) -> bool:
-        """Returns whether the addon's latest rollout had this target."""
+    def was_synced_last(self, addon: Object) -> bool:
+        """Returns whether the addon's latest sync had this target."""
         return bool(dig(addon, "status.digest") == self.digest)
 
 
-def is_applied(addon: Object, target: RolloutTarget) -> bool:
+def is_applied(addon: Object, target: SyncTarget) -> bool:
     """Returns whether the addons of `target` are applied and ready.
 
     Releases of one cluster stack have the same addons if their addon versions are equal.
@@ -142,16 +140,16 @@ class StagePosition:
 
 @dataclass(frozen=True)
 class Progress:
-    """The stages of a rollout with their phases, in order; none in a release without stages."""
+    """The stages of a sync with their phases, in order; none in a release without stages."""
 
     positions: tuple[StagePosition, ...] = ()
 
     @classmethod
-    def for_target(cls, target: RolloutTarget, addon: Object, assets: AddonAssets) -> Progress:
+    def for_target(cls, target: SyncTarget, addon: Object, assets: AddonAssets) -> Progress:
         """Returns the progress that `status.stages` records; for another target or other stages, none."""
         stages = assets.stages.at(target.hook) if assets.stages else ()
         recorded = dig(addon, "status.stages")
-        entries = recorded if target.is_latest_rollout(addon) and isinstance(recorded, list) else []
+        entries = recorded if target.was_synced_last(addon) and isinstance(recorded, list) else []
         if [(dig(entry, "name"), dig(entry, "action")) for entry in entries] != [(s.name, s.action) for s in stages]:
             return cls(tuple(StagePosition(stage, PENDING) for stage in stages))
         return cls(

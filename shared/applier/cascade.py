@@ -27,7 +27,7 @@ _NOT_ALLOWED = 405
 
 
 def is_marked_keep(live: Mapping[str, Any]) -> bool:
-    """Returns whether the object is annotated with Helm's resource policy `keep`, so that no rollout deletes it."""
+    """Returns whether the object is annotated with Helm's resource policy `keep`, so that no sync deletes it."""
     return bool(dig(live, ("metadata", "annotations", KEEP)) == "keep")
 
 

@@ -1,7 +1,7 @@
 """The inventory: the objects that were applied for one owner, and the state of each.
 
 An object's identity is (group, kind, namespace, name) without the version: a new apiVersion is an update, not a new
-object. The inventory is written to the owner's status before a rollout (intent) and after it (result), so that a crash
+object. The inventory is written to the owner's status before a sync (intent) and after it (result), so that a crash
 in between cannot orphan an object.
 """
 
@@ -33,7 +33,7 @@ rest of the status and to the errors of objects."""
 
 _LONGEST_ENTRY = 1024
 _APPLIED = {"uid": "u" * 36, "hash": "h" * 16, "revision": "9" * 10, "status": "not-synced"}
-"""The fields that a rollout adds to a planned entry, with as many characters as they get."""
+"""The fields that a sync adds to a planned entry, with as many characters as they get."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class InventoryEntry:
 
     `uid` and `hash` (of the content) come from the last apply; they are empty before the first. `stored` is the hash of
     that content as the server stores it, empty if the server stores it as it was applied. `status` is `synced` (applied
-    or verified by the latest rollout), `not-synced` (still to do, or failed with `error`) or `kept` (no longer desired,
+    or verified by the latest sync), `not-synced` (still to do, or failed with `error`) or `kept` (no longer desired,
     but left in the cluster until a person decides).
     """
 
@@ -122,7 +122,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def why_too_large(plan: Plan) -> str:
-    """Returns why the inventory of this rollout would not fit into a status; empty if it fits."""
+    """Returns why the inventory of this sync would not fit into a status; empty if it fits."""
     entries = intent(plan)
     if len(entries) * _LONGEST_ENTRY <= MAX_BYTES:
         return ""
@@ -146,7 +146,7 @@ def content_hash(obj: Object) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Returns a digest that identifies a rollout by its inputs."""
+    """Returns a digest that identifies a sync by its inputs."""
     return "sha256:" + hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -155,10 +155,10 @@ Action = Literal["apply", "verify", "keep"]
 
 @dataclass(frozen=True)
 class Step:
-    """The work of a rollout on one desired object.
+    """The work of a sync on one desired object.
 
     `entry` is the inventory entry of the object; a new entry records the intent to apply it. `action` is `apply` (the
-    content is new or changed), `verify` (apply only if the live object differs) or `keep` (this rollout applied it).
+    content is new or changed), `verify` (apply only if the live object differs) or `keep` (this sync applied it).
     """
 
     obj: Object
@@ -167,7 +167,7 @@ class Step:
     new: bool = False
     """Whether the inventory does not have the object yet: if it exists, it may belong to another owner."""
     operation: Operation | None = None
-    """The operation of Helm that the rollout corresponds to; None if the object is not of a chart."""
+    """The operation of Helm that the sync corresponds to; None if the object is not of a chart."""
     run: bool = False
     """Whether the object is a Job or Pod that runs as a hook: its former run, which `entry.uid` names, is deleted."""
 
@@ -179,7 +179,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a rollout: execute `steps`, then delete `prune`. `rest` are our other objects; they stay."""
+    """The work of a sync: execute `steps`, then delete `prune`. `rest` are our other objects; they stay."""
 
     steps: tuple[Step, ...]
     prune: tuple[InventoryEntry, ...] = ()
@@ -209,10 +209,10 @@ def plan(
     prune: bool = True,
     operations: Mapping[str, Operation] | None = None,
 ) -> Plan:
-    """Plans a rollout: compares the desired objects with the inventory.
+    """Plans a sync: compares the desired objects with the inventory.
 
     New or changed content is applied. Unchanged content is verified, since the live object may have been changed. A
-    resumed rollout does not read objects again that it has applied or verified itself.
+    resumed sync does not read objects again that it has applied or verified itself.
 
     Helm's hooks are applied in their operations only, and Jobs and Pods among them run anew in each of these. In other
     operations a hook stays as it is: Helm does not change it, nor is it pruned. As long as its content is the same, it
@@ -221,7 +221,7 @@ def plan(
     Args:
         desired: The desired objects.
         inventory: The entries of all objects that are ours.
-        resumed: Whether the latest rollout had the same target, so that its results still count.
+        resumed: Whether the latest sync had the same target, so that its results still count.
         stages: The stage of each object, by identity.
         prune: Whether objects that are not desired are pruned; if not, they are left to a later plan.
         operations: The operation of Helm for the chart of each stage; without it hooks are ordinary objects.
@@ -254,7 +254,7 @@ def plan(
 
 
 def _left_as_it_is(entry: InventoryEntry) -> InventoryEntry:
-    """Returns the entry of a hook that the rollout neither applies nor prunes."""
+    """Returns the entry of a hook that the sync neither applies nor prunes."""
     if entry.status == KEPT:
         return entry
     return replace(entry, status=SYNCED if entry.is_held else NOT_SYNCED, waiting="", error="")
@@ -268,9 +268,9 @@ def deletion(unwanted: Iterable[Object], inventory: Sequence[InventoryEntry], *,
 
 
 def _reset_unless_resumed(inventory: Sequence[InventoryEntry], resumed: bool) -> Sequence[InventoryEntry]:
-    """Returns the entries; for a new rollout, they are marked as not synced.
+    """Returns the entries; for a new sync, they are marked as not synced.
 
-    So a resumed rollout skips only what this rollout itself has synced.
+    So a resumed sync skips only what this sync itself has synced.
     """
     if resumed:
         return inventory
@@ -278,5 +278,5 @@ def _reset_unless_resumed(inventory: Sequence[InventoryEntry], resumed: bool) ->
 
 
 def intent(plan: Plan) -> list[InventoryEntry]:
-    """Returns the inventory to write before the rollout."""
+    """Returns the inventory to write before the sync."""
     return [*(step.entry for step in plan.steps), *plan.rest, *plan.prune]

@@ -80,7 +80,7 @@ def _find_served(cluster: ClusterClients, entry: InventoryEntry) -> tuple[Resour
 
 
 def find_if_served(client: Client, resource: Resource, key: Key) -> Object | None:
-    """Returns the live object; None even if its kind is not served yet, because the same rollout may apply its CRD.
+    """Returns the live object; None even if its kind is not served yet, because the same sync may apply its CRD.
 
     A caller must not delete anything because of this None.
     """

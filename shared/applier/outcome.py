@@ -1,4 +1,4 @@
-"""The outcome of a rollout: of each object, and as a whole."""
+"""The outcome of a sync: of each object, and as a whole."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class StepResult:
 
 
 @dataclass(frozen=True)
-class RolloutOutcome:
-    """The inventory after a rollout, and what the rollout did."""
+class SyncOutcome:
+    """The inventory after a sync, and what the sync did."""
 
     entries: tuple[InventoryEntry, ...] = ()
     written: Sequence[InventoryEntry] = ()
@@ -49,10 +49,10 @@ class RolloutOutcome:
     conflicts: Sequence[tuple[InventoryEntry, FieldConflict]] = ()
     drift: Sequence[Drift] = ()
     untried: int = 0
-    """The number of objects of later waves, which the rollout did not come to."""
+    """The number of objects of later waves, which the sync did not come to."""
 
     @classmethod
-    def of(cls, steps: Iterable[StepResult], others: Iterable[InventoryEntry]) -> RolloutOutcome:
+    def of(cls, steps: Iterable[StepResult], others: Iterable[InventoryEntry]) -> SyncOutcome:
         """Collects the results of steps; `others` are the entries of the inventory without a step."""
         steps = list(steps)
         return cls(
@@ -89,15 +89,15 @@ class RolloutOutcome:
         return [entry for entry in self.entries if entry.waiting]
 
 
-class RolloutIncomplete(Exception):
-    """A rollout that stopped before its end: at failed objects, or at a wave that has to complete first.
+class SyncIncomplete(Exception):
+    """A sync that stopped before its end: at failed objects, or at a wave that has to complete first.
 
     Attributes:
         outcome: The inventory and what was done so far.
         unavailable: Whether the API server stopped answering.
     """
 
-    def __init__(self, outcome: RolloutOutcome, *, unavailable: bool = False) -> None:
+    def __init__(self, outcome: SyncOutcome, *, unavailable: bool = False) -> None:
         self.outcome = outcome
         self.unavailable = unavailable
         failures = outcome.failures
@@ -113,7 +113,7 @@ class RolloutIncomplete(Exception):
 
     @property
     def waiting(self) -> bool:
-        """Whether nothing failed, and the rollout waits for a wave to complete."""
+        """Whether nothing failed, and the sync waits for a wave to complete."""
         return not self.outcome.failures
 
 

@@ -1,4 +1,4 @@
-"""The policy of a rollout, by annotations on the object that the objects are applied for.
+"""The policy of a sync, by annotations on the object that the objects are applied for.
 
 The annotations are this project's own: users set them on objects of any kind, always with the same names.
 
@@ -68,7 +68,7 @@ class IgnoredPath:
 
 @dataclass(frozen=True)
 class Policy:
-    """How a rollout treats conflicts, drift, immutable fields, CRDs and readiness, and for which owner it applies."""
+    """How a sync treats conflicts, drift, immutable fields, CRDs and readiness, and for which owner it applies."""
 
     owner: Owner
     """The owner of the objects, which no annotation sets. Objects with its mark are adopted from other installers."""

@@ -1,6 +1,6 @@
-"""Previews a rollout: what it would do to each object.
+"""Previews a sync: what it would do to each object.
 
-The rollout's own steps run on a client that sends dry runs, so that no rule is written twice.
+The sync's own steps run on a client that sends dry runs, so that no rule is written twice.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .outcome import format_error, is_server_failure
 from .owner import Owner
 from .policy import Policy
 from .prune import KEPT, prune, prune_waves
-from .rollout import THREADS
 from .steps import with_ignored_paths
+from .sync import THREADS
 
 Action = Literal["create", "update", "recreate", "delete", "keep", "refuse", "unknown", "unchanged"]
 
@@ -36,7 +36,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Change:
-    """The effect of the rollout on one object.
+    """The effect of the sync on one object.
 
     Attributes:
         entry: The inventory entry of the object.
@@ -56,7 +56,7 @@ class Change:
 
     @property
     def changes(self) -> bool:
-        """Whether the rollout would change the object, or fails to change it."""
+        """Whether the sync would change the object, or fails to change it."""
         return self.action not in ("unchanged", "keep")
 
     def dump(self) -> Object:
@@ -80,13 +80,13 @@ def preview(
 ) -> dict[Identity, Change]:
     """Returns what `plan` would do to each object, by identity.
 
-    All waves are previewed, also those after one at which a rollout would stop (a failure, a Job that has to complete).
+    All waves are previewed, also those after one at which a sync would stop (a failure, a Job that has to complete).
 
     Args:
         cluster: The cluster to send dry runs to.
         plan: The plan to preview.
         resources: The kinds of the plan's objects, by (apiVersion, kind).
-        policy: The policy of the rollout.
+        policy: The policy of the sync.
 
     Raises:
         Unavailable: The API server stopped answering.
@@ -151,7 +151,7 @@ def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, p
         entry: The inventory entry of the object.
         live: The live object before, None if it does not exist.
         applied: The result of the dry run.
-        policy: The policy of the rollout.
+        policy: The policy of the sync.
     """
     unseen = not dig(applied.live, "metadata.uid")
     if live is None:
@@ -182,7 +182,7 @@ def _defined_kind(obj: Object) -> tuple[str, str] | None:
 
 
 def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change:
-    """Adds a hint to a rejected change if the rollout also changes the object's CRD."""
+    """Adds a hint to a rejected change if the sync also changes the object's CRD."""
     if change.action != "refuse" or (change.entry.group, change.entry.kind) not in redefined:
         return change
     hint = "its CRD changes with this release, which a dry run of the object cannot foresee"

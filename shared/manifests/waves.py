@@ -23,7 +23,7 @@ RELEASE_HOOKS: Final = APPLIED_HOOKS | _DELETE
 """The hooks of installation, upgrade and deletion."""
 
 Operation = Literal["install", "upgrade", "rollback", "delete", "check"]
-"""The operation of Helm that a rollout corresponds to. A `check` looks for drift, which Helm has no operation for."""
+"""The operation of Helm that a sync corresponds to. A `check` looks for drift, which Helm has no operation for."""
 
 
 def hooks_of(obj: Mapping[str, Any]) -> set[str]:

@@ -1,4 +1,4 @@
-"""This project's annotations on a provider, besides the annotations of every rollout (`shared.applier.policy`).
+"""This project's annotations on a provider, besides the annotations of every sync (`shared.applier.policy`).
 
 capi-functions.dev/certificates  own or cert-manager: the issuer of the provider's serving certificates; by default
                                  cert-manager if the cluster serves its kinds, else own

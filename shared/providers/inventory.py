@@ -21,6 +21,6 @@ def inventory_of(provider: Mapping[str, Any] | None) -> list[InventoryEntry]:
 
 
 def with_unsynced(entries: Iterable[InventoryEntry], written: Iterable[InventoryEntry]) -> list[InventoryEntry]:
-    """Returns the inventory with the objects `written` by a concurrent rollout marked to be applied again."""
+    """Returns the inventory with the objects `written` by a concurrent sync marked to be applied again."""
     unsynced = [replace(entry, uid="", hash="", status=NOT_SYNCED) for entry in written]
     return list({entry.identity: entry for entry in (*entries, *unsynced)}.values())

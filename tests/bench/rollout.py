@@ -11,7 +11,7 @@ from shared.addons.owner import OWNER
 from shared.applier.desired import desired
 from shared.applier.inventory import plan
 from shared.applier.policy import Policy
-from shared.applier.rollout import THREADS, Rollout
+from shared.applier.sync import THREADS, Sync
 from shared.clients import Clients, ClusterClients
 from shared.kube import MANAGER, Object, connect
 from shared.kube.client import APPLY_PATCH
@@ -37,7 +37,7 @@ def run() -> None:
         for number in range(ROUNDS + 1):
             wanted = desired(objects(f"ours-{number}"), served, OWNER, default_namespace="default")
             before, started = client.requests, time.perf_counter()
-            Rollout(workload, plan(wanted, [], resumed=False), served, Policy(OWNER)).execute(Clients(client))
+            Sync(workload, plan(wanted, [], resumed=False), served, Policy(OWNER)).execute(Clients(client))
             ours.append(since(started))
             requests = client.requests - before
             wanted = desired(objects(f"bare-{number}"), served, OWNER, default_namespace="default")
@@ -52,10 +52,10 @@ def run() -> None:
         )
         started = time.perf_counter()
         entries = (
-            Rollout(workload, plan(wanted, [], resumed=False), served, Policy(OWNER)).execute(Clients(client)).entries
+            Sync(workload, plan(wanted, [], resumed=False), served, Policy(OWNER)).execute(Clients(client)).entries
         )
         before = client.requests
-        Rollout(workload, plan(wanted, entries, resumed=True), served, Policy(OWNER)).execute(Clients(client))
+        Sync(workload, plan(wanted, entries, resumed=True), served, Policy(OWNER)).execute(Clients(client))
         print(f"the same rollout again: {client.requests - before} requests")
 
 

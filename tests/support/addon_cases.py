@@ -15,14 +15,14 @@ from shared.addons.assets import AddonAssets
 from shared.addons.chart_objects import Capabilities
 from shared.addons.context import ReleaseContext, RollbackContext
 from shared.addons.owner import OWNER
-from shared.addons.target import Progress, RolloutTarget
+from shared.addons.target import Progress, SyncTarget
 from shared.api.conditions import get_condition
 from shared.api.names import ADDON_FINALIZER
 from shared.api.resources import CLUSTER_ADDON, CONFIG_MAP
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash
 from shared.applier.policy import Policy
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.clients import ClusterClients
 from shared.kube import Object
 from shared.releases.metadata import ReleaseMetadata
@@ -78,7 +78,7 @@ def assets(stages: Stages | None = None, problem: str = "", **charts: list[Objec
 def a_release(addon: Object | None = None, content: AddonAssets | None = None, **more: Any) -> ReleaseContext:
     addon = addon or an_addon()
     content = content or assets(addons=[config_map("a")])
-    target = RolloutTarget.of_release(addon, a_cluster(), content, Capabilities("v1.27.3"))
+    target = SyncTarget.of_release(addon, a_cluster(), content, Capabilities("v1.27.3"))
     found = ReleaseContext(
         addon=addon,
         policy=POLICY,
@@ -95,7 +95,7 @@ def a_release(addon: Object | None = None, content: AddonAssets | None = None, *
 
 
 def applied_before(*known: InventoryEntry, ready: bool = True, **spec: Any) -> Object:
-    """Returns an addon whose latest rollout had the target of `a_release()`."""
+    """Returns an addon whose latest sync had the target of `a_release()`."""
     target = a_release().target
     resources = [entry.dump() for entry in known]
     applied = {"clusterStack": target.class_name, "version": target.version, **spec}
@@ -104,7 +104,7 @@ def applied_before(*known: InventoryEntry, ready: bool = True, **spec: Any) -> O
 
 def entry_of_a(**more: Any) -> InventoryEntry:
     """Returns the inventory entry of the ConfigMap of `a_release()`."""
-    obj = rollout(decided(a_release())).plan.steps[0].obj
+    obj = sync(decided(a_release())).plan.steps[0].obj
     entry = InventoryEntry("", "v1", "ConfigMap", "default", "a", uid="u", hash=content_hash(obj), status=SYNCED)
     return replace(entry, **more)
 
@@ -118,7 +118,7 @@ def decided(
 def seen(
     found: Finding | ReleaseContext | None, addon: Object | None = None, cluster: Object | None = None
 ) -> Observed:
-    """Returns an observation with this finding; for a release, with the next step of its rollout."""
+    """Returns an observation with this finding; for a release, with the next step of its sync."""
     if isinstance(found, (ReleaseContext, RollbackContext)):
         addon = found.addon
     if isinstance(found, ReleaseContext):
@@ -138,13 +138,13 @@ def reported(
     return reported
 
 
-def rollout(decision: Decision) -> Rollout:
-    [found] = [effect for effect in decision.effects if isinstance(effect, Rollout)]
+def sync(decision: Decision) -> Sync:
+    [found] = [effect for effect in decision.effects if isinstance(effect, Sync)]
     return found
 
 
 def actions(decision: Decision) -> list[str]:
-    return [step.action for step in rollout(decision).plan.steps]
+    return [step.action for step in sync(decision).plan.steps]
 
 
 def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
@@ -154,7 +154,7 @@ def condition(decision: Decision, type_: str) -> tuple[str, str, str]:
 
 def refuses_too_many(decision: Decision) -> None:
     """Asserts that nothing is applied or recorded, because the inventory of 7,001 objects is too large."""
-    assert not [effect for effect in decision.effects if isinstance(effect, Rollout)]
+    assert not [effect for effect in decision.effects if isinstance(effect, Sync)]
     status, reason, message = condition(decision, "HelmChartApplied")
     assert (status, reason) == ("False", "TooManyObjects")
     assert "7001 objects" in message

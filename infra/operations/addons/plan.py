@@ -1,7 +1,7 @@
 """The command `plan`: previews what a release would change in a workload cluster, without changing anything.
 
 The release is resolved as `addon_apply` resolves it, for the Cluster with the release's class and for the ClusterAddon
-without the record of a rollout in progress.
+without the record of a sync in progress.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ _TYPE = {"apiVersion": CLUSTER_ADDON.api_version, "kind": CLUSTER_ADDON.kind}
 
 
 def _without_progress(addon: Object) -> Object:
-    """Returns the addon without conditions, stages and a rollback request, so that a new rollout is planned."""
+    """Returns the addon without conditions, stages and a rollback request, so that a new sync is planned."""
     annotations = {**dig(addon, "metadata.annotations", {})}
     annotations.pop(ROLLBACK_ANNOTATION, None)
     status = {name: value for name, value in addon.get("status", {}).items() if name not in ("conditions", "stages")}
@@ -143,7 +143,7 @@ def _without_progress(addon: Object) -> Object:
 
 
 def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName) -> ReleaseContext:
-    """Returns the inputs of the rollout; raises `Failure` if the addons cannot be rendered or compared."""
+    """Returns the inputs of the sync; raises `Failure` if the addons cannot be rendered or compared."""
     if deleting(addon) or belongs_to_earlier_cluster(addon, cluster):
         raise Failure(
             "the ClusterAddon belongs to an earlier Cluster of that name and will be recreated: try again once it is"

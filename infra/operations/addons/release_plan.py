@@ -1,4 +1,4 @@
-"""The plan of a release: what its rollout would do in a workload cluster, stage by stage."""
+"""The plan of a release: what its sync would do in a workload cluster, stage by stage."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ReleasePlan:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the rollout would fail: at a rejected object, or at an unknown kind."""
+        """Whether the sync would fail: at a rejected object, or at an unknown kind."""
         return bool(self.counts["refuse"] or self.counts["unknown"])
 
     @property
@@ -82,7 +82,7 @@ class ReleasePlan:
 
     @property
     def exit_code(self) -> int:
-        """0 if nothing would change, 3 if something would, 4 if the rollout would fail."""
+        """0 if nothing would change, 3 if something would, 4 if the sync would fail."""
         return 4 if self.is_blocked else 0 if self.is_empty else 3
 
     def dump(self) -> Object:
@@ -117,10 +117,10 @@ class _RenderedStages:
 
 
 def plan_release(release: ReleaseContext, addon: Object, cluster: Object) -> ReleasePlan:
-    """Plans the rollout of a release.
+    """Plans the sync of a release.
 
     Args:
-        release: The inputs of the rollout.
+        release: The inputs of the sync.
         addon: The ClusterAddon as it is.
         cluster: The Cluster as it is.
 
@@ -181,7 +181,7 @@ def _stage_plans(release: ReleaseContext, rendered: _RenderedStages, stages: Seq
     """Yields the plan of each stage, and of the changes outside all stages, if any."""
     desired_objects = [obj for objects in rendered.applied.values() for obj in objects]
     operations = {stage: release.operation(stage) for stage in rendered.applied}
-    rollout = inventory.plan(
+    sync = inventory.plan(
         desired_objects, release.inventory, resumed=False, stages=rendered.stage_of, operations=operations
     )
     deleted = {
@@ -189,8 +189,8 @@ def _stage_plans(release: ReleaseContext, rendered: _RenderedStages, stages: Seq
         for stage, objects in rendered.deleted.items()
     }
     first = {entry.identity: entry for entries in deleted.values() for entry in entries}
-    rollout = replace(rollout, prune=tuple({**first, **{entry.identity: entry for entry in rollout.prune}}.values()))
-    changes = preview(release.connection.cluster, rollout, rendered.served, release.policy)
+    sync = replace(sync, prune=tuple({**first, **{entry.identity: entry for entry in sync.prune}}.values()))
+    changes = preview(release.connection.cluster, sync, rendered.served, release.policy)
     for stage in stages:
         if stage.action == "delete":
             identities = [entry.identity for entry in deleted[stage.name]]

@@ -85,7 +85,7 @@ class PhaseDryRun:
         return components
 
     def install(self) -> Decision:
-        """Returns the decision on the whole rollout, without carrying out its effects."""
+        """Returns the decision on the whole sync, without carrying out its effects."""
         return self._run("provider_install")
 
     def deletion(self) -> tuple[str, str]:
@@ -146,7 +146,7 @@ def _with_passed_checks(provider: Object) -> Object:
 
 
 def _with_version(provider: Object, version: str) -> Object:
-    """Returns the provider with this version, not paused, and with all its objects in one rollout."""
+    """Returns the provider with this version, not paused, and with all its objects in one sync."""
     annotations = {**dig(provider, "metadata.annotations", {}), PREFIX + "wait": "false"}
     annotations.pop(cluster.PAUSED_ANNOTATION, None)
     return {

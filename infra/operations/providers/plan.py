@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shared.api import cluster
 from shared.api import provider as provider_api
 from shared.applier.preview import Change, preview, totals
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, key_of
 from shared.providers import inputs
@@ -100,11 +100,11 @@ def plan_provider(management: Client, provider: Object, version: str) -> Provide
             raise
         plan = replace(plan, source=fetched.bundle.source, contract=fetched.contract)
         decision = dry_run.install()
-        rollout = next((effect for effect in decision.effects if isinstance(effect, Rollout)), None)
-        if rollout is None:
+        sync = next((effect for effect in decision.effects if isinstance(effect, Sync)), None)
+        if sync is None:
             raise Obstacle(decision.message)
         plan = _with_notes(plan, *_ineffective_settings(dry_run, fetched))
-        return _with_changes(management, plan, dry_run.provider, decision, rollout)
+        return _with_changes(management, plan, dry_run.provider, decision, sync)
     except Obstacle as error:
         return replace(plan, obstacle=str(error))
 
@@ -137,10 +137,10 @@ def _notes(provider: Object, target: NextVersion) -> Iterable[str]:
 
 
 def _with_changes(
-    management: Client, plan: ProviderPlan, provider: Object, decision: Decision, rollout: Rollout
+    management: Client, plan: ProviderPlan, provider: Object, decision: Decision, sync: Sync
 ) -> ProviderPlan:
-    """Returns the plan with the changes that a dry run of the rollout reports."""
-    changes = preview(rollout.cluster, rollout.plan, rollout.resources, rollout.policy)
+    """Returns the plan with the changes that a dry run of the sync reports."""
+    changes = preview(sync.cluster, sync.plan, sync.resources, sync.policy)
     existing = sum(change.action in ("update", "unchanged", "recreate") for change in changes.values())
     if existing and not inventory_of(provider):
         removed = "fields that only the former installer has set are removed"
@@ -150,7 +150,7 @@ def _with_changes(
         plan,
         changes=tuple(changes.values()),
         dropped=(*crd_changes.removals(changes.values()), *map(_format_migration, migrations)),
-        widened=tuple(_new_rights(management, plan, provider, rollout)),
+        widened=tuple(_new_rights(management, plan, provider, sync)),
     )
 
 
@@ -166,11 +166,11 @@ def _format_migration(migration: MigrateStorage) -> str:
     return f"{migration.live['metadata']['name']}: objects stored as {removed} are migrated to another version first"
 
 
-def _new_rights(management: Client, plan: ProviderPlan, provider: Object, rollout: Rollout) -> list[str]:
+def _new_rights(management: Client, plan: ProviderPlan, provider: Object, sync: Sync) -> list[str]:
     """Returns the rights that the desired roles grant and the present ones do not; none for a first installation."""
     if not plan.installed:
         return []
-    desired = [step.obj for step in rollout.plan.steps if step.obj["kind"] in rights.KINDS]
+    desired = [step.obj for step in sync.plan.steps if step.obj["kind"] in rights.KINDS]
     recorded = [entry for entry in inventory_of(provider) if entry.kind in rights.KINDS]
     keys = {(entry.kind, entry.namespace, entry.name) for entry in recorded}
     ordered = sorted(keys | {(obj["kind"], *key_of(obj)) for obj in desired})

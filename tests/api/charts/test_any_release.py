@@ -11,10 +11,10 @@ from shared import charts
 from shared.api.resources import CONFIG_MAP
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import InventoryEntry
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.outcome import SyncIncomplete, SyncOutcome
 from shared.applier.owner import Mark, Owner
 from shared.applier.policy import Policy
-from shared.applier.rollout import roll_out
+from shared.applier.sync import plan_sync
 from shared.charts import Release, RenderedChart
 from shared.clients import Clients, ClusterClients
 from shared.kube import Client, Key
@@ -52,12 +52,12 @@ def applied(
     chart: Sequence[Any],
     entries: Sequence[InventoryEntry] = (),
     operation: Operation = "install",
-) -> RolloutOutcome:
+) -> SyncOutcome:
     cluster = ClusterClients(client)
     connection = ClusterConnection(cluster, cluster.discovery.served())
     policy = Policy(owner(release))
-    rollout = roll_out(connection, chart, entries, policy, default_namespace=release.namespace, operation=operation)
-    return rollout.execute(Clients())
+    sync = plan_sync(connection, chart, entries, policy, default_namespace=release.namespace, operation=operation)
+    return sync.execute(Clients())
 
 
 def test_chart_is_installed_upgraded_and_removed(management: Client, namespace: str) -> None:
@@ -93,7 +93,7 @@ def test_charts_do_not_touch_objects_of_each_other(management: Client, namespace
     mine, other = Release("mine", namespace), Release("other", namespace)
     done = applied(management, mine, rendered(mine, size=1).objects)
     before = management.get(CONFIG_MAP, Key(namespace, "web"))
-    with pytest.raises(RolloutIncomplete, match=f"name '{namespace}/mine'") as refused:
+    with pytest.raises(SyncIncomplete, match=f"name '{namespace}/mine'") as refused:
         applied(management, other, rendered(other, size=2).objects)
     left = refused.value.outcome.entries
     assert applied(management, other, [], left, "delete").pruned == ()

@@ -25,7 +25,7 @@ from shared.api.resources import (
     SECRET,
 )
 from shared.applier.inventory import entry_of
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.effects import perform
 from shared.event import change_event
 from shared.kube import ApiError, Key, Object, Resource, dig
@@ -352,7 +352,7 @@ def test_rollout_resumes_after_a_kill_between_inventory_and_apply(stacks: Stacks
     release = stacks.release("v1")
     event = change_event(release, "update", source="/test")
     decision = decide(observe(stacks.clients, Request(event, Key(stacks.namespace, tag), release)), datetime.now(UTC))
-    begun = perform([effect for effect in decision.effects if not isinstance(effect, Rollout)], stacks.clients)
+    begun = perform([effect for effect in decision.effects if not isinstance(effect, Sync)], stacks.clients)
     assert begun.error is None
     assert {r["status"] for r in stacks.release("v1")["status"]["resources"]} == {"not-synced"}
     assert stacks.names(CLASS) == []

@@ -13,21 +13,21 @@ from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.readiness import RecheckReadiness
 from functions.addon_apply.report import report_generated_values
-from functions.addon_apply.rollout import CountedRollout
 from functions.addon_apply.status import GENERATED_VALUES_KEPT, AddonStatusBuilder
+from functions.addon_apply.sync import CountedSync
 from functions.addon_apply.unreconciled import ReportUnreconciled
 from shared import charts
 from shared.addons import manifest_history, stored_values
 from shared.addons.context import AwaitingReadiness, RollbackContext, UpToDate
 from shared.addons.first_values import FirstValues, GeneratedField
 from shared.addons.secret_record import pack, unpack
-from shared.addons.target import RolloutTarget
+from shared.addons.target import SyncTarget
 from shared.api.conditions import get_condition, rfc3339
 from shared.applier.connection import ConnectionFailed
 from shared.applier.inventory import NOT_SYNCED, entry_of
-from shared.applier.outcome import Drift, RolloutIncomplete, RolloutOutcome
+from shared.applier.outcome import Drift, SyncIncomplete, SyncOutcome
 from shared.applier.policy import PolicyError
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import ApiError, Object
 from shared.releases.missing_assets import MissingAssets
@@ -51,8 +51,8 @@ from tests.support.addon_cases import (
     entry_of_a,
     refuses_too_many,
     reported,
-    rollout,
     seen,
+    sync,
 )
 from tests.support.releases import config_map
 from tests.support.results import results_of
@@ -178,7 +178,7 @@ def test_each_obstacle_has_a_condition_and_an_interval(
 ) -> None:
     decision = decided(found, cluster=cluster)
     assert (*condition(decision, type_)[:2], decision.requeue_after) == ("False", reason, requeue_after)
-    assert not any(isinstance(effect, (Rollout, Patch)) for effect in decision.effects)
+    assert not any(isinstance(effect, (Sync, Patch)) for effect in decision.effects)
     assert {event.type for event in decision.kubernetes_events} <= {"Normal", "Warning"}
 
 
@@ -232,14 +232,14 @@ def test_addon_that_is_up_to_date_gets_its_finalizer_only() -> None:
     assert [type(effect) for effect in decided(UpToDate(), addon).effects] == [Patch]
 
 
-# -- rollout -----------------------------------------------------------------------------------------------------
+# -- sync -----------------------------------------------------------------------------------------------------
 
 
 def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
     decision = decided(a_release())
     assert [type(effect) for effect in decision.effects] == [
         Patch,
-        CountedRollout,
+        CountedSync,
         manifest_history.SaveManifest,
         Patch,
     ]
@@ -253,7 +253,7 @@ def test_intent_is_written_before_the_rollout_and_the_record_after_it() -> None:
 def test_generated_values_are_stored_after_the_intent_and_before_the_rollout() -> None:
     """The first write fails if the addon has changed: a new one is not read, nor its chart rendered once more."""
     decision = decided(a_release(content=assets(addons=[config_map("a", "{{ randAlphaNum 9 }}")])))
-    assert [type(effect) for effect in decision.effects][:3] == [Patch, stored_values.SaveValues, CountedRollout]
+    assert [type(effect) for effect in decision.effects][:3] == [Patch, stored_values.SaveValues, CountedSync]
 
 
 @pytest.mark.parametrize(
@@ -276,12 +276,12 @@ def test_drift_check_writes_no_intent(drift: Any, only_report: bool) -> None:
     policy = replace(POLICY, drift=drift)
     found = a_release(applied_before(ready=True), inventory=[entry_of_a()], policy=policy)
     decision = decided(found)
-    assert ([type(effect) for effect in decision.effects][:1], rollout(decision).only_report) == (
-        [CountedRollout],
+    assert ([type(effect) for effect in decision.effects][:1], sync(decision).only_report) == (
+        [CountedSync],
         only_report,
     )
     first = replace(found, addon=an_addon())
-    assert rollout(decided(first)).only_report is False
+    assert sync(decided(first)).only_report is False
 
 
 def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
@@ -295,18 +295,18 @@ def test_new_release_with_the_same_addons_skips_the_rollout() -> None:
 @pytest.mark.parametrize(
     ("addon", "outcome", "reasons"),
     [
-        (an_addon(), RolloutOutcome(written=[entry_of_a()]), []),
-        (applied_before(), RolloutOutcome(), []),
-        (applied_before(), RolloutOutcome(pruned=[entry_of_a()]), ["AddonsApplied"]),
+        (an_addon(), SyncOutcome(written=[entry_of_a()]), []),
+        (applied_before(), SyncOutcome(), []),
+        (applied_before(), SyncOutcome(pruned=[entry_of_a()]), ["AddonsApplied"]),
         (
             applied_before(),
-            RolloutOutcome(written=[entry_of_a()], drift=[Drift(entry_of_a())]),
+            SyncOutcome(written=[entry_of_a()], drift=[Drift(entry_of_a())]),
             ["DriftFound", "AddonsApplied"],
         ),
     ],
 )
-def test_rollout_records_events_of_repairs_only(addon: Object, outcome: RolloutOutcome, reasons: list[str]) -> None:
-    decision = reported(a_release(addon, inventory=[entry_of_a()]), {Rollout: outcome})
+def test_rollout_records_events_of_repairs_only(addon: Object, outcome: SyncOutcome, reasons: list[str]) -> None:
+    decision = reported(a_release(addon, inventory=[entry_of_a()]), {Sync: outcome})
     assert ([event.reason for event in decision.kubernetes_events], decision.requeue_after) == (reasons, None)
     assert decision.status is not None
     assert decision.status["ready"] is True
@@ -316,14 +316,14 @@ def test_rollout_records_events_of_repairs_only(addon: Object, outcome: RolloutO
 @pytest.mark.parametrize(("kept", "reasons"), [((NAME.class_name,), []), ((), ["ManifestNotKept"])])
 def test_history_lists_stored_manifests_only(kept: tuple[str, ...], reasons: list[str]) -> None:
     saved = manifest_history.SavedManifests(frozenset(kept), "" if kept else "too large")
-    decision = reported(a_release(), {Rollout: RolloutOutcome(), manifest_history.SaveManifest: saved})
+    decision = reported(a_release(), {Sync: SyncOutcome(), manifest_history.SaveManifest: saved})
     assert [one["clusterStack"] for one in (decision.status or {})["history"]] == list(kept)
     assert [event.reason for event in decision.kubernetes_events] == reasons
 
 
 def test_reported_drift_is_in_the_status() -> None:
     found = a_release(applied_before(), inventory=[entry_of_a()], policy=replace(POLICY, drift="report"))
-    decision = reported(found, {Rollout: RolloutOutcome(drift=[Drift(entry_of_a(), ("data.k",))])})
+    decision = reported(found, {Sync: SyncOutcome(drift=[Drift(entry_of_a(), ("data.k",))])})
     assert (decision.status or {})["drift"] == ["ConfigMap default/a (data.k)"]
 
 
@@ -338,7 +338,7 @@ def test_reported_drift_is_in_the_status() -> None:
 def test_incomplete_rollout_is_reported_and_retried(
     entry: dict[str, str], unavailable: bool, reason: str, requeue_after: float
 ) -> None:
-    failure = RolloutIncomplete(RolloutOutcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
+    failure = SyncIncomplete(SyncOutcome(entries=(entry_of_a(**entry),)), unavailable=unavailable)
     decision = reported(a_release(), error=failure)
     assert (*condition(decision, "HelmChartApplied")[:2], decision.requeue_after) == ("False", reason, requeue_after)
     assert (decision.status or {})["ready"] is False
@@ -382,7 +382,7 @@ def test_connection_lost_during_the_readiness_check_is_reported() -> None:
 
 
 def a_rollback(kept: manifest_history.StoredManifest) -> RollbackContext:
-    target = RolloutTarget(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
+    target = SyncTarget(kept.class_name, kept.version, hook="rollback", cluster_uid="c")
     return RollbackContext(
         addon=an_addon(), policy=POLICY, connection=REACHED, inventory=[], target=target, manifest=kept
     )
@@ -395,9 +395,9 @@ def test_rollback_applies_the_stored_manifest_and_stays_not_ready() -> None:
     assert isinstance(intent, Patch)
     assert isinstance(record, Patch)
     going = get_condition(intent.patch["status"]["conditions"], "HelmChartApplied") or {}
-    assert (going["reason"], rollout(decision).plan.prune) == ("RollingBack", ())
+    assert (going["reason"], sync(decision).plan.prune) == ("RollingBack", ())
     assert record.patch["spec"]["clusterStack"] == found.manifest.class_name
-    result = reported(found, {Rollout: RolloutOutcome()})
+    result = reported(found, {Sync: SyncOutcome()})
     assert (*condition(result, "HelmChartApplied")[:2], result.requeue_after) == ("False", "RolledBack", None)
     assert (result.status or {})["ready"] is False
 

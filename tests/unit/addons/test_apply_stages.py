@@ -14,8 +14,8 @@ from shared.addons.target import AFTER, BEFORE, DONE, WORKING
 from shared.api.conditions import rfc3339
 from shared.applier.connection import ConnectionFailed
 from shared.applier.inventory import entry_of
-from shared.applier.outcome import RolloutOutcome
-from shared.applier.rollout import Rollout
+from shared.applier.outcome import SyncOutcome
+from shared.applier.sync import Sync
 from shared.effects import Patch
 from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED, Stage, StageCondition, Stages
 from shared.runtime import Decision
@@ -30,8 +30,8 @@ from tests.support.addon_cases import (
     entry_of_a,
     refuses_too_many,
     reported,
-    rollout,
     seen,
+    sync,
 )
 from tests.support.releases import config_map
 
@@ -74,20 +74,20 @@ def test_stage_with_a_true_condition_is_applied() -> None:
     intent = decision.effects[0]
     assert isinstance(intent, Patch)
     assert [stage["phase"] for stage in intent.patch["status"]["stages"]] == [WORKING]
-    plan = rollout(decision).plan
+    plan = sync(decision).plan
     assert ([step.entry.stage for step in plan.steps], plan.prune, plan.rest) == (["net"], (), (other,))
     assert decision.context["stage"] == "net"
 
 
 def test_stage_that_deletes_leaves_other_objects() -> None:
     other = entry_of_a(name="b")
-    plan = rollout(decided(staged(Stage("net", "delete"), inventory=[entry_of_a(), other]))).plan
+    plan = sync(decided(staged(Stage("net", "delete"), inventory=[entry_of_a(), other]))).plan
     assert (plan.steps, [entry.name for entry in plan.prune], plan.rest) == ((), ["a"], (other,))
 
 
 @pytest.mark.parametrize(("after", "expected"), [(EXISTS, AFTER), (None, DONE)])
 def test_applied_stage_is_reported_and_moves_to_its_next_phase(after: StageCondition | None, expected: str) -> None:
-    decision = reported(staged(Stage("net", after=after), WORKING), {Rollout: RolloutOutcome()})
+    decision = reported(staged(Stage("net", after=after), WORKING), {Sync: SyncOutcome()})
     assert (phase(decision), decision.proceed) == (expected, True)
     assert [event.reason for event in decision.kubernetes_events] == ["StageDone"]
 
@@ -110,7 +110,7 @@ def test_decision_about_a_stage_renders_and_evaluates_nothing(monkeypatch: pytes
 
 def test_rollout_after_all_stages_covers_everything() -> None:
     found = staged(Stage("net"), DONE, inventory=[entry_of_a(name="b")])
-    plan = rollout(decided(found)).plan
+    plan = sync(decided(found)).plan
     assert ([step.obj["metadata"]["name"] for step in plan.steps], [one.name for one in plan.prune]) == (["a"], ["b"])
 
 

@@ -13,14 +13,14 @@ from functions.addon_apply.readiness import RecheckReadiness
 from shared import charts
 from shared.addons import manifest_history
 from shared.addons.context import AwaitingReadiness, ReleaseContext, RollbackContext, UpToDate
-from shared.addons.target import AFTER, BEFORE, DONE, WORKING, RolloutTarget
+from shared.addons.target import AFTER, BEFORE, DONE, WORKING, SyncTarget
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.names import STAGE_ANNOTATION
 from shared.applier.connection import ConnectionFailed
 from shared.applier.inventory import dump
-from shared.applier.outcome import Drift, RolloutIncomplete, RolloutOutcome
+from shared.applier.outcome import Drift, SyncIncomplete, SyncOutcome
 from shared.applier.policy import PolicyError
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.effects import Patch
 from shared.kube import ApiError, Object
 from shared.releases.missing_assets import MissingAssets
@@ -76,7 +76,7 @@ def after(objects: Any, **more: Any) -> ReleaseContext:
 
 def a_rollback(problem: str = "", addon: Object | None = None) -> RollbackContext:
     kept = manifest_history.StoredManifest(FORMER, "v1", (config_map("a"),), problem)
-    target = RolloutTarget(FORMER, "v1", hook="rollback", cluster_uid="c")
+    target = SyncTarget(FORMER, "v1", hook="rollback", cluster_uid="c")
     return RollbackContext(
         addon=addon or an_addon(), policy=POLICY, connection=REACHED, inventory=[], target=target, manifest=kept
     )
@@ -270,44 +270,44 @@ APPLIED = {**STORED, "HelmChartApplied": "True"}
     [
         pytest.param(
             a_release(),
-            {Rollout: RolloutOutcome()},
+            {Sync: SyncOutcome()},
             None,
             {**APPLIED, "ObjectsReady": "True"},
             [],
             None,
-            id="rollout",
+            id="sync",
         ),
         pytest.param(
             a_release(policy=replace(POLICY, wait=False)),
-            {Rollout: RolloutOutcome(entries=(STARTING,))},
+            {Sync: SyncOutcome(entries=(STARTING,))},
             None,
             APPLIED,
             [],
             None,
-            id="rollout that waits for nothing",
+            id="sync that waits for nothing",
         ),
         pytest.param(
             a_release(),
-            {Rollout: RolloutOutcome(entries=(STARTING,))},
+            {Sync: SyncOutcome(entries=(STARTING,))},
             None,
             {**APPLIED, "ObjectsReady": "False WaitingForObjects Info"},
             ["Normal WaitingForObjects"],
             5.0,
-            id="rollout of objects that start",
+            id="sync of objects that start",
         ),
         pytest.param(
             a_release(),
             {},
-            RolloutIncomplete(RolloutOutcome((entry_of_a(error="refused"),))),
+            SyncIncomplete(SyncOutcome((entry_of_a(error="refused"),))),
             {**STORED, "HelmChartApplied": "False FailedToApplyObjects Info"},
             ["Warning FailedToApplyObjects"],
             20.0,
-            id="rollout that failed",
+            id="sync that failed",
         ),
         pytest.param(
             a_release(),
             {},
-            RolloutIncomplete(RolloutOutcome((STARTING,))),
+            SyncIncomplete(SyncOutcome((STARTING,))),
             APPLYING,
             ["Normal ObjectsApplyingOngoing"],
             5.0,
@@ -315,7 +315,7 @@ APPLIED = {**STORED, "HelmChartApplied": "True"}
         ),
         pytest.param(
             a_rollback(),
-            {Rollout: RolloutOutcome()},
+            {Sync: SyncOutcome()},
             None,
             {**REACHED_REPORTED, "HelmChartApplied": "False RolledBack Warning"},
             ["Warning RolledBack"],
@@ -331,7 +331,7 @@ APPLIED = {**STORED, "HelmChartApplied": "True"}
                     )
                 )
             ),
-            {Rollout: RolloutOutcome()},
+            {Sync: SyncOutcome()},
             None,
             {**REACHED_REPORTED, "HelmChartApplied": "False RolledBack Warning"},
             ["Warning RolledBack"],
@@ -340,7 +340,7 @@ APPLIED = {**STORED, "HelmChartApplied": "True"}
         ),
         pytest.param(
             staged(Stage("net"), WORKING),
-            {Rollout: RolloutOutcome()},
+            {Sync: SyncOutcome()},
             None,
             APPLYING,
             ["Normal StageDone"],
@@ -391,7 +391,7 @@ def test_all_that_a_result_tells(
 
 
 def intents(found: ReleaseContext | RollbackContext) -> list[Object]:
-    """Returns the patches of the addon: the intent before the rollout, the record after it."""
+    """Returns the patches of the addon: the intent before the sync, the record after it."""
     return [effect.patch for effect in decided(found).effects if isinstance(effect, Patch)]
 
 
@@ -418,7 +418,7 @@ def test_kubernetes_version_that_charts_saw_is_recorded(version: str) -> None:
     found = a_release()
     found = replace(found, target=replace(found.target, kubernetes_version=version))
     assert intents(found)[0]["status"]["kubernetesVersion"] == (version or None)
-    status = reported(found, {Rollout: RolloutOutcome()}).status or {}
+    status = reported(found, {Sync: SyncOutcome()}).status or {}
     assert (status["kubernetesVersion"], status["digest"]) == (version or None, found.target.digest)
 
 
@@ -444,9 +444,9 @@ def test_record_says_whether_addons_were_created_or_upgraded(
 @pytest.mark.parametrize(
     ("known", "extra", "kinds"),
     [
-        pytest.param({}, [], ["CountedRollout", "Patch"], id="nothing changed"),
-        pytest.param({"hash": "other"}, [], ["Patch", "CountedRollout", "SaveManifest", "Patch"], id="changed object"),
-        pytest.param({}, ["b"], ["Patch", "CountedRollout", "Patch"], id="object to prune"),
+        pytest.param({}, [], ["CountedSync", "Patch"], id="nothing changed"),
+        pytest.param({"hash": "other"}, [], ["Patch", "CountedSync", "SaveManifest", "Patch"], id="changed object"),
+        pytest.param({}, ["b"], ["Patch", "CountedSync", "Patch"], id="object to prune"),
     ],
 )
 def test_drift_check_writes_ahead_what_it_is_going_to_change(
@@ -467,8 +467,8 @@ def test_release_with_the_same_addons_tells_readiness_only_where_it_is_waited_fo
 @pytest.mark.parametrize(("drift", "listed"), [("report", True), ("repair", False)])
 def test_drift_is_listed_only_where_it_is_not_repaired(drift: Any, listed: bool) -> None:
     found = a_release(applied_before(), inventory=[entry_of_a()], policy=replace(POLICY, drift=drift))
-    outcome = RolloutOutcome(drift=[Drift(entry_of_a())])
-    assert bool((reported(found, {Rollout: outcome}).status or {})["drift"]) is listed
+    outcome = SyncOutcome(drift=[Drift(entry_of_a())])
+    assert bool((reported(found, {Sync: outcome}).status or {})["drift"]) is listed
 
 
 @pytest.mark.parametrize(
@@ -477,7 +477,7 @@ def test_drift_is_listed_only_where_it_is_not_repaired(drift: Any, listed: bool)
 def test_objects_that_do_not_become_ready_are_reported_after_their_time(seconds: float, requeue_after: float) -> None:
     began = rfc3339(NOW - timedelta(seconds=seconds))
     known = {"type": "ObjectsReady", "status": "False", "reason": "WaitingForObjects", "lastTransitionTime": began}
-    decision = reported(a_release(an_addon(known)), {Rollout: RolloutOutcome(entries=(STARTING,))})
+    decision = reported(a_release(an_addon(known)), {Sync: SyncOutcome(entries=(STARTING,))})
     late = requeue_after > 5
     assert reported_by(decision) == (
         {**APPLIED, "ObjectsReady": "False ObjectsNotReady Warning" if late else "False WaitingForObjects Info"},
@@ -495,7 +495,7 @@ def test_progress_of_a_wave_is_no_event() -> None:
         "message": "waiting for others",
         "lastTransitionTime": rfc3339(NOW),
     }
-    waiting = RolloutIncomplete(RolloutOutcome((STARTING,)))
+    waiting = SyncIncomplete(SyncOutcome((STARTING,)))
     decision = reported(a_release(an_addon(known)), error=waiting)
     assert reported_by(decision) == (APPLYING, [])
     assert (decision.status or {})["resources"] == dump([STARTING])
@@ -503,7 +503,7 @@ def test_progress_of_a_wave_is_no_event() -> None:
 
 @pytest.mark.parametrize(("action", "verb"), [("apply", "applied"), ("delete", "deleted")])
 def test_stage_tells_what_was_done(action: Any, verb: str) -> None:
-    decision = reported(staged(Stage("net", action), WORKING), {Rollout: RolloutOutcome()})
+    decision = reported(staged(Stage("net", action), WORKING), {Sync: SyncOutcome()})
     [event] = decision.kubernetes_events
     assert (event.message, decision.message) == (f"{TAG}: stage net {verb}", f"{TAG}: stage net {verb}")
     assert [stage["phase"] for stage in (decision.status or {})["stages"]] == [DONE]

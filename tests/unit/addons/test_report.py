@@ -1,4 +1,4 @@
-"""What a ClusterAddon tells of obstacles and of its rollout, and what another target leaves of that."""
+"""What a ClusterAddon tells of obstacles and of its sync, and what another target leaves of that."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
 from shared.applier.apply import FieldConflict
 from shared.applier.connection import ConnectionFailed
 from shared.applier.inventory import KEPT, InventoryEntry, dump
-from shared.applier.outcome import Drift, RolloutIncomplete, RolloutOutcome
-from shared.applier.rollout import Rollout
+from shared.applier.outcome import Drift, SyncIncomplete, SyncOutcome
+from shared.applier.sync import Sync
 from shared.effects import Patch, RemoveFinalizer
 from shared.kube import Object
 from shared.releases.missing_assets import MissingAssets
@@ -54,7 +54,7 @@ def entry(name: str, **more: str) -> InventoryEntry:
 
 
 WITH_SECRETS = [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]
-"""A rollout that was killed may have stored the Secrets before the status reports them."""
+"""A sync that was killed may have stored the Secrets before the status reports them."""
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_obstacle_that_is_gone_is_not_reported_any_more() -> None:
     assert [each["type"] for each in built(addon)["conditions"]] == ["HelmChartApplied", "ClusterReady", "Ready"]
 
 
-# -- a rollout ---------------------------------------------------------------------------------------------------
+# -- a sync ---------------------------------------------------------------------------------------------------
 
 
 def events(decision: Decision, reason: str) -> list[tuple[str, str]]:
@@ -191,29 +191,29 @@ def events(decision: Decision, reason: str) -> list[tuple[str, str]]:
 
 
 def test_objects_that_others_own_are_reported() -> None:
-    decision = reported(a_release(), {Rollout: RolloutOutcome(kept=tuple(entry(name) for name in "abcdef"))})
+    decision = reported(a_release(), {Sync: SyncOutcome(kept=tuple(entry(name) for name in "abcdef"))})
     [(type_, message)] = events(decision, "ObjectsKept")
     assert (type_, message.endswith("ConfigMap ns/d, ConfigMap ns/e")) == ("Normal", True)
 
 
 def test_fields_that_others_own_are_reported() -> None:
     conflicts = [(entry(name), FieldConflict("kubectl", "data.k")) for name in "abcdef"]
-    decision = reported(a_release(), {Rollout: RolloutOutcome(conflicts=conflicts)})
+    decision = reported(a_release(), {Sync: SyncOutcome(conflicts=conflicts)})
     [(type_, message)] = events(decision, "FieldConflicts")
     assert (type_, message.endswith("; ConfigMap ns/e: data.k (kubectl)")) == ("Normal", True)
 
 
 @pytest.mark.parametrize(("count", "end"), [(1, "ns/0 (missing)"), (5, "ns/4 (missing)"), (6, "(missing); and 1 more")])
 def test_drift_is_reported_once(count: int, end: str) -> None:
-    outcome = RolloutOutcome(drift=[Drift(entry(str(number))) for number in range(count)])
-    [(type_, message)] = events(reported(a_release(), {Rollout: outcome}), "DriftFound")
+    outcome = SyncOutcome(drift=[Drift(entry(str(number))) for number in range(count)])
+    [(type_, message)] = events(reported(a_release(), {Sync: outcome}), "DriftFound")
     assert (type_, message.endswith(end), message.count("missing")) == ("Warning", True, min(count, 5))
     known = a_release(an_addon(drift=outcome.listed_drift))
-    assert events(reported(known, {Rollout: outcome}), "DriftFound") == []
+    assert events(reported(known, {Sync: outcome}), "DriftFound") == []
 
 
 def test_a_rollout_without_findings_has_no_further_events() -> None:
-    decision = reported(a_release(), {Rollout: RolloutOutcome(written=[entry("a")])})
+    decision = reported(a_release(), {Sync: SyncOutcome(written=[entry("a")])})
     assert decision.kubernetes_events == ()
 
 
@@ -229,7 +229,7 @@ def test_wave_that_does_not_complete_is_reported_after_its_time(
     seconds: float, reason: str, severity: str, requeue_after: float, type_: str
 ) -> None:
     began = {**said("HelmChartApplied", "False"), "lastTransitionTime": rfc3339(NOW - timedelta(seconds=seconds))}
-    waiting = RolloutIncomplete(RolloutOutcome((entry_of_a(waiting="is running"),)))
+    waiting = SyncIncomplete(SyncOutcome((entry_of_a(waiting="is running"),)))
     decision = reported(a_release(an_addon(began)), error=waiting)
     found = get_condition((decision.status or {})["conditions"], "HelmChartApplied") or {}
     assert (found["reason"], found.get("severity"), decision.requeue_after) == (reason, severity, requeue_after)
@@ -239,7 +239,7 @@ def test_wave_that_does_not_complete_is_reported_after_its_time(
 
 
 def test_failed_objects_are_news() -> None:
-    failure = RolloutIncomplete(RolloutOutcome((entry("a", error="refused"),)))
+    failure = SyncIncomplete(SyncOutcome((entry("a", error="refused"),)))
     decision = reported(a_release(), error=failure)
     assert "ConfigMap ns/a: refused" in condition(decision, "HelmChartApplied")[2]
     assert [(event.reason, event.type) for event in decision.kubernetes_events][-1:] == [

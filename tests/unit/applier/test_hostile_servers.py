@@ -22,9 +22,9 @@ from shared.applier import prune
 from shared.applier.connection import ConnectionFailed
 from shared.applier.inventory import Plan, Step, content_hash, entry_of
 from shared.applier.live import recheck_readiness
-from shared.applier.outcome import RolloutIncomplete
+from shared.applier.outcome import SyncIncomplete
 from shared.applier.policy import Policy
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.clients import Clients, ClusterClients
 from shared.kube import ApiError, Object, Unavailable, connect
 from shared.kube.crds import CRD
@@ -90,21 +90,21 @@ def survives(answers: Iterator[Object], work: Callable[[ClusterClients], object]
         cluster = ClusterClients(connect.workload(kubeconfig(server.url)).once())
         for answer in answers:
             server.behaviour = answering(json.dumps(answer).encode())
-            with suppress(ApiError, RolloutIncomplete):
+            with suppress(ApiError, SyncIncomplete):
                 work(cluster)
         assert len(server.seen) > 20
 
 
-def rollout(cluster: ClusterClients, plan: Plan, **policy: Any) -> None:
+def sync(cluster: ClusterClients, plan: Plan, **policy: Any) -> None:
     resources = {("apps/v1", "Deployment"): DEPLOYMENT, (CRD.api_version, CRD.kind): CRD}
-    Rollout(cluster, plan, resources, Policy(OWNER, **policy)).execute(Clients())
+    Sync(cluster, plan, resources, Policy(OWNER, **policy)).execute(Clients())
 
 
 @pytest.mark.parametrize("action", ["apply", "verify"])
 def test_any_value_of_an_applied_object_can_be_wrong(action: Any) -> None:
     entry = replace(entry_of(DESIRED), uid="u", hash=content_hash(DESIRED))
     plan = Plan((Step(DESIRED, entry, action, new=action == "apply"),))
-    survives(mutants(LIVE), lambda cluster: rollout(cluster, plan, wait=True))
+    survives(mutants(LIVE), lambda cluster: sync(cluster, plan, wait=True))
 
 
 def test_object_without_uid_is_an_error_of_the_server() -> None:
@@ -112,9 +112,9 @@ def test_object_without_uid_is_an_error_of_the_server() -> None:
     plan = Plan((Step(DESIRED, entry_of(DESIRED), "apply"),))
     with (
         HostileServer(answering(json.dumps(answer).encode())) as server,
-        pytest.raises(RolloutIncomplete, match="the response cannot be parsed: is this an API server"),
+        pytest.raises(SyncIncomplete, match="the response cannot be parsed: is this an API server"),
     ):
-        rollout(ClusterClients(connect.workload(kubeconfig(server.url))), plan)
+        sync(ClusterClients(connect.workload(kubeconfig(server.url))), plan)
 
 
 def test_any_value_of_a_cause_of_a_conflict_can_be_wrong() -> None:
@@ -125,8 +125,8 @@ def test_any_value_of_a_cause_of_a_conflict_can_be_wrong() -> None:
         cluster = ClusterClients(connect.workload(kubeconfig(server.url)))
         for answer in (status, *mutants(status)):
             server.behaviour = answering(json.dumps(answer).encode(), "409 Conflict")
-            with pytest.raises(RolloutIncomplete):
-                rollout(cluster, plan, conflicts="yield")
+            with pytest.raises(SyncIncomplete):
+                sync(cluster, plan, conflicts="yield")
 
 
 def test_version_of_a_definition_that_is_no_number_is_an_error_of_the_server() -> None:
@@ -136,8 +136,8 @@ def test_version_of_a_definition_that_is_no_number_is_an_error_of_the_server() -
     behaviour = paths(
         {CRD.path(): answering(json.dumps(changed).encode() + b"\n")}, answering(json.dumps(crd).encode())
     )
-    with HostileServer(behaviour) as server, pytest.raises(RolloutIncomplete, match="the response cannot be parsed"):
-        rollout(ClusterClients(connect.workload(kubeconfig(server.url))), plan)
+    with HostileServer(behaviour) as server, pytest.raises(SyncIncomplete, match="the response cannot be parsed"):
+        sync(ClusterClients(connect.workload(kubeconfig(server.url))), plan)
 
 
 def test_any_value_of_a_definition_that_is_pruned_can_be_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_any_value_of_a_definition_that_is_pruned_can_be_wrong(monkeypatch: pyte
     def work(cluster: ClusterClients) -> None:
         with suppress(Unavailable):
             cluster.discovery.served()
-        rollout(cluster, plan)
+        sync(cluster, plan)
 
     page: Object = {"metadata": {"remainingItemCount": 1}, "items": [{"metadata": {"name": "a", "namespace": "n"}}]}
     kinds = [{"resource": CRD.plural, "responseKind": {"kind": CRD.kind}, "scope": "Cluster"}]
@@ -166,7 +166,7 @@ def test_any_value_of_a_definition_that_is_pruned_can_be_wrong(monkeypatch: pyte
                     return answering(json.dumps(now[what]).encode())(path, closing)
 
                 server.behaviour = behave
-                with suppress(RolloutIncomplete):
+                with suppress(SyncIncomplete):
                     work(ClusterClients(connect.workload(kubeconfig(server.url)).once()))
 
 

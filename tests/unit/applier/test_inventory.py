@@ -187,7 +187,7 @@ def test_new_rollout_resets_entries_outside_the_stage() -> None:
 
 
 def test_new_rollout_resets_synced_entries() -> None:
-    """Otherwise a later stage would keep objects of an earlier rollout without reading them."""
+    """Otherwise a later stage would keep objects of an earlier sync without reading them."""
     result = plan([A], [applied(A), applied(B)], resumed=False, prune=False)
     assert {entry.status for entry in intent(result)} == {"not-synced"}
     assert {entry.hash for entry in intent(result)} == {content_hash(A), content_hash(B)}

@@ -1,4 +1,4 @@
-"""The outcome of a rollout as it is written to a status."""
+"""The outcome of a sync as it is written to a status."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from shared.applier.inventory import KEPT, InventoryEntry
 from shared.applier.outcome import (
     NOT_TRIED,
     Drift,
-    RolloutIncomplete,
-    RolloutOutcome,
     StepResult,
+    SyncIncomplete,
+    SyncOutcome,
     format_error,
     format_waiting,
     is_server_failure,
@@ -26,8 +26,8 @@ def entry(name: str, kind: str = "ConfigMap", **more: str) -> InventoryEntry:
 def test_outcome_collects_the_results_of_steps() -> None:
     a, b, rest = entry("a"), entry("b"), entry("c")
     held, drift = FieldConflict("kubectl", "data.k"), Drift(b, ("data.k",))
-    outcome = RolloutOutcome.of([StepResult(a, written=True, conflicts=(held,)), StepResult(b, drift=drift)], [rest])
-    assert outcome == RolloutOutcome((a, b, rest), [a], conflicts=[(a, held)], drift=[drift])
+    outcome = SyncOutcome.of([StepResult(a, written=True, conflicts=(held,)), StepResult(b, drift=drift)], [rest])
+    assert outcome == SyncOutcome((a, b, rest), [a], conflicts=[(a, held)], drift=[drift])
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_drift_names_the_object_and_its_fields(fields: tuple[str, ...], text: st
 
 def test_status_lists_at_most_twenty_drifted_objects() -> None:
     drift = [Drift(entry(str(number))) for number in range(25)]
-    assert RolloutOutcome(drift=drift).listed_drift == [str(each) for each in drift[:20]]
+    assert SyncOutcome(drift=drift).listed_drift == [str(each) for each in drift[:20]]
 
 
 def test_objects_without_an_owner_before_are_listed_with_their_former_manager() -> None:
     conflicts = [(entry("a"), FieldConflict("helm", "")), (entry("b"), FieldConflict("kubectl", "data.k"))]
-    assert RolloutOutcome(conflicts=conflicts).adopted == ["ConfigMap ns/a (helm)"]
+    assert SyncOutcome(conflicts=conflicts).adopted == ["ConfigMap ns/a (helm)"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_objects_without_an_owner_before_are_listed_with_their_former_manager() 
     ids=["done", "failed", "kept on purpose", "not ready"],
 )
 def test_entries_that_failed_or_wait(found: InventoryEntry, failed: bool, waiting: bool) -> None:
-    outcome = RolloutOutcome((found,))
+    outcome = SyncOutcome((found,))
     assert (outcome.failures, outcome.not_ready) == ([found] * failed, [found] * waiting)
 
 
@@ -94,7 +94,7 @@ FAILED = [entry(str(number), error="refused") for number in range(5)]
     ids=["one failed", "three are named", "two are counted", "one is counted", "one is not ready"],
 )
 def test_incomplete_rollout_names_up_to_three_objects(entries: list[InventoryEntry], message: str) -> None:
-    incomplete = RolloutIncomplete(RolloutOutcome(tuple(entries)))
+    incomplete = SyncIncomplete(SyncOutcome(tuple(entries)))
     assert str(incomplete) == message
     assert incomplete.waiting is message.startswith("waiting")
     assert incomplete.unavailable is False
@@ -154,6 +154,6 @@ def test_server_fails_as_a_whole(error: Exception, expected: bool) -> None:
 
 def test_objects_that_were_not_tried_come_after_the_cause() -> None:
     entries = [*(entry(name, error=NOT_TRIED) for name in "abc"), entry("d", error="refused"), entry("e")]
-    outcome = RolloutOutcome(tuple(entries), untried=1)
+    outcome = SyncOutcome(tuple(entries), untried=1)
     assert [failed.name for failed in outcome.failures] == ["d", "a", "b", "c"]
-    assert str(RolloutIncomplete(outcome)) == "1 of 5 objects failed, 4 not tried: ConfigMap ns/d: refused"
+    assert str(SyncIncomplete(outcome)) == "1 of 5 objects failed, 4 not tried: ConfigMap ns/d: refused"

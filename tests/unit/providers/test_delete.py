@@ -13,8 +13,8 @@ from shared.api.conditions import get_condition
 from shared.api.provider import FINALIZER, INFRASTRUCTURE
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import InventoryEntry, dump
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
-from shared.applier.rollout import Rollout
+from shared.applier.outcome import SyncIncomplete, SyncOutcome
+from shared.applier.sync import Sync
 from shared.clients import ClusterClients
 from shared.effects import Delete, RemoveFinalizer
 from shared.kube import Object
@@ -46,7 +46,7 @@ def condition(decision: Decision | None, type_: str = "Deleting") -> tuple[str, 
 
 def pruned(decision: Decision) -> list[str]:
     [effect] = decision.effects
-    assert isinstance(effect, Rollout)
+    assert isinstance(effect, Sync)
     return [entry.kind for entry in effect.plan.prune]
 
 
@@ -134,7 +134,7 @@ def test_forced_deletion_deletes_crds_while_controllers_run(found: Observed, kin
 @pytest.mark.parametrize("forced", [True, False])
 def test_only_a_forced_deletion_deletes_crds_with_objects(forced: bool) -> None:
     [effect] = decide(observed(going(**(FORCED if forced else {})), inventory=[CRD]), NOW).effects
-    assert isinstance(effect, Rollout)
+    assert isinstance(effect, Sync)
     assert effect.policy.prune_crds is forced
     assert str(effect.policy.owner.mark) == "cluster-api"
 
@@ -148,9 +148,9 @@ def test_finalizer_is_removed_after_the_downloads() -> None:
 # -- report ------------------------------------------------------------------------------------------------------
 
 
-def reported_by(found: Observed, outcome: RolloutOutcome | None, error: Exception | None = None) -> Decision | None:
+def reported_by(found: Observed, outcome: SyncOutcome | None, error: Exception | None = None) -> Decision | None:
     decision = decide(found, NOW)
-    results = results_of(decision, {Rollout: outcome} if outcome else {}, error)
+    results = results_of(decision, {Sync: outcome} if outcome else {}, error)
     reported = decide(found, NOW, results)
     return reported if reported.reports is error else None
 
@@ -161,15 +161,15 @@ LEFT = [InventoryEntry("", "v1", "Secret", "ns", str(number), error="refused") f
 
 def test_nothing_left_continues_with_the_finalizer() -> None:
     for decision in (
-        reported_by(observed(inventory=[WORKLOAD]), RolloutOutcome()),
-        reported_by(observed(inventory=[WORKLOAD]), None, RolloutIncomplete(RolloutOutcome())),
+        reported_by(observed(inventory=[WORKLOAD]), SyncOutcome()),
+        reported_by(observed(inventory=[WORKLOAD]), None, SyncIncomplete(SyncOutcome())),
     ):
         assert decision is not None
         assert (decision.proceed, (decision.status or {})["resources"]) == (True, None)
 
 
 def test_objects_left_are_reported_and_deleted_later() -> None:
-    decision = reported_by(observed(inventory=[WORKLOAD]), RolloutOutcome(tuple(LEFT)))
+    decision = reported_by(observed(inventory=[WORKLOAD]), SyncOutcome(tuple(LEFT)))
     assert decision is not None
     assert condition(decision, "ProviderInstalled") == (
         "False",
@@ -182,7 +182,7 @@ def test_objects_left_are_reported_and_deleted_later() -> None:
 
 
 def test_failed_deletions_are_reported_and_repeated() -> None:
-    decision = reported_by(observed(inventory=[WORKLOAD]), None, RolloutIncomplete(RolloutOutcome(tuple(LEFT))))
+    decision = reported_by(observed(inventory=[WORKLOAD]), None, SyncIncomplete(SyncOutcome(tuple(LEFT))))
     assert decision is not None
     assert condition(decision, "ProviderInstalled")[:2] == ("False", "OldComponentsDeletionError")
     assert "4 of 4 objects failed" in condition(decision, "ProviderInstalled")[2]
@@ -190,13 +190,13 @@ def test_failed_deletions_are_reported_and_repeated() -> None:
 
 
 def test_forced_deletion_continues_once_the_crds_are_gone() -> None:
-    decision = reported_by(FORCING, RolloutOutcome((WORKLOAD,)))
+    decision = reported_by(FORCING, SyncOutcome((WORKLOAD,)))
     assert decision is not None
     assert (decision.proceed, (decision.status or {})["resources"]) == (True, dump([WORKLOAD]))
 
 
 def test_forced_deletion_waits_for_finalizers_of_custom_resources() -> None:
-    decision = reported_by(FORCING, None, RolloutIncomplete(RolloutOutcome((CRD,))))
+    decision = reported_by(FORCING, None, SyncIncomplete(SyncOutcome((CRD,))))
     assert decision is not None
     assert condition(decision)[:2] == ("True", "CustomResourcesGoing")
     assert "1 Widget" in condition(decision)[2]

@@ -100,7 +100,7 @@ def applied(obj: Object, **more: Any) -> InventoryEntry:
 
 
 def observed(*entries: InventoryEntry, resumed: bool = True, installed: str = "") -> Observed:
-    """Returns a provider with this inventory, whose rollout of the same inputs has begun if it is resumed."""
+    """Returns a provider with this inventory, whose sync of the same inputs has begun if it is resumed."""
     status = {
         "resources": dump(entries),
         "target": {"inputs": "digest", "begun": "2999-01-01T00:00:00Z"} if resumed else {},
@@ -136,7 +136,7 @@ def test_all_is_applied_at_once_without_waiting() -> None:
 @pytest.mark.parametrize(
     ("seen", "writes"),
     [
-        pytest.param(observed(resumed=False), True, id="a new rollout"),
+        pytest.param(observed(resumed=False), True, id="a new sync"),
         pytest.param(observed(applied(MAP), entry_of(HOOKS)), False, id="its second part"),
         pytest.param(observed(applied(MAP)), True, id="an object that is not listed yet"),
         pytest.param(observed(applied(MAP), applied(HOOKS), resumed=False), False, id="nothing to apply"),

@@ -1,4 +1,4 @@
-"""`provider_install` as a whole, in tables: guards, what is recorded before a rollout and reported after it."""
+"""`provider_install` as a whole, in tables: guards, what is recorded before a sync and reported after it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP
 from shared.applier.apply import FieldConflict
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, dump, entry_of
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.outcome import SyncIncomplete, SyncOutcome
 from shared.applier.policy import Policy, PolicyError
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.clients import ClusterClients
 from shared.components.bundles import Bundle
 from shared.components.certificates import CertificateRequest
@@ -73,13 +73,13 @@ def condition(decision: Decision | None, type_: str = "ProviderInstalled") -> tu
     return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
 
-def rollout(decision: Decision) -> Rollout:
-    [found] = [effect for effect in decision.effects if isinstance(effect, Rollout)]
+def sync(decision: Decision) -> Sync:
+    [found] = [effect for effect in decision.effects if isinstance(effect, Sync)]
     return found
 
 
 def intent(decision: Decision) -> Object | None:
-    """Returns the status that is recorded before the rollout."""
+    """Returns the status that is recorded before the sync."""
     found = [effect.patch["status"] for effect in decision.effects if isinstance(effect, Patch) and effect.subresource]
     return found[0] if found else None
 
@@ -140,11 +140,11 @@ def test_each_obstacle_has_a_reason_and_an_interval(more: Any, reason: str, word
     assert [event.type for event in decision.kubernetes_events] == ["Warning"]
 
 
-# -- the rollout -------------------------------------------------------------------------------------------------
+# -- the sync -------------------------------------------------------------------------------------------------
 
 
 def installed_entry(obj: Object, **more: str) -> InventoryEntry:
-    """Returns the entry of an object that this rollout has applied."""
+    """Returns the entry of an object that this sync has applied."""
     entry = entry_of(obj)
     return replace(entry, uid="u", status=SYNCED, hash=content_hash(obj), **more)
 
@@ -152,18 +152,18 @@ def installed_entry(obj: Object, **more: str) -> InventoryEntry:
 def applied(*rendered: Object, waiting: str = "") -> list[InventoryEntry]:
     """Returns the inventory after these objects were applied."""
     decision = decide(observed(None, *rendered), NOW)
-    return [installed_entry(step.obj, waiting=waiting) for step in rollout(decision).plan.steps]
+    return [installed_entry(step.obj, waiting=waiting) for step in sync(decision).plan.steps]
 
 
 def kinds(decision: Decision) -> list[str]:
-    return [step.obj["kind"] for step in rollout(decision).plan.steps]
+    return [step.obj["kind"] for step in sync(decision).plan.steps]
 
 
 def test_rollout_begins_with_the_intent() -> None:
     decision = decide(observed(), NOW)
     first, second = decision.effects
     assert isinstance(first, Patch)
-    assert isinstance(second, Rollout)
+    assert isinstance(second, Sync)
     status = first.patch["status"]
     assert (first.subresource, [entry["name"] for entry in status["resources"]]) == ("status", ["a"])
     assert status["target"] == {"inputs": "d", "digest": "kept", "begun": rfc3339(NOW)}
@@ -196,7 +196,7 @@ def test_intent_tells_an_upgrade_from_an_installation(installed: str, reason: st
 
 
 def test_objects_in_the_providers_namespace_get_it_as_owner() -> None:
-    steps = rollout(decide(observed(None, config_map(), config_map("b", "other")), NOW)).plan.steps
+    steps = sync(decide(observed(None, config_map(), config_map("b", "other")), NOW)).plan.steps
     owners = {step.obj["metadata"]["name"]: step.obj["metadata"].get("ownerReferences") for step in steps}
     assert [reference["kind"] for reference in owners["a"]] == ["CoreProvider"]
     assert not owners["b"]
@@ -205,7 +205,7 @@ def test_objects_in_the_providers_namespace_get_it_as_owner() -> None:
 def test_clusterctl_gets_its_record_where_its_kind_is_served() -> None:
     kind = CLUSTERCTL_PROVIDER
     decision = decide(observed(served={**SERVED, (kind.api_version, kind.kind): kind}), NOW)
-    [record] = [step.obj for step in rollout(decision).plan.steps if step.obj["kind"] == kind.kind]
+    [record] = [step.obj for step in sync(decision).plan.steps if step.obj["kind"] == kind.kind]
     assert (record["providerName"], record["type"], record["version"]) == ("cluster-api", "CoreProvider", "v1.1.0")
     assert (record["metadata"]["name"], record["metadata"]["namespace"]) == ("cluster-api", "capi-system")
     assert (
@@ -247,7 +247,7 @@ LONG_AGO = made(begun=NOW - timedelta(minutes=11), inputs="d")
             id="the begin is unknown",
         ),
         pytest.param(
-            observed(None, config_map(), WEBHOOK, inventory=applied(config_map())), False, id="of an earlier rollout"
+            observed(None, config_map(), WEBHOOK, inventory=applied(config_map())), False, id="of an earlier sync"
         ),
         pytest.param(
             observed(None, config_map(), WEBHOOK, policy=Policy(ownership.owner(made()), wait=False)),
@@ -266,11 +266,11 @@ def test_webhooks_follow_once_their_backends_run(found: Observed, with_webhooks:
 # -- report ------------------------------------------------------------------------------------------------------
 
 
-def reported_by(found: Observed, outcome: RolloutOutcome | Exception) -> Decision | None:
+def reported_by(found: Observed, outcome: SyncOutcome | Exception) -> Decision | None:
     decision = decide(found, NOW)
     if isinstance(outcome, Exception):
         return report_failure(found, decision, results_of(decision, {}, outcome), NOW)
-    return report(found, decision, results_of(decision, {Rollout: outcome}), NOW)
+    return report(found, decision, results_of(decision, {Sync: outcome}), NOW)
 
 
 A = InventoryEntry("", "v1", "ConfigMap", "ns", "a")
@@ -281,7 +281,7 @@ A = InventoryEntry("", "v1", "ConfigMap", "ns", "a")
 )
 def test_installed_provider_is_reported_and_judged_next(installed: str, events: list[str]) -> None:
     obj = made(installed=installed)
-    decision = reported_by(observed(obj, resync=True), RolloutOutcome((A,)))
+    decision = reported_by(observed(obj, resync=True), SyncOutcome((A,)))
     assert decision is not None
     assert condition(decision)[:2] == ("True", "ProviderInstalled")
     assert condition(decision, "ProviderUpgraded")[0] == ("True" if installed else "")
@@ -312,7 +312,7 @@ STARTING = InventoryEntry("apps", "v1", "Deployment", "ns", "manager", waiting="
     ],
 )
 def test_workloads_that_start_are_checked_once_they_run(before: list[Object], available: tuple[str, str, str]) -> None:
-    decision = reported_by(observed(made(*before)), RolloutOutcome((STARTING,)))
+    decision = reported_by(observed(made(*before)), SyncOutcome((STARTING,)))
     assert condition(decision)[:2] == ("True", "ProviderInstalled")
     assert condition(decision, "ComponentsAvailable") == available
     assert decision is not None
@@ -322,14 +322,14 @@ def test_workloads_that_start_are_checked_once_they_run(before: list[Object], av
 @pytest.mark.parametrize(
     ("found", "outcome"),
     [
-        pytest.param(observed(made(AVAILABLE)), RolloutOutcome((replace(STARTING, waiting=""),)), id="they run"),
-        pytest.param(observed(made(AVAILABLE)), RolloutOutcome((replace(A, waiting="x"),)), id="no event would follow"),
+        pytest.param(observed(made(AVAILABLE)), SyncOutcome((replace(STARTING, waiting=""),)), id="they run"),
+        pytest.param(observed(made(AVAILABLE)), SyncOutcome((replace(A, waiting="x"),)), id="no event would follow"),
         pytest.param(
-            observed(made(AVAILABLE, begun=NOW, inputs="d")), RolloutOutcome((STARTING,)), id="they had their time"
+            observed(made(AVAILABLE, begun=NOW, inputs="d")), SyncOutcome((STARTING,)), id="they had their time"
         ),
     ],
 )
-def test_workloads_are_checked_at_once_otherwise(found: Observed, outcome: RolloutOutcome) -> None:
+def test_workloads_are_checked_at_once_otherwise(found: Observed, outcome: SyncOutcome) -> None:
     decision = reported_by(found, outcome)
     assert decision is not None
     assert decision.reply is not None
@@ -346,19 +346,19 @@ def test_installed_provider_that_is_not_ready_is_checked() -> None:
 @pytest.mark.parametrize(("status", "kept"), [("True", "True"), ("False", "")])
 def test_failed_upgrade_that_is_not_wanted_any_more_is_forgotten(status: str, kept: str) -> None:
     before = {"type": "ProviderUpgraded", "status": status, "reason": "x"}
-    decision = reported_by(observed(made(before, installed="v1.1.0")), RolloutOutcome())
+    decision = reported_by(observed(made(before, installed="v1.1.0")), SyncOutcome())
     assert condition(decision, "ProviderUpgraded")[0] == kept
 
 
 def test_backends_that_run_are_followed_by_their_webhooks() -> None:
-    decision = reported_by(observed(None, config_map(), WEBHOOK), RolloutOutcome((A,)))
+    decision = reported_by(observed(None, config_map(), WEBHOOK), SyncOutcome((A,)))
     assert decision is not None
     assert (decision.proceed, decision.status) == (True, {"resources": dump([A])})
 
 
 def test_backends_that_start_are_waited_for() -> None:
     waiting = replace(A, waiting="is starting")
-    decision = reported_by(observed(None, config_map(), WEBHOOK), RolloutOutcome((waiting,)))
+    decision = reported_by(observed(None, config_map(), WEBHOOK), SyncOutcome((waiting,)))
     assert decision is not None
     assert condition(decision)[:2] == ("False", "WaitingForBackends")
     assert "ConfigMap ns/a is starting" in condition(decision)[2]
@@ -368,8 +368,8 @@ def test_backends_that_start_are_waited_for() -> None:
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (5, ""), (6, "; and 1 more")])
 def test_objects_that_were_taken_over_are_reported(count: int, more: str) -> None:
-    outcome = RolloutOutcome(conflicts=[(A, FieldConflict(f"m{number}", "")) for number in range(count)])
-    for result in (outcome, RolloutIncomplete(outcome)):
+    outcome = SyncOutcome(conflicts=[(A, FieldConflict(f"m{number}", "")) for number in range(count)])
+    for result in (outcome, SyncIncomplete(outcome)):
         decision = reported_by(observed(), result)
         assert decision is not None
         [event] = [each for each in decision.kubernetes_events if each.reason == "ObjectsTakenOver"]
@@ -379,7 +379,7 @@ def test_objects_that_were_taken_over_are_reported(count: int, more: str) -> Non
 
 @pytest.mark.parametrize("installed", ["", "v1.0.0"])
 @pytest.mark.parametrize(
-    "error", [RolloutIncomplete(RolloutOutcome((replace(A, error="refused"),))), NoCommonVersion("no common version")]
+    "error", [SyncIncomplete(SyncOutcome((replace(A, error="refused"),))), NoCommonVersion("no common version")]
 )
 def test_failed_rollout_is_reported_and_repeated(installed: str, error: Exception) -> None:
     decision = reported_by(observed(made(installed=installed)), error)
@@ -391,7 +391,7 @@ def test_failed_rollout_is_reported_and_repeated(installed: str, error: Exceptio
     )
     assert condition(decision)[2].startswith("from v1.0.0 to v1.1.0: ") is bool(installed)
     assert decision.requeue_after == 20.0
-    resources = dump([replace(A, error="refused")]) if isinstance(error, RolloutIncomplete) else None
+    resources = dump([replace(A, error="refused")]) if isinstance(error, SyncIncomplete) else None
     assert (decision.status or {}).get("resources") == resources
     assert {event.type for event in decision.kubernetes_events} <= {"Warning", "Normal"}
 

@@ -47,8 +47,8 @@ from shared.api.core import core_state
 from shared.api.resources import CLUSTER, CLUSTER_STACK, CLUSTER_STACK_RELEASE, CONFIG_MAP, KIND_CLUSTER, SECRET
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import content_hash
-from shared.applier.outcome import RolloutOutcome
-from shared.applier.rollout import Rollout
+from shared.applier.outcome import SyncOutcome
+from shared.applier.sync import Sync
 from shared.certificates import CertificateAuthority
 from shared.clients import ClusterClients
 from shared.effects import Patch
@@ -375,7 +375,7 @@ def cluster_stack_cases() -> Iterator[Case]:
 
 
 def release_decision(release: Object, rendered: RenderedClass) -> Decision:
-    """Returns what is reported after the decision, without a rollout that finds its objects as they are recorded."""
+    """Returns what is reported after the decision, without a sync that finds its objects as they are recorded."""
     served = {("v1", "ConfigMap"): CONFIG_MAP}
     assets, here = Assets("class.tgz", b"", "v1.27.3"), ClusterConnection(cast(ClusterClients, None), served)
     name = ReleaseName.parse(TAG)
@@ -383,13 +383,13 @@ def release_decision(release: Object, rendered: RenderedClass) -> Decision:
     if dig(release, "metadata.deletionTimestamp"):
         observed = ObservedRelease(release, name, management=here)
     decision = cluster_stack_release_decide.decide(observed, NOW)
-    rollouts = [one for one in decision.effects if isinstance(one, Rollout)]
-    if rollouts:
-        steps = rollouts[0].plan.steps
+    syncs = [one for one in decision.effects if isinstance(one, Sync)]
+    if syncs:
+        steps = syncs[0].plan.steps
         entries = tuple(replace(one.entry, uid="c", hash=content_hash(one.obj), status="synced") for one in steps)
-        results = results_of(decision, {Rollout: RolloutOutcome(entries)})
+        results = results_of(decision, {Sync: SyncOutcome(entries)})
         decision = cluster_stack_release_decide.decide(observed, NOW, results)
-    idle = [one for one in rollouts if {step.action for step in one.plan.steps} <= {"verify"} and not one.plan.prune]
+    idle = [one for one in syncs if {step.action for step in one.plan.steps} <= {"verify"} and not one.plan.prune]
     return replace(decision, effects=tuple(one for one in decision.effects if one not in idle))
 
 

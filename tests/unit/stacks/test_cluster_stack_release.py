@@ -19,9 +19,9 @@ from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import InventoryEntry, content_hash
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
+from shared.applier.outcome import SyncIncomplete, SyncOutcome
 from shared.applier.owner import Mark
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.clients import ClusterClients
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.event import change_event, own_event
@@ -85,7 +85,7 @@ def test_deleted_release_has_no_effects() -> None:
     assert decide(Observed(None), NOW).effects == ()
 
 
-# -- rollout -----------------------------------------------------------------------------------------------------
+# -- sync -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_inventory_is_written_before_the_rollout(provider: LookupResult) -> None
         ("ClusterClass", "ns", "docker-ferrol-1-27-v1")
     ]
     assert condition(status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
-    assert isinstance(third, Rollout)
+    assert isinstance(third, Sync)
     labels = third.plan.steps[0].obj["metadata"]["labels"]
     assert labels == {"clusterstack.x-k8s.io/instance": "owned", STACK_LABEL: "docker-ferrol-1-27"}
     owner = third.policy.owner
@@ -148,7 +148,7 @@ def test_inventory_is_written_before_the_rollout(provider: LookupResult) -> None
 def test_nothing_is_applied_if_the_inventory_would_not_fit_into_the_status() -> None:
     former = [{"version": "v1", "kind": "ConfigMap", "namespace": "ns", "name": f"m{number}"} for number in range(7000)]
     decision = decide(up(release=release(resources=former)), NOW)
-    assert not [effect for effect in decision.effects if isinstance(effect, Rollout)]
+    assert not [effect for effect in decision.effects if isinstance(effect, Sync)]
     status, reason, message = condition(decision.status, "HelmChartApplied")
     assert (status, reason) == ("False", "TooManyObjects")
     assert "7001 objects" in message
@@ -156,14 +156,14 @@ def test_nothing_is_applied_if_the_inventory_would_not_fit_into_the_status() -> 
 
 
 def applied() -> Object:
-    """The release as it is after a rollout of `TEMPLATE`."""
+    """The release as it is after a sync of `TEMPLATE`."""
     seen = up()
     decision = decide(seen, NOW)
-    rollout = decision.effects[-1]
-    assert isinstance(rollout, Rollout)
-    [step] = rollout.plan.steps
+    sync = decision.effects[-1]
+    assert isinstance(sync, Sync)
+    [step] = sync.plan.steps
     entry = replace(step.entry, uid="c", hash=content_hash(step.obj), status="synced")
-    results = results_of(decision, {Rollout: RolloutOutcome(entries=(entry,), written=[entry])})
+    results = results_of(decision, {Sync: SyncOutcome(entries=(entry,), written=[entry])})
     reported = decide(seen, NOW, results)
     assert [event.reason for event in reported.kubernetes_events] == ["ClusterStackReleaseReady"]
     return release() | {"status": reported.status}
@@ -183,11 +183,11 @@ def test_release_is_ready_after_the_rollout() -> None:
 def test_repeated_rollout_writes_no_status() -> None:
     seen = up(release=applied())
     decision = decide(seen, NOW)
-    [rollout] = decision.effects
-    assert isinstance(rollout, Rollout)
-    assert [step.action for step in rollout.plan.steps] == ["verify"]
-    outcome = RolloutOutcome(entries=tuple(replace(step.entry, status="synced") for step in rollout.plan.steps))
-    reported = decide(seen, datetime(2027, 1, 1, tzinfo=UTC), results_of(decision, {Rollout: outcome}))
+    [sync] = decision.effects
+    assert isinstance(sync, Sync)
+    assert [step.action for step in sync.plan.steps] == ["verify"]
+    outcome = SyncOutcome(entries=tuple(replace(step.entry, status="synced") for step in sync.plan.steps))
+    reported = decide(seen, datetime(2027, 1, 1, tzinfo=UTC), results_of(decision, {Sync: outcome}))
     assert reported.status == applied()["status"]
     assert reported.kubernetes_events == ()
 
@@ -222,7 +222,7 @@ def test_unusable_chart_is_a_condition_and_ready_stays(template: str, words: str
 def test_partial_rollout_is_a_condition_and_retried() -> None:
     seen = up()
     failed = InventoryEntry("cluster.x-k8s.io", "v1beta1", "ClusterClass", "ns", "a", error="refused")
-    results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(failed,))))
+    results = Results(error=SyncIncomplete(SyncOutcome(entries=(failed,))))
     reported = decide(seen, NOW, results)
     assert reported.reports is results.error
     assert condition(reported.status, "HelmChartApplied")[:2] == ("False", "ObjectsApplyingOngoing")
@@ -364,12 +364,12 @@ OWNED = {"ownerReferences": [{"uid": "u"}]}
 @pytest.mark.parametrize(
     ("provider", "effects", "waits"),
     [
-        (LookupResult("unreferenced"), [Rollout, RemoveFinalizer], False),
-        (LookupResult("absent", "Toy"), [Rollout, RemoveFinalizer], False),
-        (toy(), [Rollout, RemoveFinalizer], False),
-        (toy(**OWNED), [Rollout, Delete], True),
-        (toy(**OWNED, deletionTimestamp="x"), [Rollout], True),
-        (LookupResult("failed", "Toy", error="HTTP 500"), [Rollout], True),
+        (LookupResult("unreferenced"), [Sync, RemoveFinalizer], False),
+        (LookupResult("absent", "Toy"), [Sync, RemoveFinalizer], False),
+        (toy(), [Sync, RemoveFinalizer], False),
+        (toy(**OWNED), [Sync, Delete], True),
+        (toy(**OWNED, deletionTimestamp="x"), [Sync], True),
+        (LookupResult("failed", "Toy", error="HTTP 500"), [Sync], True),
     ],
 )
 def test_deletion_prunes_objects_then_provider_then_finalizer(
@@ -377,9 +377,9 @@ def test_deletion_prunes_objects_then_provider_then_finalizer(
 ) -> None:
     decision = decide(down(provider=provider), NOW)
     assert [type(effect) for effect in decision.effects] == effects
-    rollout = decision.effects[0]
-    assert isinstance(rollout, Rollout)
-    assert (rollout.plan.steps, rollout.plan.prune) == ((), (ENTRY,))
+    sync = decision.effects[0]
+    assert isinstance(sync, Sync)
+    assert (sync.plan.steps, sync.plan.prune) == ((), (ENTRY,))
     assert (decision.requeue_after is not None) is waits
     if waits:
         assert condition(decision.status, "ProviderClusterStackReleaseReady")[:2] == ("False", "Deleting")
@@ -393,7 +393,7 @@ def test_objects_of_other_releases_are_not_pruned() -> None:
 def test_pruned_objects_leave_the_inventory() -> None:
     seen = down(provider=toy(**OWNED))
     decision = decide(seen, NOW)
-    reported = decide(seen, NOW, results_of(decision, {Rollout: RolloutOutcome(pruned=(ENTRY,))}))
+    reported = decide(seen, NOW, results_of(decision, {Sync: SyncOutcome(pruned=(ENTRY,))}))
     assert (reported.status or {})["resources"] == []
     assert condition(reported.status, "ProviderClusterStackReleaseReady")[1] == "Deleting"
 
@@ -401,7 +401,7 @@ def test_pruned_objects_leave_the_inventory() -> None:
 def test_failed_pruning_is_a_condition_and_retried() -> None:
     seen = down()
     stuck = replace(ENTRY, status="not-synced", error="not pruned: forbidden")
-    results = Results(error=RolloutIncomplete(RolloutOutcome(entries=(stuck,))))
+    results = Results(error=SyncIncomplete(SyncOutcome(entries=(stuck,))))
     reported = decide(seen, NOW, results)
     assert reported.reports is results.error
     status, reason, message = condition(reported.status, "HelmChartDeleted")
@@ -418,7 +418,7 @@ def test_deletion_without_our_finalizer_has_no_effects() -> None:
 
 STORED = {"ClusterStackReleaseDownloaded": "True"}
 PROVIDED = {**STORED, "ProviderClusterStackReleaseReady": "True"}
-FAILED = RolloutIncomplete(RolloutOutcome(entries=(replace(ENTRY, error="refused"),)))
+FAILED = SyncIncomplete(SyncOutcome(entries=(replace(ENTRY, error="refused"),)))
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_all_that_a_release_tells(
 def test_pause_is_over_once_the_rollout_is_reported() -> None:
     seen = up(release=release(new_condition("Paused")))
     decision = decide(seen, NOW)
-    reported = decide(seen, NOW, results_of(decision, {Rollout: RolloutOutcome()}))
+    reported = decide(seen, NOW, results_of(decision, {Sync: SyncOutcome()}))
     assert reported_by(reported) == ({**PROVIDED, "HelmChartApplied": "True"}, ["Normal ClusterStackReleaseReady"])
 
 
@@ -519,7 +519,7 @@ DONE = applied()
 
 
 def done(*without: str, **metadata: Any) -> Object:
-    """Returns the release after its rollout, without some of its conditions."""
+    """Returns the release after its sync, without some of its conditions."""
     conditions = [one for one in DONE["status"]["conditions"] if one["type"] not in without]
     return {
         **DONE,

@@ -1,4 +1,4 @@
-"""Plans the rollout of a release's objects; the inventory is written before the rollout starts."""
+"""Plans the sync of a release's objects; the inventory is written before the sync starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.applier import inventory
 from shared.applier.connection import ClusterConnection
 from shared.applier.desired import kinds_defined_by
 from shared.applier.policy import Policy
-from shared.applier.rollout import Rollout
+from shared.applier.sync import Sync
 from shared.effects import Effect, write_ahead
 from shared.kube import Object, key_of
 from shared.manifests import Identity
@@ -22,7 +22,7 @@ from .ownership import release_inventory
 from .rendering import RenderedClass
 
 
-def roll_out(
+def decide_sync(
     builder: ReleaseStatusBuilder,
     rendered: RenderedClass,
     management: ClusterConnection,
@@ -48,5 +48,5 @@ def roll_out(
         builder.set_false(APPLIED, "ObjectsApplyingOngoing", message, "Warning")
         status = builder.status(resources=inventory.dump(inventory.intent(plan)), **fields)
         effects += write_ahead(CLUSTER_STACK_RELEASE, builder.obj, status)
-    effects.append(Rollout(management.cluster, plan, {**management.served, **kinds_defined_by(objects)}, policy))
+    effects.append(Sync(management.cluster, plan, {**management.served, **kinds_defined_by(objects)}, policy))
     return Decision(tuple(effects))

@@ -1,7 +1,7 @@
 """Rolls out a release: writes the planned inventory, applies and prunes objects, then records the release as applied.
 
-For a release with stages, the stages have applied most objects before this rollout. If everything was applied before,
-this rollout is a drift check.
+For a release with stages, the stages have applied most objects before this sync. If everything was applied before,
+this sync is a drift check.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import kinds_defined_by
 from shared.applier.inventory import Plan
-from shared.applier.outcome import RolloutIncomplete, RolloutOutcome
-from shared.applier.rollout import Rollout
+from shared.applier.outcome import SyncIncomplete, SyncOutcome
+from shared.applier.sync import Sync
 from shared.clients import Clients
 from shared.effects import Effect, Patch, Results, would_change, write_ahead
 from shared.kube import Object, dig
@@ -46,16 +46,16 @@ def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
         effects += record_intent(builder, context, plan)
     effects += save_effects(context.addon, context.stored_values, rendered)
-    effects += (rollout_effect(context, plan, objects, only_report=context.only_report),)
+    effects += (sync_effect(context, plan, objects, only_report=context.only_report),)
     if not context.is_drift_check or plan.count("apply"):
         effects += (SaveManifest(context.addon, context.target.class_name, objects),)
     return Decision((*effects, *record_applied(context)))
 
 
 def report_applied(
-    builder: AddonStatusBuilder, context: ReconcileContext, results: Results, outcome: RolloutOutcome
+    builder: AddonStatusBuilder, context: ReconcileContext, results: Results, outcome: SyncOutcome
 ) -> Decision:
-    """Reports a rollout in which every object was applied or pruned; some may not be ready yet."""
+    """Reports a sync in which every object was applied or pruned; some may not be ready yet."""
     target = context.target
     builder.set_true("HelmChartApplied")
     message = f"{context}: {outcome.summary}"
@@ -76,8 +76,8 @@ def report_applied(
     return readiness.report_readiness(builder, context.policy, outcome.entries, message, **fields)
 
 
-def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
-    """Records the release as applied without a rollout, because the former release has the same addons."""
+def skip_sync(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
+    """Records the release as applied without a sync, because the former release has the same addons."""
     builder.set_true("HelmChartApplied")
     if context.policy.wait:
         builder.set_true("ObjectsReady")
@@ -85,7 +85,7 @@ def skip_rollout(builder: AddonStatusBuilder, context: ReleaseContext) -> Decisi
     return builder.decision(*effects, message="addons unchanged", ready=True, digest=context.target.digest)
 
 
-# -- parts of every rollout, of releases, stages and rollbacks ---------------------------------------------------
+# -- parts of every sync, of releases, stages and rollbacks ---------------------------------------------------
 
 
 def too_large(builder: AddonStatusBuilder, context: ReconcileContext, problem: str) -> Decision:
@@ -96,7 +96,7 @@ def too_large(builder: AddonStatusBuilder, context: ReconcileContext, problem: s
 
 
 def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: Plan) -> tuple[Effect, ...]:
-    """Returns the effects that write the planned inventory before the rollout, so that a crash orphans no object."""
+    """Returns the effects that write the planned inventory before the sync, so that a crash orphans no object."""
     intent = builder.status(
         ready=False,
         resources=inventory.dump(inventory.intent(plan)),
@@ -108,20 +108,20 @@ def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: 
 
 
 @dataclass(frozen=True)
-class CountedRollout(Rollout):
-    """A rollout that counts its objects in the metrics of addons."""
+class CountedSync(Sync):
+    """A sync that counts its objects in the metrics of addons."""
 
-    def execute(self, clients: Clients) -> RolloutOutcome:
+    def execute(self, clients: Clients) -> SyncOutcome:
         try:
             outcome = super().execute(clients)
-        except RolloutIncomplete as incomplete:
+        except SyncIncomplete as incomplete:
             _count(incomplete.outcome)
             raise
         _count(outcome)
         return outcome
 
 
-def _count(outcome: RolloutOutcome) -> None:
+def _count(outcome: SyncOutcome) -> None:
     metrics.OBJECTS.labels(outcome="applied").inc(len(outcome.written))
     metrics.OBJECTS.labels(outcome="pruned").inc(len(outcome.pruned))
     metrics.OBJECTS.labels(outcome="failed").inc(len(outcome.failures))
@@ -129,12 +129,10 @@ def _count(outcome: RolloutOutcome) -> None:
     metrics.DRIFT.inc(sum(drift.entry.identity in written for drift in outcome.drift))
 
 
-def rollout_effect(
-    context: ReconcileContext, plan: Plan, objects: Sequence[Object], *, only_report: bool = False
-) -> Rollout:
+def sync_effect(context: ReconcileContext, plan: Plan, objects: Sequence[Object], *, only_report: bool = False) -> Sync:
     """Returns the effect that carries out `plan`; `objects` may include CRDs and objects of the kinds they define."""
     resources = {**context.connection.served, **kinds_defined_by(objects)}
-    return CountedRollout(context.connection.cluster, plan, resources, context.policy, only_report)
+    return CountedSync(context.connection.cluster, plan, resources, context.policy, only_report)
 
 
 def record_applied(context: ReconcileContext) -> tuple[Effect, ...]:

@@ -23,7 +23,7 @@ from .connection import ClusterConnection
 from .desired import desired, kinds_defined_by
 from .inventory import NOT_SYNCED, InventoryEntry, Plan, Step, plan
 from .live import Live, read_live, recheck_readiness
-from .outcome import NOT_TRIED, RolloutIncomplete, RolloutOutcome, StepResult, format_error, is_server_failure
+from .outcome import NOT_TRIED, StepResult, SyncIncomplete, SyncOutcome, format_error, is_server_failure
 from .policy import Policy
 from .prune import KEPT, await_deletion, prune, prune_waves
 from .readiness import incomplete_reason, unready_reason
@@ -35,12 +35,12 @@ _EACH = 4
 
 
 def thread_count(objects: int) -> int:
-    """Returns the number of threads for a rollout of so many objects."""
+    """Returns the number of threads for a sync of so many objects."""
     return max(1, min(THREADS, objects // _EACH))
 
 
 @dataclass(frozen=True)
-class Rollout:
+class Sync:
     """The effect that carries out a plan in a cluster: wave by wave, then prunes."""
 
     cluster: ClusterClients
@@ -53,11 +53,11 @@ class Rollout:
     live: Mapping[Identity, Object] = field(default_factory=dict)
     """Live objects that the decision was made on: to verify one of these needs no further read."""
 
-    def execute(self, _clients: Clients) -> RolloutOutcome:
+    def execute(self, _clients: Clients) -> SyncOutcome:
         """Carries out the plan.
 
         Raises:
-            RolloutIncomplete: An object failed, or a wave has to complete before the next one.
+            SyncIncomplete: An object failed, or a wave has to complete before the next one.
         """
         with ThreadPoolExecutor(
             thread_count(len(self.plan.steps)), thread_name_prefix="apply", initializer=tracing.in_threads()
@@ -66,7 +66,7 @@ class Rollout:
             return run.prune(run.apply())
 
 
-def roll_out(
+def plan_sync(
     connection: ClusterConnection,
     objects: Iterable[Object],
     inventory: Sequence[InventoryEntry],
@@ -75,10 +75,10 @@ def roll_out(
     default_namespace: str,
     operation: Operation | None = None,
     resumed: bool = False,
-) -> Rollout:
+) -> Sync:
     """Returns the effect that brings a cluster to these objects, and prunes all others of the inventory.
 
-    The caller stores `intent(rollout.plan)` before it executes the effect, and the entries of the outcome after it.
+    The caller stores `intent(sync.plan)` before it executes the effect, and the entries of the outcome after it.
     Without objects everything is removed. A removal with hooks takes three effects: with the `pre-delete` hooks as
     objects, with the `post-delete` hooks, and without objects.
 
@@ -89,30 +89,30 @@ def roll_out(
         policy: The policy, with the owner.
         default_namespace: The namespace of namespaced objects that name none, such as the release's.
         operation: The operation of Helm; without it hooks are ordinary objects.
-        resumed: Whether the latest rollout had the same target, so that its results still count.
+        resumed: Whether the latest sync had the same target, so that its results still count.
 
     Raises:
         UnknownKinds: A kind is neither served nor defined by a CRD among the objects.
     """
     wanted = desired(objects, connection.served, policy.owner, default_namespace=default_namespace)
     planned = plan(wanted, inventory, resumed=resumed, operations={"": operation} if operation else None)
-    return Rollout(connection.cluster, planned, {**connection.served, **kinds_defined_by(wanted)}, policy)
+    return Sync(connection.cluster, planned, {**connection.served, **kinds_defined_by(wanted)}, policy)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One execution of a rollout."""
+    """One execution of a sync."""
 
-    rollout: Rollout
+    sync: Sync
     pool: ThreadPoolExecutor
     stopped: Flag = field(default_factory=Flag)
     """Set once the API server has stopped answering: the remaining objects are not tried."""
 
     # -- apply -------------------------------------------------------------------------------------------------
 
-    def apply(self) -> RolloutOutcome:
-        """Applies the plan wave by wave. Raises `RolloutIncomplete` at a wave that failed or has to complete first."""
-        plan = self.rollout.plan
+    def apply(self) -> SyncOutcome:
+        """Applies the plan wave by wave. Raises `SyncIncomplete` at a wave that failed or has to complete first."""
+        plan = self.sync.plan
         steps = {identity(step.obj): step for step in plan.steps}
         done: dict[Identity, StepResult] = {}
         for wave in waves((step.obj for step in plan.steps), plan.operations):
@@ -122,31 +122,31 @@ class _Run:
                 if wave.gate:
                     done |= {who: self._explained(steps[who], one) for who, one in of_wave.items()}
                 so_far = [done.get(who) or StepResult(step.entry) for who, step in steps.items()]
-                outcome = RolloutOutcome.of(so_far, (*plan.rest, *plan.prune))
+                outcome = SyncOutcome.of(so_far, (*plan.rest, *plan.prune))
                 outcome = replace(outcome, untried=len(steps) - len(done))
-                raise RolloutIncomplete(outcome, unavailable=self.stopped.is_set())
-        return RolloutOutcome.of(done.values(), plan.rest)
+                raise SyncIncomplete(outcome, unavailable=self.stopped.is_set())
+        return SyncOutcome.of(done.values(), plan.rest)
 
     def _explained(self, step: Step, result: StepResult) -> StepResult:
         """Adds why the pods of a Job do not start, unless the Job was only just applied."""
         if step.action != "keep" or not result.entry.waiting:
             return result
         try:
-            entry = recheck_readiness(self.rollout.cluster, result.entry, incomplete_reason, with_pods=True)
+            entry = recheck_readiness(self.sync.cluster, result.entry, incomplete_reason, with_pods=True)
         except ApiError:  # the next look finds out
             return result
         return replace(result, entry=entry) if entry.waiting else result
 
     def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, StepResult]:
         """Carries out the steps of one wave; with `gate` its Jobs and Pods have to complete before the next wave."""
-        cluster, resources = self.rollout.cluster, self.rollout.resources
+        cluster, resources = self.sync.cluster, self.sync.resources
         # One list shows an exclusive owner that changed objects are its own; else each would cost a read of its own.
-        exclusive = self.rollout.policy.owner.exclusive
+        exclusive = self.sync.policy.owner.exclusive
         read = [step for step in steps if step.action == "verify" or (exclusive and step.is_change)]
-        unread = [step.obj for step in read if step.entry.identity not in self.rollout.live]
-        live = {**self.rollout.live, **read_live(self.pool, cluster, resources, unread, self.rollout.policy.owner)}
+        unread = [step.obj for step in read if step.entry.identity not in self.sync.live]
+        live = {**self.sync.live, **read_live(self.pool, cluster, resources, unread, self.sync.policy.owner)}
         readiness_check = incomplete_reason if gate else unready_reason
-        executor = StepExecutor(cluster, resources, self.rollout.policy, readiness_check, self.rollout.only_report)
+        executor = StepExecutor(cluster, resources, self.sync.policy, readiness_check, self.sync.only_report)
         done = self.pool.map(lambda step: self._step(executor, step, live.get(identity(step.obj))), steps)
         return self._established({one.entry.identity: one for one in done})
 
@@ -171,7 +171,7 @@ class _Run:
             return done
         try:
             with understood("CRDs"):
-                problems = await_all_established(self.rollout.cluster.client, crds.values())
+                problems = await_all_established(self.sync.cluster.client, crds.values())
         except ApiError as error:
             self._stop_on_server_failure(error)
             problems = {who.name: error.detail for who in crds}
@@ -183,13 +183,13 @@ class _Run:
 
     # -- prune -------------------------------------------------------------------------------------------------
 
-    def prune(self, outcome: RolloutOutcome) -> RolloutOutcome:
+    def prune(self, outcome: SyncOutcome) -> SyncOutcome:
         """Prunes objects that are no longer desired, and adds the results to `outcome`."""
         pruned: list[InventoryEntry] = []
         kept: list[InventoryEntry] = []
         left: list[InventoryEntry] = []
         failed = False
-        for wave in prune_waves(self.rollout.plan.prune):
+        for wave in prune_waves(self.sync.plan.prune):
             if failed:
                 left += wave
                 continue
@@ -204,19 +204,19 @@ class _Run:
                     kept.append(result)
         outcome = replace(outcome, entries=(*outcome.entries, *left), pruned=tuple(pruned), kept=tuple(kept))
         if failed:
-            raise RolloutIncomplete(outcome, unavailable=self.stopped.is_set())
+            raise SyncIncomplete(outcome, unavailable=self.stopped.is_set())
         return outcome
 
     @cached_property
     def _inventoried(self) -> set[Identity]:
-        return self.rollout.plan.identities
+        return self.sync.plan.identities
 
     def _prune_one(self, entry: InventoryEntry) -> InventoryEntry | None:
         if self.stopped.is_set():
             return replace(entry, status=NOT_SYNCED, error="not pruned: the API server stopped answering")
         try:
             with understood(str(entry)):
-                return prune(self.rollout.cluster, entry, self.rollout.policy, self._inventoried)
+                return prune(self.sync.cluster, entry, self.sync.policy, self._inventoried)
         except Unavailable as error:
             self._stop_on_server_failure(error)
             return replace(entry, status=NOT_SYNCED, error=f"not pruned: {error.detail}")
@@ -228,7 +228,7 @@ class _Run:
         deleted = [entry for entry, result in zip(wave, results, strict=True) if result is None]
         try:
             with understood("deleted objects"):
-                lingering = await_deletion(self.rollout.cluster, deleted, self.rollout.policy.owner)
+                lingering = await_deletion(self.sync.cluster, deleted, self.sync.policy.owner)
             held = {who: f"it is being deleted, its {why}" for who, why in lingering.items()}
         except ApiError as error:
             held = {entry.identity: error.detail for entry in deleted}

@@ -1,4 +1,4 @@
-"""The order and the number of threads of a rollout."""
+"""The order and the number of threads of a sync."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from shared.applier.inventory import InventoryEntry
 from shared.applier.prune import is_custom_resource, prune_waves
-from shared.applier.rollout import thread_count
+from shared.applier.sync import thread_count
 
 CRD = "apiextensions.k8s.io"
 
