@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint prose types layers collected generated binaries bench mutants fuzz audit generate image requirements clean
+.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint prose types layers collected generated binaries bench mutants fuzz audit generate image release requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,9 @@ generate: $(INSTALLED) ## write CRDs, Knative manifests, docs tables and demo re
 
 image: $(INSTALLED) ## write the image of all functions to out/capi-functions.tar, without docker or podman
 	$(BIN)/python -m infra.image build
+
+release: $(INSTALLED) ## write all that a version publishes to out/release; IMAGE= names the image's repository
+	$(BIN)/python -m infra.publishing $(if $(IMAGE),--image $(IMAGE))
 
 COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-index-url --generate-hashes --python-version 3.11
 
