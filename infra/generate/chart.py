@@ -73,6 +73,12 @@ def _chart() -> Object:
         "version": version.current(),
         "appVersion": version.current(),
         "kubeVersion": ">=1.29.0-0",
+        "keywords": ["cluster-api", "helm", "knative", "addons", "multi-cluster"],
+        "annotations": {  # of Artifact Hub
+            "artifacthub.io/category": "integration-delivery",
+            "artifacthub.io/license": "Apache-2.0",
+            "artifacthub.io/operator": "true",
+        },
     }
 
 

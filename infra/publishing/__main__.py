@@ -1,12 +1,4 @@
-"""`make release`: writes everything that a version publishes to out/release, and checks that the wheel works.
-
-wheel, sdist                             for PyPI
-capi-functions-VERSION-ARCH.tar          the image as an OCI archive, and its SBOM beside it
-capi-functions-VERSION.tgz               the Helm chart
-install*.yaml, crds*.yaml                the manifests of each mode
-cluster-api-PLATFORM.zip                 executables for machines without Go and network
-release-notes.md, SHA256SUMS
-"""
+"""`make release`: writes everything that a version publishes to out/release, and checks that the wheel works."""
 
 from __future__ import annotations
 

@@ -28,7 +28,11 @@ NOTES, SUMS = "release-notes.md", "SHA256SUMS"
 def write_python(folder: Path) -> None:
     """Writes wheel and sdist. Raises CalledProcessError."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
-    subprocess.run([uv, "build", "--quiet", "--out-dir", str(folder), str(PROJECT)], check=True, env=_dated())
+    subprocess.run(
+        [uv, "build", "--quiet", "--no-build-isolation", "--out-dir", str(folder), str(PROJECT)],
+        check=True,
+        env=_dated(),
+    )
     (folder / ".gitignore").unlink(missing_ok=True)
 
 
