@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint prose types layers collected generated binaries bench mutants fuzz audit generate image release requirements clean
+.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint prose types layers collected generated binaries bench mutants fuzz audit generate image docs release requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -89,6 +89,10 @@ generate: $(INSTALLED) ## write CRDs, Knative manifests, docs tables and demo re
 image: $(INSTALLED) ## write the image of all functions to out/capi-functions.tar, without docker or podman
 	$(BIN)/python -m infra.image build
 
+docs: $(INSTALLED) ## build the documentation site to out/site/html
+	$(BIN)/uv pip install --quiet --requirement infra/site/requirements.txt
+	$(BIN)/python -m infra.site
+
 release: $(INSTALLED) ## write all that a version publishes to out/release; IMAGE= names the image's repository
 	$(BIN)/python -m infra.publishing $(if $(IMAGE),--image $(IMAGE))
 
@@ -97,6 +101,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-header --no-annotate --no-emit-inde
 requirements: $(INSTALLED) ## pin the newest versions that fit pyproject.toml, and the newest packages of the image
 	$(COMPILE) --upgrade --extra dev --output-file infra/requirements.txt pyproject.toml
 	$(COMPILE) --extra tracing --constraint infra/requirements.txt --output-file infra/image/requirements.txt pyproject.toml
+	cd infra/site && $(CURDIR)/$(COMPILE) --constraint ../requirements.txt --output-file requirements.txt requirements.in
 	$(BIN)/python -m infra.image lock
 
 clean: ## remove the environment and local runs; caches of built binaries stay
