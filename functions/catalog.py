@@ -2,7 +2,7 @@
 
 Declarations load quickly; a function itself loads with its handler or target.
 
-Loaded modules stay for good, so targets freeze them, and the garbage collector does not examine them again and again.
+Loaded modules are never freed, so targets exempt them from garbage collection.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _load_and_handle(name: str, clients: Clients, event: Event) -> Answer:
 
 
 def steps(name: str) -> Function[Any]:
-    """Returns the steps of function `name`, for callers that observe and decide only: the module's `FUNCTION`."""
+    """Returns the module's `FUNCTION`, for callers that only observe and decide."""
     function: Function[Any] = import_module(f"functions.{name}.function").FUNCTION
     return function
 

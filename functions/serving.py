@@ -1,7 +1,7 @@
 """How functions are served: by gunicorn, which reads this module as its configuration.
 
-The application comes from functions-framework. Its own command serves it in the same way, but loads it in gunicorn's
-parent process, too, which only watches the process that answers: that takes 13 MiB more.
+The application comes from functions-framework. Its own command serves it in the same way, but takes 13 MiB more,
+because it also loads the application in gunicorn's parent process, which only watches the worker.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The gunicorn worker of functions: a thread gets a request once the request has arrived as a whole.
 
-gunicorn's own threads receive requests, so that a few connections that send a byte now and then hold all threads. Here
-the main loop, which waits for all connections at once, receives them without blocking, handshakes of TLS included, and
-closes what is late. So a slow client costs a socket and the bytes that it has sent, both within limits. The oldest
-waiting connection makes room for a new one, and the largest incomplete request for the bytes of others.
+gunicorn's own threads receive requests, so a few slow connections can occupy all threads. Here the main loop receives
+requests and TLS handshakes from all connections without blocking, and closes late connections. So a slow client costs
+only a socket and its bytes, both within limits. At the limit of connections the oldest waiting one is closed; at the
+limit of bytes, the largest incomplete request.
 
 After SIGTERM the worker closes its sockets, finishes the deliveries in progress, and gives requests that are arriving
 two seconds. `serving.graceful_timeout` bounds all of this.
@@ -30,7 +30,7 @@ from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 from shared.http_request import SECONDS, ArrivingRequest, RequestRefused
 
 METRICS_PORT = "METRICS_PORT"
-"""The variable with the port of the metrics, which then are at no other port."""
+"""The variable with the port of the metrics; no other port serves them."""
 
 _MAX_WAITING = 256
 """Connections that are idle, or whose request has not arrived as a whole."""
@@ -80,7 +80,7 @@ class _Connection(TConn):  # type: ignore[misc] # gunicorn has no types
         """Prepares for the next request, whose first byte may take `idle` seconds."""
         self.request = ArrivingRequest()
         self.rest = b""
-        """The bytes that were received behind a request that a thread has."""
+        """The bytes received after the request that a thread handles."""
         self.size = 0
         """Bytes of the request that count for `_MAX_HELD`."""
         self.is_closing = False
@@ -98,9 +98,9 @@ class _Connection(TConn):  # type: ignore[misc] # gunicorn has no types
         return self.began + (self.request.seconds if self.request.received else self._idle)
 
     def receive(self) -> bool:
-        """Receives what there is, without blocking. Returns whether the request is complete.
+        """Receives available bytes without blocking. Returns whether the request is complete.
 
-        Raises OSError once the connection is useless, `RequestRefused` for a request that is too long.
+        Raises OSError if the connection has failed, `RequestRefused` if the request is too long.
         """
         try:
             if isinstance(self.sock, ssl.SSLSocket) and not self.is_closing and self.sock.version() is None:
@@ -203,7 +203,7 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
         self._received(connection, complete)
 
     def _received(self, connection: _Connection, complete: bool) -> None:
-        """Counts what was received, gives a complete request to a thread, and keeps the limit of bytes."""
+        """Counts the received bytes, passes a complete request to a thread, and enforces the limit of bytes."""
         size = len(connection.request.received)
         self._held += size - connection.size
         connection.size = size
@@ -216,7 +216,7 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
             self._refuse(largest, 503, "too many large requests arrive at a time")
 
     def _hand_over(self, connection: _Connection) -> None:
-        """Gives a complete request to a thread."""
+        """Passes a complete request to a thread."""
         self._stop_waiting(connection)
         pieces, connection.rest = connection.request.take()
         connection.parser = http.get_parser(self.cfg, pieces, connection.client)
@@ -271,7 +271,7 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
             connection.sock.close()
 
     def murder_pending(self) -> None:
-        """Closes what is late; gunicorn's loop calls this at least once a second."""
+        """Closes late connections; gunicorn's loop calls this at least once a second."""
         now = time.monotonic()
         for connection in list(self._waiting):
             if now <= min(connection.deadline, max(self._ends, connection.began + STOP_KEEPALIVE_LINGER)):
@@ -282,14 +282,14 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
                 self._drop(connection)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """Begins to end, as gunicorn calls this once the worker is to stop: new connections are refused."""
+        """Begins the shutdown: refuses new connections. gunicorn calls this to stop the worker."""
         self._ends = deadline
         for listener in self.sockets:
             listener.close()
 
 
 def _with_metrics(application: _Application, port: str) -> _Application:
-    """Returns an application that answers with the metrics, and with nothing else, at this port."""
+    """Returns an application that serves only the metrics at this port."""
 
     def serve(request: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if request["SERVER_PORT"] != port:

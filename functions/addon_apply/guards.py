@@ -1,4 +1,4 @@
-"""Decisions about ClusterAddons whose addons cannot be rolled out now, or are never to be rolled out again.
+"""Decisions about ClusterAddons whose rollout is impossible now or forever.
 
 Each decision sets a condition with the reason, except the decision that removes the finalizer.
 """
@@ -39,7 +39,7 @@ def is_orphan(addon: Object) -> bool:
 
 
 def delete_orphan(addon: Object) -> Decision:
-    """Decides to delete an addon whose Cluster does not exist, as Kubernetes' garbage collector does where it runs."""
+    """Decides to delete an addon whose Cluster does not exist, because a local run has no garbage collector."""
     return Decision((Delete(CLUSTER_ADDON, addon),), message="its Cluster does not exist")
 
 
@@ -86,7 +86,7 @@ def moved(addon: Object, cluster: Object, applied: manifest_history.StoredManife
     """Decides to keep an addon that clusterctl has moved with its Cluster, which has another uid there.
 
     clusterctl moves no status. First the inventory is written again, by the stored manifest that was `applied`.
-    If there is none, a Kubernetes event says what follows from that.
+    Without a stored manifest, a Kubernetes event reports the consequences.
     """
     is_first = not dig(addon, "status.history")
     if applied is not None and applied.objects and is_first:

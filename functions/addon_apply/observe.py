@@ -83,8 +83,9 @@ class Observed:
 def observe(clients: Clients, request: Request) -> Observed:
     """Reads the inputs of a decision.
 
-    For an addon that is up to date, nothing but the Cluster is read, except at a resync, to look for drift. A changed
-    kubeconfig Secret may point to another cluster, or to none: then the workload cluster is connected to as well.
+    For an addon that is up to date, nothing but the Cluster is read, except at a resync, to look for drift. After a
+    change of the kubeconfig Secret, which may then point to another cluster or to none, it also connects to the
+    workload cluster.
     """
     key, addon, resync = request.key, request.primary, request.event.resync
     check_connection = request.event.kind == SECRET.kind

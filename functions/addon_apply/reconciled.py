@@ -27,7 +27,7 @@ _ROLLBACK = ("metadata", "annotations", ROLLBACK_ANNOTATION)
 
 
 def is_reconciled(addon: Object, event: Event, _now: datetime) -> bool:
-    """Returns whether the addons are applied; if the event contains the Cluster, for the class in that."""
+    """Returns whether the addons are applied; if the event contains the Cluster, for its class."""
     if deleting(addon):
         return not has_finalizer(addon, ADDON_FINALIZER)
     if event.kind == CLUSTER.kind:

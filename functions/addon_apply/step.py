@@ -1,6 +1,6 @@
 """Finds the next step in the sync of a release.
 
-Conditions are evaluated and charts rendered here, and only if it is their turn: a decision sees the results.
+It evaluates conditions and renders charts only when their step is due; decisions see the results.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class UnreadableReference:
 
 @dataclass(frozen=True)
 class UnmetCondition:
-    """The condition of the current stage is not met; `invalid`: and never will be."""
+    """The condition of the current stage is not met; with `invalid` it can never be met."""
 
     position: StagePosition
     problem: str

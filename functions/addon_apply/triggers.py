@@ -33,7 +33,7 @@ def requester(event: Event) -> Key | None:
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
-    """Returns the fields that an update must change: of the annotations only the policy, and whether they pause."""
+    """Returns the fields that an update must change; of the annotations only the policy and the pause."""
     annotations = dig(cluster, "metadata.annotations", {})
     return [
         cluster_api.class_name(cluster),
@@ -48,7 +48,7 @@ def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
 def relevant_in_addon(addon: Mapping[str, Any]) -> object:
     """Returns the fields that an update by others must change, without the record that this function writes.
 
-    Someone else's change of that record is repaired at the next look at the addon.
+    The next resync repairs the record if others have changed it.
     """
     annotations = {**dig(addon, "metadata.annotations", {})}
     for own in (STAGE_ANNOTATION, WAIT_ANNOTATION):

@@ -1,7 +1,7 @@
 """Reports on a Cluster that no program has reconciled since its creation, so that its addons wait in vain.
 
-Both a Cluster API core and the function `cluster` write `Available` in each reconciliation. So the condition goes away
-with the first one.
+Both a Cluster API core and the function `cluster` write `Available` in each reconciliation. So the first reconciliation
+replaces this condition.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ReportUnreconciled:
 
 
 def is_unreconciled(cluster: Object, now: datetime) -> bool:
-    """Returns whether programs had time to reconcile the Cluster, and none has written to its status."""
+    """Returns whether no program has written to the Cluster's status in the time for its first reconciliation."""
     created = cluster_api.created_at(cluster)
     return is_new(cluster) and core_state(cluster, now) == "none" and created is not None and now - created >= AFTER
 

@@ -16,7 +16,7 @@ from shared.kube import Key, Object, Resource, deleting, dig, key_of
 CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 MOST = 4 * 2**20
-"""Bytes as JSON of the objects of one kind that one look takes, about a thousand."""
+"""The maximum size, in bytes of JSON, of the objects of one kind in one reconciliation: about a thousand objects."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Leftovers:
 def leftovers(
     services: Iterable[Object], claims: Iterable[Object], volumes: Iterable[Object], pods: Iterable[Object]
 ) -> Leftovers:
-    """Returns the leftovers among the objects of a workload cluster; of very many a part, and the next part later.
+    """Returns the leftovers among the objects of a workload cluster; if they are very many, only a part.
 
     The lists may have more objects than fit into memory. `pods` are only read if there are claims.
     """

@@ -59,7 +59,7 @@ def _ensure(clients: Clients, request: ChartRequest, proxy: Object, arrived: dat
         transient = isinstance(error, SourceError) and error.transient
         after = (error.retry_after if isinstance(error, SourceError) else None) or PAUSE
         store.record_failure(request, str(error), after)
-        # Nothing waits for another look at a chart that is stored: the next one is in time.
+        # Nothing waits for another check of a stored chart, so the next request is early enough.
         again = after if transient and not isinstance(stored, StoredChart) else None
         return _answer("failed" if isinstance(error, SourceError) else "invalid", str(error), proxy, again)
     store.save(request, fetched.name, fetched.version, fetched.archive)

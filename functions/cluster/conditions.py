@@ -96,9 +96,9 @@ def set_control_plane_initialized(scope: Scope, observed: Observed) -> None:
 
 
 def set_available(scope: Scope, observed: Observed) -> None:
-    """Sets `Available`: the Cluster is available if all conditions are good that it summarizes.
+    """Sets `Available`: the Cluster is available if all summarized conditions are good.
 
-    Requests a repetition if the gates of the class were not read, so that any condition may belong to a gate.
+    Requeues the Cluster if the gates of the class were not read, because any condition may then belong to a gate.
     """
     own = dig(scope.cluster, "spec.availabilityGates")
     listed = (observed.class_gates or ()) if own is None else own
@@ -122,7 +122,7 @@ def set_available(scope: Scope, observed: Observed) -> None:
         (*_AVAILABLE, TOPOLOGY_RECONCILED, *gates),
         Reasons("Available", "NotAvailable", "AvailableUnknown"),
         weight,
-        # References that a user sets instead of a topology controller need none.
+        # If a user sets the references, no topology controller is needed.
         optional=() if _is_topology_awaited(scope.cluster) else (TOPOLOGY_RECONCILED,),
     )
     scope.set("Available", *merged)
@@ -199,7 +199,7 @@ def _mirror_object(scope: Scope, role: Role, kind: str, obj: Object) -> None:
 
 
 def _invalid(reported: list[Object]) -> str:
-    """Returns what is wrong with the first invalid condition, of whatever type, in the words of Cluster API core."""
+    """Returns the fault of the first invalid condition of any type, in the words of Cluster API core."""
     for one in reported:
         type_, status = one.get("type"), one.get("status")
         if not type_:

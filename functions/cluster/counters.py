@@ -1,4 +1,4 @@
-"""Counts the replicas of a Cluster: those that its control-plane object reports, else its Machines; and its workers."""
+"""Counts a Cluster's workers and its control-plane replicas, which its control-plane object or its Machines report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def of_workers(cluster: Object, descendants: Descendants) -> Object | None:
 
 
 def _reported(obj: Object) -> Object | None:
-    """Returns the counters that an object reports; in v1beta1 it reports those that are not available."""
+    """Returns the counters that an object reports; v1beta1 reports unavailable replicas instead of available ones."""
     desired, unavailable = desired_replicas(obj), count(obj, "unavailableReplicas")
     available = count(obj, "availableReplicas")
     if available is None and desired is not None and unavailable is not None:
@@ -53,7 +53,7 @@ def _reported(obj: Object) -> Object | None:
 
 
 def _sums(reported: Iterable[Object], alone: Iterable[Object]) -> Object | None:
-    """Returns the sums of counters, and of Machines without an owner that reports any: each is one desired replica."""
+    """Returns the sums of counters. Each Machine without a reporting owner counts as one desired replica."""
     sums: dict[str, int] = {}
     versions: dict[str, int] = {}
     for counters in reported:
@@ -74,7 +74,7 @@ def _sums(reported: Iterable[Object], alone: Iterable[Object]) -> Object | None:
 
 
 def _set(counters: Object) -> Object | None:
-    """Returns the counters with None for those that are absent, as a merge patch needs it; None without any."""
+    """Returns the counters as a merge patch, with None for absent counters; None without counters."""
     found = {name: value if value != [] else None for name, value in counters.items()}
     return found if any(value is not None for value in found.values()) else None
 

@@ -53,8 +53,8 @@ LEFT_TO_CORE = KubernetesEvent(
 def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
     """Runs the phases in order, or leaves the Cluster to Cluster API core if core manages it.
 
-    If the effects changed the spec, by a copied endpoint, the status is about the new spec. With the generation of the
-    former spec it would be written twice, and look outdated to other controllers in between.
+    If the effects changed the spec by copying an endpoint, the status is about the new generation. With the former
+    generation, the status would need a second write, and other controllers would take it for outdated meanwhile.
     """
     cluster = observed.cluster
     if cluster is None:
@@ -116,7 +116,7 @@ def _replicas(observed: Observed) -> Object:
 
 
 def _report_unwatched(scope: Scope, observed: Observed) -> None:
-    """Records that changes of referenced objects start no function, when these are adopted and at each resync."""
+    """Warns that changes of referenced objects start no function: when they are adopted, and at each resync."""
     adopted = [one.resource for one in scope.effects if isinstance(one, Patch)]
     for kind in observed.unwatched:
         if observed.look or kind in adopted:
@@ -125,9 +125,9 @@ def _report_unwatched(scope: Scope, observed: Observed) -> None:
 
 
 def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:
-    """Changes nothing while Cluster API core manages the Cluster, not even the status, until core allows its deletion.
+    """While Cluster API core manages the Cluster, changes nothing, not even the status, until core allows the deletion.
 
-    Then the Cluster's objects are deleted. Earlier, core's BeforeClusterDelete hooks still need them.
+    Only then deletes the Cluster's objects, because core's BeforeClusterDelete hooks need them.
     """
     if not deleting(scope.cluster):
         retry = CORE_RETRY if observed.core == "late" else None

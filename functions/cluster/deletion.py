@@ -25,7 +25,7 @@ _CONTROL_PLANE, _INFRASTRUCTURE = "WaitingForControlPlaneDeletion", "WaitingForI
 
 @dataclass(frozen=True)
 class DeleteSecrets:
-    """Effect: deletes the Secrets that the Cluster owns. They are listed now, since nothing before depends on them."""
+    """Effect: deletes the Secrets that the Cluster owns. Lists them only now, because nothing before needs them."""
 
     cluster: Object
 
@@ -52,7 +52,7 @@ def waits_for_reference(observed: Observed) -> bool:
 
 
 def reconcile_deletion(scope: Scope, observed: Observed) -> None:
-    """Adds the next deletions to the scope, or the condition that names the objects that are waited for."""
+    """Adds the next deletions to the scope, or a condition with the objects that block the deletion."""
     if not has_finalizer(scope.cluster, FINALIZER):
         return
     if observed.failure:
@@ -91,7 +91,7 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
 
 
 def wait_for_core(scope: Scope) -> str:
-    """Sets the condition of a deletion that Cluster API core has not observed yet, and returns its message."""
+    """Sets the condition of a deletion that Cluster API core has not observed yet. Returns the message."""
     until = rfc3339(core_deadline(scope.cluster) or scope.now)
     message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to observe its deletion"
     scope.set("Deleting", "True", "WaitingForClusterAPI", message)

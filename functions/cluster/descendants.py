@@ -1,6 +1,6 @@
-"""The objects that belong to a Cluster: how they are read, and the reports of Machines and their owners.
+"""Reads the objects that belong to a Cluster, and the reports of Machines and their owners.
 
-Those of Cluster API are read in the shape of v1beta2, whichever version the API server serves.
+Cluster API's objects are converted to v1beta2, whichever version the API server serves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads facts about the management cluster that many Clusters depend on, and remembers them for a while."""
+"""Reads and caches facts about the management cluster that many Clusters depend on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from shared.settings import NAMESPACE
 log = logging.getLogger("capi-functions")
 
 _SOURCES_SECONDS = 300.0
-"""Seconds for which it is remembered what Knative's event sources watch."""
+"""Seconds for which the kinds that Knative's event sources watch are cached."""
 _CLASS_SECONDS = 300.0
-"""Seconds for which the availability gates of a ClusterClass are remembered, because a class may be large."""
+"""Seconds for which the availability gates of a ClusterClass are cached, because a class may be large."""
 
 
 def core_runs(clients: Clients) -> bool:
@@ -38,7 +38,7 @@ def is_watched(clients: Clients, resource: Resource) -> bool:
 
 
 def watched_kinds(sources: Iterable[Object]) -> frozenset[tuple[str, str]]:
-    """Returns group and kind of all that these ApiServerSources watch."""
+    """Returns group and kind of each resource that these ApiServerSources watch."""
     watched = (each for source in sources for each in dig(source, "spec.resources", []))
     return frozenset(
         (split_api_version(str(dig(each, "apiVersion", "")))[0], str(dig(each, "kind", ""))) for each in watched

@@ -42,7 +42,7 @@ class Merged(NamedTuple):
 
 
 def weigh(condition: Mapping[str, str], *, negative: bool = False) -> Weight:
-    """Returns what a condition is; `negative`: it is good if it is False."""
+    """Classifies a condition; with `negative` it is good if it is False."""
     match condition.get("status"):
         case "True":
             return "issue" if negative else "info"
@@ -123,7 +123,7 @@ class _Group:
     members: list[Object] = field(default_factory=list)
 
     def order(self) -> tuple[object, ...]:
-        """Returns the key by which groups are sorted: within a kind, what is about the control plane comes first."""
+        """Returns the key by which groups are sorted; within a kind, groups of the control plane come first."""
         first = any(_is_control_plane(obj) for obj in self.members)
         return self.kind, not first, _WEIGHTS.index(self.weight), -len(self.members), _names(self.members)
 
@@ -173,7 +173,7 @@ def _merged(worst: Weight, reasons: Reasons, lines: Sequence[str], *, negative: 
 
 
 def _indented(text: str) -> str:
-    """Returns the text for the end of a line that begins with a bullet; several lines or bullets go below it."""
+    """Returns the text after a bullet; several lines, or a list, begin on a new line."""
     lines = text.split("\n")
     bullets = [_BULLET.match(line) is not None for line in lines]
     if len(lines) == 1 and not bullets[0]:

@@ -63,7 +63,7 @@ def observe(clients: Clients, request: Request) -> Observed:
 
 
 def _is_probe_alone(request: Request) -> bool:
-    """Returns whether the event is not about an object that has to be read again. Only an attempt to connect is due."""
+    """Returns whether only an attempt to connect is due, and the event concerns no object that must be read again."""
     cluster, event = request.primary, request.event
     is_current = dig(cluster, "status.observedGeneration") == dig(cluster, "metadata.generation")
     return is_current and event.key == request.key and event.kind == CLUSTER.kind and not event.is_look

@@ -22,7 +22,7 @@ class Observed:
     infrastructure: LookupResult = _UNREFERENCED
     control_plane: LookupResult = _UNREFERENCED
     descendants: Descendants | None = field(default_factory=dict)
-    """The Machines of the Cluster and their owners, while it is being deleted all of its objects; None: not read."""
+    """The Cluster's Machines and their owners; during its deletion, all its objects. None: not read."""
     failure: str = ""
     """Why the descendants could not be listed."""
     class_gates: tuple[Object, ...] | None = ()
@@ -32,11 +32,11 @@ class Observed:
     recorded: bool = False
     """Whether nothing was read: the objects are as the Cluster's status records them."""
     ended_wait: bool = False
-    """Whether the event may have replaced a requeue that this function requested, so that it has to do so again."""
+    """Whether the event may have replaced a requeue of this function, which must then request it again."""
     core: CoreState = "none"
     """Whether Cluster API core manages the Cluster, see `core_state`. If so, nothing else is read until core allows
     the deletion."""
     unwatched: tuple[Resource, ...] = ()
     """The kinds of referenced objects whose changes start no function, although they follow a contract."""
     look: bool = False
-    """Whether the event is a resync, at which is reported what no change shows."""
+    """Whether the event is a resync, which also reports facts that no change shows."""

@@ -29,9 +29,9 @@ TIMEOUT = 5.0
 """Seconds for one attempt."""
 
 _FIRST, _LONGEST = 10.0, 600.0
-"""Seconds between the first failed attempts, which double, and at most."""
+"""Seconds after the first failed attempt, and the maximum. Each interval is twice as long as the one before."""
 _NOT_YET = 5
-"""The number of attempts from which on a cluster that never answered counts as failed."""
+"""A cluster that never answered counts as failed after this number of attempts."""
 _MAX_CAUSE = 200
 """Characters of an error that are kept."""
 
@@ -61,7 +61,7 @@ class Failures:
         return self.last + timedelta(seconds=min(_LONGEST, _FIRST * 2 ** min(self.attempts - 1, 10)))
 
     def to_text(self, error: str) -> str:
-        """Returns the text from which `failures` reads them again."""
+        """Returns the text that `failures` parses."""
         at, since = rfc3339(self.last), rfc3339(self.since)
         return f"(attempt {self.attempts} at {at}, failing since {since}: {error[:_MAX_CAUSE]})"
 
@@ -89,7 +89,7 @@ def due(cluster: Object, now: datetime, *, again: bool = False) -> float | None:
 
 
 def has_kubeconfig(cluster: Object) -> bool:
-    """Returns whether the Cluster shows that there is an API server with a kubeconfig: ours, or a control plane's."""
+    """Returns whether the Cluster reports an API server and a kubeconfig, created by us or by the control plane."""
     initialized = cluster_api.control_plane_ref(cluster) and cluster_api.control_plane_initialized(cluster)
     available = is_true(dig(cluster, "status.conditions"), KUBECONFIG_AVAILABLE)
     reachable = cluster_api.infrastructure_provisioned(cluster) and cluster_api.endpoint(cluster) is not None
@@ -113,7 +113,7 @@ def probe(clients: Clients, cluster: Object) -> Probe:
 
 
 def _ask(client: Client) -> None:
-    """Sends a request that any user may send; to a server without this path, the request of Cluster API core."""
+    """Sends a request that any user may send. If the server lacks this path, sends the request of Cluster API core."""
     try:
         client.text("/version", timeout=TIMEOUT)
     except NotServed:
@@ -123,8 +123,8 @@ def _ask(client: Client) -> None:
 def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, waits_on: bool) -> None:
     """Sets the condition to the outcome of an attempt; without one it stays as it is.
 
-    Asks for a repetition when the next attempt is due; with `waits_on`, only if it is due now, since the repetition
-    that was asked for before still comes.
+    Requeues the Cluster for the next attempt; with `waits_on`, only if the attempt is due now, because the former
+    requeue is still pending.
     """
     before = get_condition(scope.initial, PROBED)
     if attempt is None or attempt.outcome == "skipped":

@@ -16,7 +16,7 @@ from .recorded import recorded
 
 
 def _shown(cluster: Object, event: Event, now: datetime) -> Observed | None:
-    """Returns what the Cluster and the event show; None if the rest has to be read."""
+    """Returns the state that the Cluster and the event show; None if more has to be read."""
     if event.object is None or event.change == "delete" or is_about_machines(event):
         return None
     core = core_state(cluster, now)

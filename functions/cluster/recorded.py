@@ -1,6 +1,6 @@
 """The state of a Cluster's objects, from the Cluster's status and the object in an event, without a read.
 
-Objects that are ready and have nothing more to give are as the status records them.
+The status describes objects that are ready and have no further facts to copy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .observed import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
 
 _UNKNOWN = LookupResult("failed", error="not read")
-"""The objects to read. A decision that depends on it asks for a repetition."""
+"""The placeholder for an object that was not read. A decision that depends on it requeues the Cluster."""
 
 
 def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
     """Returns the known state of the Cluster's objects; None if the event shows more than the status can.
 
-    A status without Machines because these could not be read shows nothing of them.
+    A status that lacks Machines because they could not be read does not count.
     """
     if _is_unread(cluster):
         return None
@@ -48,17 +48,17 @@ def recorded(cluster: Object, event: Event, core: CoreState) -> Observed | None:
 
 
 def uses_class_gates(cluster: Object) -> bool:
-    """Returns whether the availability gates of the ClusterClass count. The Cluster has a class, and no own ones."""
+    """Returns whether the ClusterClass's availability gates apply: the Cluster has a class, and no gates of its own."""
     return cluster_api.class_name(cluster) is not None and dig(cluster, "spec.availabilityGates") is None
 
 
 def shows_machines(cluster: Object, event: Event) -> bool:
-    """Returns whether the event or the Cluster's status is about any Machines or owners of Machines."""
+    """Returns whether the event or the Cluster's status concerns Machines or their owners."""
     return is_about_machines(event) or _records_machines(cluster)
 
 
 def shows_no_machines(cluster: Object, event: Event) -> bool:
-    """Returns whether the status shows that the present spec has no Machines, and the event is about none.
+    """Returns whether the status shows that the Cluster has no Machines, and the event concerns none.
 
     A Machine that is created has an event of its own.
     """
@@ -69,14 +69,14 @@ def shows_no_machines(cluster: Object, event: Event) -> bool:
 
 
 def _records_machines(cluster: Object) -> bool:
-    """Returns whether the status is about any Machines or owners of Machines: then only reading them shows more."""
+    """Returns whether the status concerns Machines or their owners, which must then be read."""
     replicas = dig(cluster, "status.workers") or dig(cluster, "status.controlPlane")
     reasons = _reasons(cluster)
     return bool(replicas) or any(reasons.get(one.type) not in (None, one.none) for one in AGGREGATES)
 
 
 def _is_unread(cluster: Object) -> bool:
-    """Returns whether the Machines, or what else the conditions about them are made of, could not be read."""
+    """Returns whether the Machines, or other inputs of the conditions about them, could not be read."""
     reasons = _reasons(cluster)
     return any(reasons.get(one.type) == UNREADABLE for one in AGGREGATES)
 
@@ -96,7 +96,7 @@ def _shown(reference: Object | None, event: Event) -> LookupResult | None:
 
 
 def _recorded(cluster: Object, role: Role, reference: Object | None) -> LookupResult:
-    """Returns the referenced object as the Cluster's status records it, once it is ready and has nothing more to give.
+    """Returns the referenced object from the Cluster's status, once it is ready and has no further facts to copy.
 
     Until then it is unknown, so an event about another object is a reason to read it.
     """

@@ -25,8 +25,8 @@ ENDINGS = ("Cluster", "ControlPlane")
 """The endings of the kinds that Cluster API's contracts of InfraCluster and control plane require."""
 
 REFERENCE_RETRY = 30.0
-"""Seconds until a referenced object is read again that is missing or unreadable, or that is not provisioned or
-initialized and of a kind whose changes start no function."""
+"""Seconds until a missing or unreadable referenced object is read again, or an unready object of a kind whose changes
+start no function."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ CONTROL_PLANE = Role(
 def check_contract(found: LookupResult) -> LookupResult:
     """Returns `found`, or a failed lookup if the kind does not follow one of the two contracts.
 
-    Objects that a Cluster refers to are labelled, get it as their owner, and are deleted with it. Whoever may write a
-    Cluster must not have that done to objects of any other kind.
+    The function labels, adopts and finally deletes the objects that a Cluster refers to. The right to write a Cluster
+    must not extend to objects of other kinds.
     """
     resource = found.resource
     if resource is None or (resource.kind.endswith(ENDINGS) and (resource.group in GROUPS or found.contract)):

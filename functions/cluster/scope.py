@@ -25,7 +25,7 @@ class Scope(StatusBuilder[ClusterCondition]):
     """The decisions of the phases of one reconciliation; each phase adds its own."""
 
     initialization: dict[str, Any] = field(init=False)
-    """The new `status.initialization`. Facts that the present status has, as v1beta1 or v1beta2, are kept."""
+    """The new `status.initialization`. Facts in the present status, of v1beta1 or v1beta2, are kept."""
     endpoint: tuple[str, int] | None = field(init=False)
     failure_domains: list[Object] | None = None
     effects: list[Effect] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Scope(StatusBuilder[ClusterCondition]):
         return self.obj
 
     def keep(self, type_: ClusterCondition) -> None:
-        """Leaves a condition as it is whose objects were not read; asks for a repetition unless it is up to date."""
+        """Keeps a condition whose objects were not read; requeues the Cluster unless the condition is up to date."""
         before = get_condition(self.initial, type_) or {}
         if before.get("observedGeneration") != self.generation:
             self.waits.append(0.0)

@@ -33,7 +33,8 @@ from .scope import FINALIZER, foreign_conditions
 def owning_cluster(obj: Mapping[str, Any]) -> Key:
     """Returns the key of the Cluster that an object belongs to.
 
-    The Cluster is found by owner reference, else by label; before either is set, it is the one of the same name.
+    The Cluster is found by owner reference, else by label; before either is set, by its name, which equals the
+    object's.
     """
     key = key_of(obj)
     for reference in owners(obj, CLUSTER.kind, CLUSTER.group):
@@ -62,7 +63,8 @@ def named_cluster(obj: Mapping[str, Any]) -> Key | None:
     return Key(key_of(obj).namespace, name) if name else None
 
 
-# Finalizers are not among them: when `cluster` adds its own, no event is needed. If it is removed, the sweep sends one.
+# Finalizers are not among them, because `cluster` needs no event when it adds its own. If somebody removes it, the
+# sweep sends an event.
 CLUSTER_FIELDS = (
     "metadata.generation",
     "metadata.deletionTimestamp",
@@ -73,7 +75,7 @@ CLUSTER_FIELDS = (
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
-    """Returns the values that start the function when an update of a Cluster changes one of them.
+    """Returns the values of a Cluster whose change starts the function.
 
     They are `CLUSTER_FIELDS`, and whether the Cluster shows that there is an API server to connect to. Conditions of
     other programs count if `Available` may summarize them: the gates, or any condition if the class may have gates.
@@ -89,7 +91,7 @@ def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
 
 
 def relevant_in_machine(obj: Mapping[str, Any]) -> object:
-    """Returns the values that start the function when an update of a Machine, or an owner of Machines, changes one.
+    """Returns the values of a Machine, or an owner of Machines, whose change starts the function.
 
     The Cluster's conditions and counters are computed from them.
     """

@@ -94,7 +94,7 @@ def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _dead
     """Requests a reconciliation of the addons; never blocks."""
     if _stack_name(cluster) is None:
         return HookDecision("continue", "the Cluster's class belongs to no cluster stack")
-    # The recorded wait is kept: if this hook removed it, repeated calls could make the wait start anew forever.
+    # Keeps the recorded wait, because otherwise repeated calls could restart it forever.
     patch = {"spec": {"hook": AFTER_CLUSTER_UPGRADE}}
     return HookDecision("continue", "the addons are reconciled again", patch if would_change(addon, patch) else None)
 
@@ -143,7 +143,7 @@ def _block(
 def _obstacle(addon: Object) -> str:
     """Returns why the addons are not ready, as `addon_apply` reports it.
 
-    If Ready is True, it is about the previous class, because `addon_apply` has not observed the new class yet.
+    A Ready that is True belongs to the previous class, because `addon_apply` has not observed the new class yet.
     """
     ready = get_condition(dig(addon, "status.conditions"), "Ready") or {}
     message = ready.get("message") or "they are not being applied yet"

@@ -37,7 +37,7 @@ class BadRequest(ValueError):
 class Handler:
     """One handler in the discovery response.
 
-    `has_retry_after` is whether Cluster API defines the field `retryAfterSeconds` in responses of the hook.
+    `has_retry_after`: whether Cluster API defines the field `retryAfterSeconds` in responses of the hook.
     `failure_policy` applies to calls that fail: with `Ignore` Cluster API continues (hooks that only trigger a
     reconciliation), with `Fail` Cluster API repeats the call (hooks that block).
     """

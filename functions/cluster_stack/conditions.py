@@ -45,7 +45,7 @@ def set_conditions(
         releases: The releases that exist and are kept.
         left_out: The number of releases above the limit.
 
-    Whether a stack is reconciled is whether this would change its status if everything is well.
+    `is_reconciled` checks whether this would change the status of a stack without problems.
     """
     builder.remove(PAUSED)
     _set_source_conditions(builder, observed)
@@ -117,7 +117,7 @@ def _set_available_condition(builder: StackStatusBuilder, releases: list[Object]
 
 
 def has_external_failure(builder: StackStatusBuilder) -> bool:
-    """Returns whether the source or the provider fails, which may resolve itself soon."""
+    """Returns whether the source or the provider fails, because such failures are often transient."""
     return any(
         (get_condition(builder.conditions, condition) or {}).get("status") == "False"
         for condition in (CLIENT, SYNCED, PROVIDER)

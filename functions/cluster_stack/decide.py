@@ -80,7 +80,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
 def _partition_releases(observed: Observed) -> tuple[list[str], list[Object], list[Object]]:
     """Returns the tags to create, by priority, the releases to keep, and those to delete.
 
-    Many are deleted in turns, because each deletion is an event, which starts the function again.
+    Many are deleted in batches, because each deletion is an event that starts the function again.
     """
     present = _by_tag(observed)
     namespace = key_of(observed.stack or {}).namespace

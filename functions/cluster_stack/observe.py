@@ -22,7 +22,7 @@ from shared.settings import SETTINGS
 from .selection import Selection, auto_subscribes, select, stack_prefix
 
 MAX_OFFERED = 10_000
-"""The most releases of a ClusterStack that are looked at in a source."""
+"""The maximum number of a ClusterStack's releases that are considered in a source."""
 POLL = 300.0
 """The default of `RELEASE_POLL_SECONDS`: seconds between two lists of the source."""
 _UNREFERENCED = LookupResult("unreferenced")

@@ -44,8 +44,8 @@ class ProviderTemplate:
 def read_template(template: LookupResult, stack: Object) -> ProviderTemplate | str:
     """Returns the template's content, or why it cannot be used.
 
-    Only kinds named `<Provider>ClusterStackReleaseTemplate` are accepted, because otherwise authors of a ClusterStack
-    could have objects of any kind created.
+    Only kinds named `<Provider>ClusterStackReleaseTemplate` are accepted, because otherwise the author of a
+    ClusterStack could create objects of any kind.
     """
     if template.state == "absent":
         return f"{template.kind} {dig(stack, 'spec.providerRef.name')} that spec.providerRef names does not exist"

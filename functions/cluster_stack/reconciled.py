@@ -20,7 +20,7 @@ _USABLE: Object = {"status": {"ready": True}}
 
 
 def is_reconciled(stack: Object, event: Event, now: datetime) -> bool:
-    """Returns whether a ClusterStack that is seen for the first time reports that everything is well, or its pause.
+    """Returns whether a ClusterStack that is seen for the first time reports no problem, or its pause.
 
     Otherwise each event is a reason to read its source, its template and its releases. A timer reads them, too.
     """

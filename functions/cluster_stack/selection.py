@@ -11,14 +11,14 @@ from shared.kube import dig
 from shared.releases.naming import STABLE, InvalidName, ReleaseName, StackVersion
 
 MAX_RELEASES = 50
-"""The most ClusterStackReleases of a ClusterStack, besides those that Clusters use. A source may offer any number."""
+"""The maximum number of a ClusterStack's releases, besides those in use. A source may offer any number."""
 
 
 @dataclass(frozen=True)
 class Selection:
     """Tags of releases: `desired` must exist, `obsolete` exist and are deleted unless a Cluster uses them.
 
-    `left_out` is the number of releases above `MAX_RELEASES`, which are neither.
+    `left_out` is the number of releases above `MAX_RELEASES`, which are neither desired nor obsolete.
     """
 
     desired: tuple[str, ...] = ()
@@ -70,12 +70,12 @@ def listed_versions(spec: Mapping[str, Any]) -> tuple[list[ReleaseName], list[st
 
 
 def stack_prefix(spec: Mapping[str, Any]) -> str:
-    """Returns the beginning of the names of all releases of the stack."""
+    """Returns the prefix of the names of the stack's releases."""
     return "-".join((spec["provider"], spec["name"], spec["kubernetesVersion"].replace(".", "-"), "v"))
 
 
 def filter_channel(spec: Mapping[str, Any], names: Iterable[str]) -> list[ReleaseName]:
-    """Returns the releases of this stack and channel; `custom` is every channel but the stable one."""
+    """Returns the releases of this stack and channel; `custom` stands for every channel but `stable`."""
     stable = spec.get("channel", STABLE) == STABLE
     stack = tuple(dig(spec, field) for field in ("provider", "name", "kubernetesVersion"))
     parsed = (ReleaseName.from_class_name(name) for name in names)

@@ -1,7 +1,7 @@
 """The triggers of `cluster_stack`: its ClusterStack, and the releases that it owns.
 
-Clusters are not among them, because a Cluster does not refer to the ClusterStack of its class. Whether one still uses a
-release is looked at whenever the source is read.
+Clusters are not among them, because a Cluster does not refer to the ClusterStack of its class. Each read of the source
+also checks which releases Clusters still use.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Observed:
     claimed: frozenset[Identity] = frozenset()
     """Objects that other releases contain as well, so they are not pruned with this release."""
     recorded: Recorded = frozenset()
-    """Objects that releases of this cluster stack have applied, by the inventories."""
+    """The objects in the inventories of this cluster stack's releases."""
     users: tuple[Key, ...] = ()
     """The Clusters whose class comes from this release; only read while it is being deleted."""
     failure: str = ""

@@ -25,7 +25,8 @@ from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
     """Returns the values that wake others when an update changes one of them.
 
-    They are labels, for selectors, whether the API server can be reached, and what values templates mostly read.
+    They are the labels, for selectors; whether the API server is reachable; and the fields that values templates read
+    most.
     """
     metadata = [dig(cluster, f"metadata.{name}") for name in ("generation", "deletionTimestamp", "labels")]
     annotations = {
@@ -48,7 +49,7 @@ def any_of_its_namespace(selecting: Mapping[str, Any]) -> Iterable[Key]:
 
 
 _SELECTING = tuple(Referrer(kind, any_of_its_namespace) for kind in (HELM_CHART_PROXY, CLUSTER_RESOURCE_SET))
-"""Clusters in a namespace without such objects start nothing, as in most installations."""
+"""Without such objects, as in most installations, Clusters start nothing."""
 
 TRIGGERS = Triggers(
     name="cluster_wake",

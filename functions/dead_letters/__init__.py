@@ -1,1 +1,1 @@
-"""Keeps the events that are not delivered again."""
+"""Keeps events that will not be redelivered."""

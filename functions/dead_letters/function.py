@@ -1,8 +1,8 @@
-"""The function `dead_letters`: keeps an event that is not delivered again, and records a Kubernetes event.
+"""The function `dead_letters`: keeps an event that will not be redelivered, and records a Kubernetes event.
 
 It gets the event as Knative sends it to a dead-letter sink, with the attributes `knativeerror*`; the forwarder does the
-same. A letter that cannot be stored is lost, and only counted, because a retry would hold up others, and the Kubernetes
-event says what happened, too.
+same. A letter that cannot be stored is only counted, because a retry would delay others, and the Kubernetes event also
+reports it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def kubernetes_event(letter: DeadLetter) -> KubernetesEvent:
 
 @lru_cache(maxsize=1)
 def _letters(objects: ObjectStore) -> DeadLetters:
-    """Returns the letters of a store, the same as long as the settings name that."""
+    """Returns the letters of a store, cached while the settings name the same store."""
     return DeadLetters(objects)
 
 

@@ -211,7 +211,7 @@ def _ready(status: _Status, observed: Observed, kind_cluster: Object, effects: l
 
 
 def _has_other_ca(secret: Object, certificate: bytes) -> bool:
-    """Returns whether the Secret has a CA, or several, but not the API server's; False for invalid PEM."""
+    """Returns whether the Secret has CAs, but not the API server's CA; False for invalid PEM."""
     found = base64.b64decode(dig(secret, "data", {}).get("tls.crt", ""))
     if not found or certificate in found:
         return False
@@ -313,8 +313,8 @@ def _secret(kind_cluster: Object, name: str, data: dict[str, bytes]) -> Object:
 def _as_condition(entry: Object) -> Object:
     """Adds the fields of a condition to an entry of the history.
 
-    The status of all entries is True, since each stands for an event that did happen. So it does not matter which of
-    several entries of one type a reader finds. The condition Ready has the current state.
+    The status of all entries is True, because each stands for an event that happened. So a reader may find any entry of
+    a type. The condition Ready has the current state.
     """
     type_ = CREATED if entry.get("message") == CREATED_MESSAGE else NOT_CREATED
     time = {"lastTransitionTime": entry["timestamp"]} if entry.get("timestamp") else {}

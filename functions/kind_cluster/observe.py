@@ -37,11 +37,11 @@ class Observed:
     published: bool = False
     """Whether spec and status show that the instance starts or runs; then nothing else is read, except at a resync."""
     served_elsewhere: bool = False
-    """Whether only other functions can have created the instance."""
+    """Whether this process creates no instances, so that only other functions can have created this one."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the instance; unless its state is published, also the Cluster, and unless that is paused, the Secrets."""
+    """Reads the instance; the Cluster, unless the state is published; the Secrets, unless the Cluster is paused."""
     key, kind_cluster = request.key, request.primary
     if kind_cluster is None:
         return Observed(None)

@@ -26,11 +26,11 @@ GROUP = "capi_functions.kind_runtimes"
 DEFAULT = "local"
 
 NONE = "none"
-"""The value of `KIND_RUNTIME` of functions that create no instances, as other functions may do for the same cluster."""
+"""The value of `KIND_RUNTIME` for functions that create no instances, because other functions may do so."""
 
 
 NOT_ALLOWED = "RuntimeNotAllowed"
-"""The reason of the condition Ready if whoever runs the functions does not allow the runtime."""
+"""The reason of the condition Ready if the installation does not allow the runtime."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class InstanceSpec:
         return cls(kind_cluster["metadata"]["uid"], fields.get("clusterName", ""), fields)
 
     def folder(self, directory: Path) -> Path:
-        """Returns the folder of the instance, which its uid names. Raises `RuntimeUnavailable` if that is no name."""
+        """Returns the instance's folder, named by its uid. Raises `RuntimeUnavailable` if the uid is no valid name."""
         if not self.uid or not all(char.isalnum() or char == "-" for char in self.uid):
             raise RuntimeUnavailable(f"uid {self.uid!r} cannot name a folder")
         return directory / self.uid
@@ -71,7 +71,7 @@ class Instance:
 
     phase: Literal["absent", "starting", "ready", "failed", "deleting", "unknown"]
     error: str = ""
-    """Why the phase is `failed`, and what to do; of an instance that is `absent` why it ended."""
+    """Why the phase is `failed`, and what to do; if the phase is `absent`, why the instance ended."""
     host: str = ""
     port: int = 0
     ca: tuple[bytes, bytes] = field(default=(b"", b""), repr=False)
@@ -124,7 +124,7 @@ class Runtime(Protocol):
         """
 
     def ended(self) -> Collection[str]:
-        """Returns the uids of the instances of this runtime that should run, but do not."""
+        """Returns the uids of this runtime's instances that should run, but do not."""
 
 
 FromEnv = Callable[[Mapping[str, str]], Runtime]
@@ -142,7 +142,7 @@ def creates_instances(env: Mapping[str, str] = os.environ) -> bool:
 
 
 def check_allowed(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> None:
-    """Raises `RuntimeUnavailable` unless `KIND_RUNTIME` has the runtime of a KINDCluster, which is to be created.
+    """Raises `RuntimeUnavailable` unless `KIND_RUNTIME` allows the runtime of a new KINDCluster.
 
     Whoever runs the functions decides, not the authors of KINDClusters: the runtime `kind` amounts to root on the
     machine. Existing instances can be inspected and deleted in any case.

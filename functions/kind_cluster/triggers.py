@@ -24,7 +24,7 @@ def infrastructure_of(cluster: Mapping[str, Any]) -> Key | None:
 
 
 def is_reconciled(kind_cluster: Object, _event: Event, _now: datetime) -> bool:
-    """Returns whether the instance of a deleted KINDCluster is gone. Else only the runtime shows whether one runs."""
+    """Returns whether the instance of a deleted KINDCluster is gone. Otherwise only the runtime knows its state."""
     return deleting(kind_cluster) and not has_finalizer(kind_cluster, FINALIZER)
 
 

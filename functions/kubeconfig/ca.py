@@ -24,7 +24,7 @@ def ca_in(secret: Object | None, now: datetime) -> CertificateAuthority | str | 
 
 
 def _load(data: Object, now: datetime) -> CertificateAuthority:
-    """Returns the CA in the data of a Secret. Raises `ValueError` if it cannot sign, which does not quote the data."""
+    """Returns the CA in the data of a Secret. Raises `ValueError`, without the data, if it cannot sign."""
     from shared.certificates import CertificateAuthority
 
     parts = []

@@ -56,9 +56,9 @@ class Certificates:
     """The observed Secrets of the pending certificates."""
 
     faults: Mapping[str, str] = field(default_factory=dict)
-    """For each certificate that exists why it cannot be used, empty if it can."""
+    """The fault of each existing certificate; empty if it is usable."""
     etcd_ca: CertificateAuthority | str | None = None
-    """The CA that issues the client certificate for etcd, only loaded for that; else as `ca_in` returns it."""
+    """The CA that issues the client certificate for etcd, only loaded for this; otherwise as in `ca_in`."""
     lost: tuple[str, ...] = ()
     """The recorded certificates that no longer exist."""
 
@@ -89,14 +89,14 @@ class GenerateCertificate:
 
 
 def pending(cluster: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the requested certificates that were not there yet; none while they are not this function's task."""
+    """Returns the requested certificates that the record lacks; none while this function may not create them."""
     if not _is_task(cluster):
         return ()
     return tuple(purpose for purpose in requested_certificates(cluster) if purpose not in _recorded(cluster))
 
 
 def _is_task(cluster: Mapping[str, Any]) -> bool:
-    """Returns whether the Cluster's certificates are this function's task now."""
+    """Returns whether this function may create the Cluster's certificates now."""
     is_left = deleting(cluster) or is_paused(cluster) or control_plane_ref(cluster)
     return not is_left and is_status_current(cluster)
 
@@ -133,7 +133,7 @@ def find_certificates(clients: Clients, cluster: Object, event: Event, now: date
 def examine(
     purposes: Collection[str], record: Collection[str], secrets: Mapping[str, Object], now: datetime
 ) -> Certificates:
-    """Returns what the Secrets hold of the certificates that are pending, and which of the record are lost."""
+    """Returns the Secrets of the pending certificates, and which recorded certificates are lost."""
     faults = {purpose: _fault(secrets[purpose]) for purpose in purposes if purpose in secrets}
     is_client_missing = _ETCD_CLIENT in purposes and _ETCD_CLIENT not in faults
     lost = tuple(purpose for purpose in record if purpose not in secrets)
@@ -141,12 +141,12 @@ def examine(
 
 
 def _fault(secret: Object) -> str:
-    """Returns why the certificate cannot be used; one without a key can: then another issues what is needed."""
+    """Returns the fault of the certificate. The key may be missing, because another program may issue certificates."""
     return "" if dig(secret, "data", {}).get("tls.crt") else f"Secret {key_of(secret).name} has no tls.crt"
 
 
 class Status(StatusBuilder[ClusterCondition]):
-    """Builds conditions without a generation, since they do not depend on the spec: a new generation writes nothing.
+    """Builds conditions without a generation, because they do not depend on the spec.
 
     `kubectl wait` ignores a condition of an older generation.
     """
@@ -155,7 +155,7 @@ class Status(StatusBuilder[ClusterCondition]):
 
 
 def decide_certificates(status: Status, cluster: Object, certificates: Certificates) -> tuple[GenerateCertificate, ...]:
-    """Decides to generate what is missing; sets the condition once all is there, or if something stands in the way.
+    """Decides to generate missing certificates; sets the condition once all exist, or if one cannot be generated.
 
     Certificates of a CA that is still to be generated are not among them; they follow when the CA exists.
     """
@@ -203,7 +203,7 @@ def _report_record(status: Status, cluster: Object, record: Collection[str], los
 
 
 def _report_fault(status: Status, reason: str, record: Collection[str], fault: str) -> None:
-    """Sets the condition to a fault, after the record: what was there is not generated again once the fault is gone."""
+    """Sets the condition to the record and a fault, so that a recorded certificate is never generated again."""
     message = f"{_text(record)}{_FAULT}{fault}" if record else fault
     status.set_false(CERTIFICATES_AVAILABLE, reason, message, event_type="Warning")
 
@@ -213,7 +213,7 @@ def _text(record: Collection[str]) -> str:
 
 
 def _recorded(cluster: Mapping[str, Any]) -> list[str]:
-    """Returns the certificates that were there, as the condition records them."""
+    """Returns the certificates that the condition records as existing."""
     condition = get_condition(dig(cluster, "status.conditions"), CERTIFICATES_AVAILABLE) or {}
     record = str(condition.get("message") or "").partition(_FAULT)[0].split(", ")
     return record if set(record) <= set(KNOWN) else []

@@ -43,14 +43,14 @@ CA_RETRY = 30.0
 """Seconds until the next read of a CA or certificate: its creation triggers an event, but events may get lost."""
 RENEW_HINT = f"to have it renewed here, annotate the Cluster with {RENEW_ANNOTATION}"
 WARNING_BEFORE = timedelta(days=30)
-"""How long before its expiry a kubeconfig is reported that is not renewed."""
+"""How long before its expiry a kubeconfig without renewal is reported."""
 
 
 @dataclass(frozen=True)
 class WriteKubeconfig:
     """Effect: issues an admin certificate, and writes the kubeconfig that contains it.
 
-    `secret` is a new Secret without data, or the identity of the one to renew, in the version of the decision.
+    `secret` is a new Secret without data, or the identity of the Secret to renew with its observed resource version.
     """
 
     secret: Object
@@ -130,7 +130,7 @@ def _create(status: Status, cluster: Object, observed: Observed) -> Decision:
 
 
 def _keep_valid(status: Status, cluster: Object, existing: Existing, observed: Observed) -> Decision:
-    """Decides to renew a generated kubeconfig if there is a reason to, and no obstacle."""
+    """Decides to renew a generated kubeconfig if there is a reason and no obstacle."""
     threshold, ca = Threshold.of(cluster, observed.setting), observed.ca
     changed = why_changed(existing, cluster, ca)
     is_due_now = is_due(existing, threshold.before, status.now)
@@ -156,7 +156,7 @@ def _keep_valid(status: Status, cluster: Object, existing: Existing, observed: O
 
 
 def _is_left_to_core(status: Status, cluster: Object, threshold: Threshold) -> bool:
-    """Returns whether core manages the Cluster, and no annotation or setting has the kubeconfig renewed here."""
+    """Returns whether core manages the Cluster, and no annotation or setting requests renewals by this function."""
     return is_managed_by_core(cluster, status.now) and not threshold.is_set
 
 
@@ -194,7 +194,7 @@ def _report_user_provided(status: Status, existing: Existing) -> None:
 
 
 def _report_fault(status: Status, existing: Existing, obstacle: str = "") -> None:
-    """Sets the condition to why the kubeconfig cannot be used; of a generated one also to why it is not replaced."""
+    """Sets the condition to the fault of the kubeconfig, with the obstacle to its renewal if it was generated."""
     status.set_false(KUBECONFIG_AVAILABLE, INVALID, describe(existing, obstacle), event_type="Warning")
 
 

@@ -1,4 +1,4 @@
-"""Inspects a kubeconfig Secret: who made it, which server it is for, how long it is valid."""
+"""Inspects a kubeconfig Secret: its creator, server and validity."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Existing:
     """The facts about a kubeconfig Secret for decisions; none of them is secret."""
 
     generated: bool
-    """Whether Cluster API or this function generated it; all others are a user's, and stay as they are."""
+    """Whether Cluster API or this function generated it. All others belong to users and are never changed."""
     server: str = ""
     expires: datetime | None = None
     """When the client certificate or the token expires; None: never, or unknown."""
@@ -47,7 +47,7 @@ class Existing:
 
 
 def inspect(secret: Object, cluster: Mapping[str, object]) -> Existing:
-    """Returns what the Secret holds."""
+    """Returns the facts about the Secret."""
     identity: Object = {name: secret[name] for name in ("apiVersion", "kind", "metadata") if name in secret}
     is_ours = owned_by(secret, cluster) and secret.get("type") == GENERATED_TYPE
     try:
@@ -67,7 +67,7 @@ def _is_admin(certificate: Certificate) -> bool:
 
 
 def _has_admin(secret: Object, cluster: Mapping[str, object]) -> bool:
-    """Returns whether the user of a generated kubeconfig is in this one, whatever else is wrong with it."""
+    """Returns whether this kubeconfig contains the user of generated kubeconfigs, even if it is otherwise invalid."""
     from shared.certificates import load_certificates
 
     try:

@@ -9,5 +9,5 @@ from .existing import FIELD_MANAGER
 from .observe import observe
 from .triggers import TRIGGERS
 
-# Beside core, the time of the last write to a Cluster's status by the other manager shows when `cluster` took over.
+# The other manager's last write to the status shows when `cluster` took over from core.
 handle = Function(TRIGGERS, observe, decide, manager=FIELD_MANAGER).handle

@@ -1,4 +1,4 @@
-"""Determines from a Cluster alone whether this function creates its kubeconfig, and whether now."""
+"""Determines from a Cluster alone whether this function creates its kubeconfig, and when."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from shared.kube import deleting, dig
 
 
 def why_not_now(cluster: Mapping[str, Any]) -> str:
-    """Returns why the Cluster's kubeconfig is not this function's task, or not yet; empty if it is.
+    """Returns why this function does not create the Cluster's kubeconfig, or not yet; empty if it does.
 
-    No condition reports any of these, because the spec or the report of `cluster` shows each.
+    No condition reports these reasons, because the Cluster's spec or its other conditions show them.
     """
     if deleting(cluster):
         return "being deleted"

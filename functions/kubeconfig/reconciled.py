@@ -19,9 +19,9 @@ from .renewal import RENEW_SETTING, why_changed
 
 
 def is_reconciled(cluster: Object, event: Event, now: datetime) -> bool:
-    """Returns whether the Secrets are not needed yet, or are as the conditions record them, and not due for renewal.
+    """Returns whether the Secrets are not needed yet, or match the conditions and are not due for renewal.
 
-    An event about a Secret may contradict a condition; one without an object may be about anything.
+    An event about a Secret may contradict a condition; an event without an object may concern anything.
     """
     if needs_secrets(cluster, event):
         return False

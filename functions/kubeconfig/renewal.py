@@ -1,4 +1,4 @@
-"""Decides whether a kubeconfig that was generated is to be generated anew, and what stands in the way."""
+"""Decides whether a generated kubeconfig must be renewed, and what prevents it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RENEW_SETTING = "KUBECONFIG_RENEW_DAYS"
 DEFAULT_DAYS = 182
-"""Half of the validity, as Cluster API's own control-plane provider does it: half a year to notice what fails."""
+"""Half of the validity, as in Cluster API's own control-plane provider, leaves half a year to notice failures."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Threshold:
     before: timedelta | None
     """None: it is not renewed."""
     is_set: bool = False
-    """Whether the annotation or the setting names it. Then it also holds beside Cluster API core."""
+    """Whether the annotation or the setting defines it; then it also applies beside Cluster API core."""
     fault: str = ""
     """Why the annotation or the setting is not used."""
 
@@ -60,7 +60,7 @@ def wanted_server(cluster: Mapping[str, Any]) -> str:
 
 
 def endpoint_fault(cluster: Mapping[str, Any]) -> str:
-    """Returns why no kubeconfig can be for the Cluster's endpoint, empty if one can."""
+    """Returns why no kubeconfig can use the Cluster's endpoint; empty if one can."""
     host, port = cluster_api.endpoint(cluster) or ("", 0)
     try:
         origin(wanted_server(cluster))
@@ -71,7 +71,7 @@ def endpoint_fault(cluster: Mapping[str, Any]) -> str:
 
 
 def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateAuthority | str | None) -> str:
-    """Returns why the kubeconfig has to be renewed, empty if it has not. `ca` is what was read of the CA."""
+    """Returns why the kubeconfig must be renewed, empty if it need not. `ca` is the result of reading the CA."""
     if is_requested(cluster):
         return f"requested by the annotation {REGENERATE_ANNOTATION}"
     if existing.fault:

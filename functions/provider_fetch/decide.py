@@ -84,7 +84,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
 
 def _failed(builder: ProviderStatusBuilder, error: ComponentsError | SourceError) -> Decision:
     if isinstance(error, InvalidToken):
-        # Another token in the Secret, or the sweep, starts with `provider_preflight` again.
+        # Another token in the Secret, or the sweep, starts `provider_preflight` again.
         builder.set_false(PREFLIGHT_CHECK_PASSED, error.reason, str(error), event_type="Warning")
         return builder.decision(message=str(error))
     if isinstance(error, ComponentsError):

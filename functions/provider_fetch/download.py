@@ -20,7 +20,7 @@ _LOCK = KeyedLock("the download of components", limit=3)
 def with_components(clients: Clients, provider: Object, resolved: ResolvedSource) -> ResolvedSource:
     """Returns the source with its components, which are downloaded unless they are in storage.
 
-    A source that the provider names itself and that does not answer is replaced by a ConfigMap in its namespace.
+    If a source in the provider's spec does not answer, a ConfigMap in the provider's namespace replaces it.
 
     Raises:
         SourceError: The source does not answer.

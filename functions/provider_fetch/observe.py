@@ -36,8 +36,8 @@ class Observed:
     provider: Object | None
     inputs: Inputs = field(default_factory=Inputs)
     resolved: ResolvedSource | ComponentsError | SourceError | None = None
-    """Source and version, with the components of a version that the spec names; or why these could not be read. None if
-    this was not tried."""
+    """Source and version, with the components if the spec names the version; or why they could not be read. None: not
+    read."""
     others: Sequence[Object] = ()
     """The providers an upgrade must be compatible with: all others for the core provider, else the core provider."""
     resync: bool = False

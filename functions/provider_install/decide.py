@@ -60,7 +60,7 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
 
 
 def _installed(provider: Object) -> Decision:
-    """Decides for an installed provider: its workloads are checked, unless they were."""
+    """Decides for an installed provider to check its workloads, unless they were checked."""
     if is_true(dig(provider, "status.conditions"), READY):
         return Decision(message="already installed")
     step = phases.completion_event(phases.INSTALLED, provider, resync=False)

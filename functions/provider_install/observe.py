@@ -57,7 +57,7 @@ class Observed:
     secrets: Secrets = field(default_factory=dict)
     """The Secrets of these certificates."""
     issued: Mapping[Key, Object] = field(default_factory=dict)
-    """Those of them that get a new certificate, as they are to be written."""
+    """The Secrets to write with a new certificate."""
     crds: Mapping[str, Object] = field(default_factory=dict)
     """The live CRDs of the provider, by name; empty if this sync has applied all of them."""
     resync: bool = False

@@ -29,7 +29,7 @@ from .serving import next_renewal
 BACKEND_RETRY = 15.0
 """Seconds until webhook backends are checked again, in case the event of a workload (`provider_report`) is lost."""
 WORKLOAD_RETRY = 15.0
-"""Seconds until workloads are checked in any case, because they may never become ready, or the event may be lost."""
+"""Seconds until workloads are checked without an event, which may be lost or, if they never become ready, not come."""
 PARTIAL_RETRY = 20.0
 """Seconds until a failed sync is repeated."""
 
@@ -110,7 +110,7 @@ def _installed(builder: ProviderStatusBuilder, observed: Observed, provider: Obj
     target = {**dig(provider, "status.target", {}), "inputs": observed.digest}
     target |= {"object": object_hash(provider), "renewAt": rfc3339(renewal) if renewal else None}
     checked = phases.completion_event(phases.INSTALLED, provider, resync=observed.resync)
-    # The event of a workload that becomes ready starts `provider_report` sooner than a check that finds it starting.
+    # The event of the workload that becomes ready starts `provider_report` earlier than repeated checks would.
     waiting = [] if observed.resumed else [entry for entry in outcome.not_ready if _is_workload(entry)]
     if waiting and builder.is_true(COMPONENTS_AVAILABLE):
         builder.set(COMPONENTS_AVAILABLE, "Unknown", "WaitingForWorkloads", format_waiting(waiting))

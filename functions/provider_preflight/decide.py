@@ -47,7 +47,7 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
     """Runs the checks: the first failure becomes a condition; if all pass, `provider_fetch` is started."""
     provider = observed.provider
     if observed.outdated:
-        # Nothing but this says, once the pause ends, that there is something to install.
+        # After the pause, only this record shows that there is something to install.
         return Decision(status={"observedGeneration": None}, message="paused; its inputs have changed")
     if (reason := why_not_due(provider, checked=False)) or provider is None:
         return Decision(message=reason)
@@ -139,7 +139,7 @@ def _unique(observed: Observed, provider: Object) -> FailedCheck | None:
 def _precedence(provider: Object) -> tuple[bool, bool, bool, str, Key]:
     """Returns a sort key for providers that exclude each other; only the first of them may be installed.
 
-    An installed provider is first, then the oldest. A provider that is being deleted precedes others while it has
+    Installed providers come first, then the oldest. A provider that is being deleted precedes others while it has
     objects.
     """
     return (

@@ -26,7 +26,7 @@ class Observed:
     installed: bool = False
     """Whether the present spec and inputs are installed and no resync was requested."""
     outdated: bool = False
-    """Whether a paused provider shows as installed although what it references has changed."""
+    """Whether a paused provider appears installed although its referenced objects have changed."""
     in_catalog: bool = True
     """Whether the catalog or the configuration has a source for this name."""
     peers: Sequence[Object] = ()

@@ -30,7 +30,7 @@ TRIGGERS = Triggers(
         for resource in PROVIDERS
     ),
     subscriptions=(Subscription(phases.event_type(phases.CHANGED), phases.provider_key),),
-    # The other phases follow from this one, so its `is_reconciled` covers them all.
+    # All phases follow from this phase, so its `is_reconciled` covers them.
     is_reconciled=is_reconciled,
     rules=(
         Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),

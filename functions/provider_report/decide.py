@@ -47,7 +47,7 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
             reinstall = phases.completion_event(phases.CHECKED, provider, resync=True) if observed.missing else None
             return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
     message = f"The components of {provider_api.installed_version(provider)} are available"
-    # `provider_install` has recorded an event about the installation; a further event is for a problem that is over.
+    # `provider_install` has recorded an event about the installation; another is due only if a problem was resolved.
     before = get_condition(builder.initial, COMPONENTS_AVAILABLE) or {}
     event_type = "Normal" if before.get("status") == "False" else ""
     builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", message, event_type=event_type)

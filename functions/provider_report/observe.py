@@ -94,8 +94,8 @@ def _workloads(clients: Clients, provider: Object, entries: Sequence[InventoryEn
 def _webhooks(clients: Clients, provider: Object, entries: Sequence[InventoryEntry]) -> tuple[list[str], list[str]]:
     """Returns missing webhook configurations, and webhooks whose Service has no endpoint.
 
-    The configurations are read only if one of the provider's Services has no endpoint, which may be no webhook's.
-    Deleted configurations are otherwise found at a resync, like all objects but workloads.
+    The configurations are only read if one of the provider's Services has no endpoint; this Service need not belong to
+    a webhook. Otherwise a resync finds deleted configurations, as it does for all objects but workloads.
     """
     configurations = _of_kinds(entries, WEBHOOK_CONFIGURATIONS)
     if not configurations:

@@ -1,4 +1,4 @@
-"""Starts `provider_report` when an installation is done, and when a workload of a provider changes."""
+"""Starts `provider_report` when an installation is complete, and when a workload of a provider changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_ready(workload: Mapping[str, Any]) -> bool:
 
 
 def is_reconciled(provider: Object, event: Event, _now: datetime) -> bool:
-    """Returns whether the status of the provider says already what the event's workload shows.
+    """Returns whether the provider's status already reflects the event's workload.
 
     A change of the provider itself does not start this function.
     """

@@ -1,1 +1,1 @@
-"""`sweep` makes up for lost events. It lists the objects and emits an event for each that is not reconciled."""
+"""The function `sweep` lists objects, and emits an event for each unreconciled one, because events may be lost."""

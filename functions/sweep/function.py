@@ -79,10 +79,10 @@ def not_reconciled(objects: Iterable[Object], now: datetime, swept: Sequence[Tri
 
 
 def not_covered(objects: Iterable[Object], swept: Sequence[Triggers] = SWEPT) -> Iterator[Object]:
-    """Yields the objects without those that concern functions only by other objects of the list.
+    """Yields each object that is not already covered by its listed primary object.
 
-    A resync of its primary object makes a function read all that it needs. A Cluster of which there is a ClusterAddon,
-    for example, means nothing more to the functions of addons.
+    A resync of the primary object makes a function read all its inputs. For example, the functions of addons need no
+    event for a Cluster whose ClusterAddon is listed.
     """
     objects = list(objects)
     listed = _listed(objects)
@@ -98,7 +98,7 @@ def _is_deleting(obj: Object, event: Event, swept: Sequence[Triggers]) -> bool:
 
 
 def _is_needed(declared: Triggers, event: Event, obj: Object, listed: _Listed) -> bool:
-    """Returns whether no object but `obj`, the event's, starts the function for the same primary object."""
+    """Returns whether only this object starts the function for that primary object."""
     watch, ref = declared.watch(event), declared.find_ref(event)
     if watch is None or ref is None:
         return False
@@ -115,7 +115,7 @@ def _find(ref: PrimaryRef, listed: _Listed) -> Object | None:
 
 
 def _has_work(declared: Triggers, event: Event, listed: _Listed, now: datetime) -> bool:
-    """Returns whether the function has something to do about the event's object, which is one of those `listed`."""
+    """Returns whether the function must reconcile for the event's object, which is one of the `listed` objects."""
     watch, ref = declared.watch(event), declared.find_ref(event)
     if watch is None or watch.referenced_by or ref is None or ref.resource is None or declared.is_reconciled is None:
         return False

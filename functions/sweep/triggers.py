@@ -16,9 +16,9 @@ SWEPT = tuple(declared for declared in catalog.triggers(without=("sweep",)).valu
 
 
 def swept_kinds(swept: Iterable[Triggers]) -> tuple[Resource, ...]:
-    """Returns the kinds that show whether functions have something to do: primary ones, and those that are given one.
+    """Returns the kinds that show unfinished work: primary kinds, and kinds that need a primary object.
 
-    A Cluster without a ClusterAddon, or with another class than that has, is such an object of `addon_create`.
+    For `addon_create`, such an object is a Cluster without a ClusterAddon, or with another class than its ClusterAddon.
     """
     found: dict[Resource, None] = {}
     for declared in swept:
