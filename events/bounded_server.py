@@ -58,7 +58,7 @@ class BoundedServer(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def _make_room(self) -> bool:
-        """Ends the connection that waits longest, and returns whether there is room for a new connection now."""
+        """Ends the longest waiting connection, and returns whether there is room for a new connection."""
         with suppress(StopIteration, RuntimeError, OSError):  # its own thread may end it meanwhile
             next(iter(self.waiting)).shutdown(socket.SHUT_RDWR)
         return self._free.acquire(timeout=1.0)

@@ -88,7 +88,7 @@ class Capture:
             if event.change == "delete":
                 self._made.discard(identity)
             elif (part := user_part(obj)) is None:
-                # An input stays one while it is deleted, or when a program creates it again.
+                # An input remains an input while it is deleted, or when a program recreates it.
                 if identity not in self._inputs:
                     self._made.add(identity)
             elif identity not in self._made:

@@ -29,11 +29,11 @@ class HttpDelivery:
     """Posts events in binary mode.
 
     Args:
-        url: Events are posted to `<url>/<function>`, or, if it contains `{function}`, to the URL with the name of the
-            function in that place, in the form of a host name: `-` for `_`.
+        url: Events are posted to `<url>/<function>`. If the URL contains `{function}`, the function's name replaces it,
+            with `-` for `_` as in host names.
         single: Posts all events to `url` itself, a sink: with the token and the CA of a SinkBinding, if there are any.
         timeout: Seconds to connect, and seconds to wait for the answer.
-        token: The file with the token that the receiver wants, of a local run.
+        token: The file with the token for the receiver in a local run.
     """
 
     def __init__(

@@ -26,17 +26,17 @@ log = logging.getLogger("capi-functions.events")
 OnDelivery = Callable[[str, Event, Answer, float], None]
 """Called after each delivery with function, event, answer, and the seconds that the call took."""
 OnDeadLetter = Callable[[str, Event, Answer], None]
-"""Called with function, event and answer for each event that is never to be delivered again."""
+"""Called with function, event and answer for each event that will not be redelivered."""
 
 _REFUSED = (401, 403)
 """The receiver, or a mesh before it, refuses the sender, not the event: a token is not mounted yet, or has expired."""
 _RETRYABLE = (404, 408, 409, 429, *_REFUSED)  # besides 5xx: a Knative broker's, and the refusals
 _MAX_LATENCIES = 100_000
 _MAX_ITEMS = 20_000
-"""Queued items beyond which events of others are refused."""
+"""With more queued items than this, events of other senders are refused."""
 
 Reduce = Callable[[str, Event], Sequence[Event]]
-"""Called with a function and an event; returns the events without objects in its place, see `without_objects`."""
+"""Called with a function and an event; returns the replacement events without objects, see `without_objects`."""
 
 
 class QueueFull(Exception):
@@ -56,7 +56,7 @@ class Stats:
     """Seconds from the time at which an event was due to its delivery, of the latest hundred thousand."""
 
     def percentile(self, percent: float) -> float:
-        """Returns the latency (seconds) that `percent` of the deliveries stay below; NaN without deliveries."""
+        """Returns the latency percentile in seconds; NaN without deliveries."""
         ordered = sorted(self.latencies)
         return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else math.nan
 
@@ -150,7 +150,7 @@ class Dispatcher:
         self.submit(event)
 
     def _lighten(self, function: str, event: Event) -> Event:
-        """Returns the event without its object, or with it if one event cannot stand for it."""
+        """Returns the event without its object; with the object if more than one event would have to replace it."""
         light, find_ref = self._reduce(function, event), self._triggers[function].find_ref
         if len(light) != 1 or find_ref(light[0]) != find_ref(event):
             return event
@@ -189,7 +189,7 @@ class Dispatcher:
             timeout: Seconds to wait at most.
             ignore_waits_above: Items that are due in more than this many seconds are left out; `pending` counts them.
             quiet: Seconds without a new or finished item.
-            dropped: Whether an event is dropped, and not delivered again, once it waits or its delivery has failed.
+            dropped: Returns whether to drop an event that waits or whose delivery has failed.
 
         Returns:
             Whether the queue was idle within the timeout.
@@ -295,7 +295,7 @@ class Dispatcher:
 
 
 def _traced(event: Event) -> Event:
-    """Returns the event as part of a trace: of its own, of the delivery that it is the reply to, or of a new one."""
+    """Returns the event as part of its own trace, of the trace of the delivery that it answers, or of a new trace."""
     if event.trace:
         return event
     name = f"{event.change} {event.kind}" if event.change else event.type

@@ -1,7 +1,7 @@
-"""Spreads the looks for drift over the time between two rounds, so that settled objects do not all cost reads at once.
+"""Spreads looks for drift over the time between two rounds, so that settled objects are not all read at once.
 
-A look is an event with `resync` set. It makes a function reconcile an object although nothing seems to be left to do.
-So it also resumes, after a restart, what a function does at intervals, such as to poll a source.
+A look is an event with `resync` set. It makes a function reconcile an object that seems reconciled. After a restart it
+also resumes periodic work, such as polling a source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shared.triggers import PrimaryRef, Triggers
 log = logging.getLogger("capi-functions.events")
 
 _FIRST, _LAST = 0.1, 0.9
-"""The part of the interval over which looks are spread: after the work of the round, and before the next round."""
+"""The part of the interval over which looks are spread, after the work of the round and before the next round."""
 
 _Origin = tuple[str, str, str, str]
 
@@ -32,7 +32,7 @@ class _Look:
 
 
 class DriftLooks:
-    """Submits an event for each settled object, each at its own time after a round.
+    """Submits an event for each settled object at its own time after a round.
 
     Args:
         triggers: The functions by name.
@@ -97,7 +97,7 @@ class DriftLooks:
             return look.event, look.functions
 
     def _look(self, event: Event, function: str, ref: PrimaryRef) -> Event:
-        """Returns the event with a reference only, which needs little memory, if it leads to the primary object."""
+        """Returns the event with only a reference, to save memory, if the reference leads to the primary object."""
         bare = change_event(event.as_object, "update", source=event.source, reference=True, resync=True)
         return bare if self._triggers[function].find_ref(bare) == ref else replace(event, resync=True)
 

@@ -39,16 +39,16 @@ from .watcher import Watcher
 log = logging.getLogger("capi-functions.events")
 
 _REMEMBERED = 600.0
-"""Seconds for which a forwarder in standby remembers what no list shows: longer than it takes until it takes over.
+"""Seconds for which a standby keeps changes that no list shows; longer than a takeover needs.
 
-The one before gives up the Lease after `events.health.STUCK_AFTER` at most.
+The former forwarder gives up the Lease after at most `events.health.STUCK_AFTER`.
 """
 _MAX_UNLISTED = 10_000
 _MAX_LETTERS = 1_000
 """Dead letters that wait to be delivered."""
 _LETTERS_PER_SECOND = 10.0
 _LAST_LETTERS = 2.0
-"""Seconds for dead letters before the end, at most."""
+"""The maximum number of seconds for dead letters before the end."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class AllEvents(Triggers):
 
 
 class LetterBox:
-    """Delivers dead letters to the function that keeps them, beside all other events, and so never in their way.
+    """Delivers dead letters to the function that keeps them, from a queue of their own that delays no other event.
 
-    Those of one function about one object are merged while they wait. A letter that finds the box full is lost.
+    Waiting letters of one function about one object are merged. If the queue is full, a new letter is lost.
     """
 
     def __init__(self, deliver: Deliver) -> None:
@@ -85,7 +85,7 @@ class LetterBox:
         return self._dispatcher.size
 
     def stop(self, drain: float) -> None:
-        """Delivers what waits for at most `drain` seconds; a call in flight is not waited for any longer."""
+        """Delivers waiting letters for at most `drain` seconds, and then abandons calls in flight."""
         if drain:
             self._dispatcher.drain(drain, ignore_waits_above=0.0)
         self._dispatcher.stop(timeout=0.0)
@@ -109,14 +109,14 @@ class Forwarder:
         client: The cluster to watch.
         triggers: The functions by name. If `dead_letters` is among them, it gets the events that the others reject.
         deliver: Delivers an event to a function.
-        to_sink: Delivers every event once, to the name "sink", whichever functions it is for.
+        to_sink: Delivers every event once, to the name "sink", for all its functions together.
         workers: Deliveries at a time.
         rate: Deliveries a second.
         resync: Seconds between resyncs of all objects.
         timer: Seconds between ping events for the functions that a timer starts; not with `to_sink`.
         namespace: Watches only these namespaces, separated by commas; empty: all.
         shard: Delivers the changes for the primary objects of this shard only. Events that its ingress receives are
-            delivered whatever they are about.
+            always delivered.
         standby: Whether to list and watch only, until `activate` is called: another forwarder delivers.
         host: Address of the ingress.
         port: Port of the ingress; 0 for a free one. Without `port` and `listener` there is no ingress.
@@ -151,8 +151,8 @@ class Forwarder:
         self._lock = threading.Lock()
         self._active, self._started = not standby, False
         self._unlisted: deque[tuple[float, Event, Collection[str]]] = deque(maxlen=_MAX_UNLISTED)
-        """The changes during the standby that no list shows later, and when they were watched: deletions, and changes
-        of objects whose events are references."""
+        """The changes during the standby that no list shows later, with their times: deletions, and changes of objects
+        whose events are references."""
         self._triggers = triggers
         routes = {"sink": AllEvents("sink")} if to_sink else triggers
         self._letters = LetterBox(deliver) if DEAD_LETTERS in routes else None
@@ -176,8 +176,7 @@ class Forwarder:
             silence=silence,
         )
         self._view = View(triggers, self.watcher.knows, self.watcher.is_referenced, shard)
-        # One forwarder sends the ping events, because they are about no object, as if about an object without a
-        # namespace.
+        # Only one shard sends the ping events, the one for objects without a namespace.
         self._timer = None if to_sink or not shard.owns("") else Timer(self._ping, every=timer)
         self.ingress: Ingress | None = None
         if port is not None or listener is not None:
@@ -202,9 +201,9 @@ class Forwarder:
             self._timer.start()
 
     def activate(self) -> None:
-        """Ends the standby: goes on like after a start, and delivers the last minutes' changes that no list shows.
+        """Ends the standby: continues as after a start, and delivers the latest changes that no list shows.
 
-        The forwarder before may not have delivered them. Twice does not matter, because events are hints.
+        The former forwarder may not have delivered them. A repetition is harmless, because events are hints.
         """
         with self._lock:
             self._active = True
@@ -223,12 +222,12 @@ class Forwarder:
                 self.watcher.restart()
 
     def activity(self) -> Activity:
-        """Returns what the forwarder does at present, for `events.health`."""
+        """Returns the present activity of the forwarder, for `events.health`."""
         calls, oldest, progress = self.dispatcher.calls, self.dispatcher.oldest(), self.dispatcher.last_progress
         return Activity(self.watcher.kinds(), calls, oldest, progress, self.dispatcher.has_workers)
 
     def problems(self) -> list[str]:
-        """Returns what keeps the forwarder from its work."""
+        """Returns the problems that keep the forwarder from its work."""
         return [problem.message for problem in health.problems(self.activity(), time.monotonic())]
 
     def wait_synced(self, timeout: float) -> bool:
@@ -236,14 +235,14 @@ class Forwarder:
         return self.watcher.wait_synced(timeout)
 
     def drain(self, timeout: float, ignore_waits_above: float = 1.0, *, quiet: float = 0.0) -> bool:
-        """See `Dispatcher.drain`; use `quiet` to wait for the changes that the last calls wrote."""
+        """See `Dispatcher.drain`; `quiet` allows for events about the changes of the last calls."""
         return self.dispatcher.drain(timeout, ignore_waits_above, quiet=quiet)
 
     def stop(self, drain: float = 0.0) -> None:
         """Stops to watch and to receive, and delivers the queue for at most `drain` seconds.
 
-        Deliveries that fail or wait meanwhile are left to the next forwarder if its lists show their objects, because
-        that forwarder may wait for the Lease.
+        Leaves deliveries that fail or wait to the next forwarder if its lists show their objects, because that
+        forwarder may be waiting for the Lease.
         """
         self.watcher.stop()
         self._drift.stop()
@@ -273,7 +272,7 @@ class Forwarder:
             self._submit(event, wanting)
 
     def _remember(self, event: Event, functions: Collection[str]) -> None:
-        """Keeps a change without its object, because nobody bounds how many there are."""
+        """Keeps a change without its object, because the number of changes is unbounded."""
         for names in [functions] if self._to_sink else [[name] for name in functions]:
             for light in without_objects(event, [self._triggers[name] for name in names]):
                 self._unlisted.append((time.monotonic(), light, names))
@@ -293,5 +292,5 @@ class Forwarder:
 
 
 def _is_listed(event: Event) -> bool:
-    """Returns whether the lists of another forwarder show what the event is about."""
+    """Returns whether the lists of another forwarder show the change in the event."""
     return event.change in ("add", "update") and event.object is not None

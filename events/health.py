@@ -1,4 +1,4 @@
-"""Judges whether a forwarder does its work. Pure: probes, metrics and the Lease ask the same judgement.
+"""Judges whether a forwarder does its work. Pure, and shared by probes, metrics and the Lease.
 
 A forwarder that stands by watches as well, so it is judged in the same way.
 """
@@ -68,7 +68,7 @@ class Problem:
 
 
 def problems(activity: Activity, now: float, stuck_after: float = STUCK_AFTER) -> list[Problem]:
-    """Returns what hangs. A forwarder with a problem gives up its Lease and takes none."""
+    """Returns the kinds and deliveries that hang. A forwarder with a problem gives up its Lease and takes none."""
     found = [
         Problem("watch", f"{kind.name}: the API server has not answered for {now - kind.expected_by:.0f} s too long")
         for kind in activity.kinds
@@ -87,15 +87,15 @@ def problems(activity: Activity, now: float, stuck_after: float = STUCK_AFTER) -
 
 
 def unready(activity: Activity, now: float, stuck_after: float = STUCK_AFTER) -> list[Problem]:
-    """Returns what hangs and which kinds are not listed yet. A standby can be ready."""
+    """Returns the problems and the kinds that are not listed yet. A standby can be ready."""
     unlisted = [Problem("list", f"{kind.name} is not listed yet") for kind in activity.kinds if not kind.listed]
     return problems(activity, now, stuck_after) + unlisted
 
 
 def dead(activity: Activity, now: float, stuck_after: float = STUCK_AFTER) -> list[Problem]:
-    """Returns what a restart of the process may mend.
+    """Returns the problems that a restart of the process may solve.
 
-    That is not the silence of all kinds at once: then the API server, or the way to it, is down.
+    The silence of all kinds is not among them, because then the API server or the network is down.
     """
     found = problems(activity, now, stuck_after)
     is_cut_off = all(now > kind.expected_by for kind in activity.kinds)

@@ -39,7 +39,7 @@ without a definition."""
 _SERVING_PAUSE = 0.5
 """Seconds, doubled each time, between requests for a kind that was just defined and is not served yet."""
 _DEFINITION_LAG = 0.2
-"""Seconds after the early end of a watch in which a change of the kind's definition may show; also the least pause
+"""Seconds after the early end of a watch in which a change of the kind's definition may show; also the minimum pause
 between two watches."""
 _BLIND_PAUSE = 2.0
 """Seconds, doubled each time, between requests for a kind where definitions cannot be watched."""
@@ -117,15 +117,15 @@ class Informer:
 
     @property
     def sees_all(self) -> bool:
-        """Whether every object of the kind is known, except for a moment."""
+        """Whether every object of the kind is known, apart from changes of the last moment."""
         return bool(self._round) and self._served and not self.spec.selector
 
     def knows(self, key: Key) -> bool:
-        """Returns whether the object was in the list, or was watched, and not deleted since."""
+        """Returns whether the object was listed or watched, and not deleted since."""
         return key in self._known
 
     def wake(self, *, defined: bool = True) -> None:
-        """Ends the wait for the kind to be served: its definition was created or changed, or else deleted."""
+        """Ends the wait for the kind to be served, because its definition was created, changed or deleted."""
         self._defined, self._absences = defined, 0
         self._awake.set()
 
@@ -218,7 +218,7 @@ class Informer:
         return pause
 
     def _is_undefined(self) -> bool:
-        """Returns whether the kind's definition is gone, and all objects with it.
+        """Returns whether the kind's definition and all its objects are gone.
 
         A kind that is not served in this version may be served in another version, and still have its objects.
         """
@@ -229,7 +229,7 @@ class Informer:
     # -- list and watch ----------------------------------------------------------------------------------------
 
     def _list(self) -> str:
-        """Reports what differs from the known objects, in a new round all objects; returns the version."""
+        """Reports the differences from the known objects, or in a new round all objects. Returns the version."""
         current = self._rounds.current()
         listing = current if current.number != self._round else None
         version, missing = "", set(self._known)
@@ -261,8 +261,7 @@ class Informer:
     def _watch(self, version: str) -> None:
         """Reports changes until the next round; opens the watch again each time the server ends it.
 
-        Not if it ended since the kind's definition has changed, because the server would reject the version, and all is
-        listed.
+        After a change of the kind's definition all is listed instead, because the server would reject the version.
         """
         while not self._stop.is_set() and (left := self._rounds.seconds_left(self._round)) > 0:
             started, seconds = time.monotonic(), max(1, min(_WATCH_SECONDS, round(left)))
@@ -333,7 +332,7 @@ class Informer:
         self._known[key] = new
         changed = self._changed(known, new) if known is not None else set()
         if listing is not None and (known is not None or not self._round):
-            # A resync is about settled objects; a change since then counts like a watched change.
+            # A resync concerns settled objects; a later change counts like a watched change.
             news = changed if listing.resync else set()
             self._emit("update", obj, [name for name in self._interested("update", key) if name in news])
             self._report(obj, listing, without=news)
@@ -353,9 +352,9 @@ class Informer:
         }
 
     def _report(self, obj: Object, listing: NumberedRound, without: Collection[str]) -> None:
-        """Reports an object to a round, for all functions but those in `without`.
+        """Reports an object to a round, for all functions except those in `without`.
 
-        An object that is new since an earlier round is not reported, because it has changed.
+        An object that appeared after an earlier round is reported as a change instead.
         """
         listing.round.see(self.spec, obj)
         updates = [name for name, watch in self.spec.watches if "update" in watch.changes and name not in without]
@@ -364,7 +363,7 @@ class Informer:
             return
         adds = [name for name, watch in self.spec.watches if "add" in watch.changes]
         self._emit("add", obj, adds, listing)
-        # After a start, the missed changes of a watch of updates only are not known.
+        # After a start, a watch of updates cannot know the changes that it missed.
         self._emit("update", obj, [name for name in updates if name not in adds], listing)
 
     def _observe_deletion(self, obj: Object) -> None:
@@ -381,7 +380,7 @@ class Informer:
             self._observe_deletion({"metadata": self._known[key].metadata})
 
     def _interested(self, change: Change, key: Key, creator: str = "") -> list[str]:
-        """Returns the names of the functions whose watches match the change, except the function that made it."""
+        """Returns the names of the functions whose watches match the change, except the function that caused it."""
         return [
             name
             for name, watch in self.spec.watches
@@ -411,7 +410,7 @@ class Informer:
             obj["apiVersion"], obj["kind"] = self.spec.resource.api_version, self.spec.resource.kind
 
     def _digest(self, obj: Object) -> _Known:
-        """Returns what the informer remembers of an object."""
+        """Returns the state that the informer keeps for an object."""
         metadata = obj["metadata"]
         hashes = tuple(self._hash(name, watch, obj) for name, watch in self.spec.watches)
         kept = {name: metadata[name] for name in _KEPT_METADATA if metadata.get(name)}

@@ -20,7 +20,7 @@ from .bounded_server import BoundedServer, ServerThread, TimedHandler
 from .dispatcher import QueueFull
 
 _PART = 1 << 17
-"""Bytes of a body that are read at a time: memory is reserved for a longer one as it arrives."""
+"""Bytes of a body that are read at a time, so that memory is only reserved for bytes that arrive."""
 
 
 class Ingress(ServerThread):
@@ -69,7 +69,7 @@ class _Handler(TimedHandler):
     server: _Server
 
     def _is_refused(self) -> bool:
-        """Answers a request that is refused because of who sends it, and returns whether it is."""
+        """Refuses a request from an unauthorized sender, and returns whether it was refused."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         address = str(self.server.server_address[0])
         answer = callers.refusal(self.command, headers, address, self.server.token)

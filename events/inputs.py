@@ -1,4 +1,4 @@
-"""Extracts from an object what its user applied, so that a capture can be replayed in another cluster.
+"""Extracts the fields that a user applied from an object, so that a capture can be replayed in another cluster.
 
 The API server records who set each field (`managedFields`). Fields that only this project or the system set are left
 out. An object without any other field was not made by the user. Pure.
@@ -47,7 +47,7 @@ def user_part(obj: Mapping[str, Any]) -> Object | None:
 
 
 def _body(fields: Mapping[str, Any]) -> bool:
-    """Returns whether there is more than metadata: who sets only a label or a finalizer did not make the object."""
+    """Returns whether there is more than metadata, because a label or a finalizer alone does not make an object."""
     return any(name not in ("f:metadata", "f:status") for name in fields)
 
 

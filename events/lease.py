@@ -53,7 +53,7 @@ class Seen:
 def next_step(
     lease: Mapping[str, Any], identity: str, seen: Seen, now: float, *, works: bool = True
 ) -> Literal["renew", "take", "wait", "give up"]:
-    """Returns what the process `identity` does with a Lease whose present state it has seen since `seen.at`.
+    """Returns the action of the process `identity` on a Lease that has not changed since `seen.at`.
 
     A process that does not work gives up the Lease, and takes none.
     """
@@ -72,7 +72,7 @@ class LeaseHolder:
         on_taken: Called when the Lease was taken.
         on_lost: Called when the Lease could not be renewed, another process has it, or this process does not work. The
             Lease is not taken again.
-        problems: Returns what keeps this process from its work, as texts.
+        problems: Returns the problems that keep this process from its work.
         duration: See `DURATION`; whole seconds.
         identity: Names this process in the Lease.
     """
@@ -114,7 +114,7 @@ class LeaseHolder:
         self._thread.start()
 
     def release(self) -> None:
-        """Stops to renew the Lease, and lets another process take it at once."""
+        """Stops renewing the Lease, and lets another process take it at once."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -1,6 +1,6 @@
-"""The memory of queued events: an estimate for each, and the replacement for an event that takes too much.
+"""Estimates the memory of queued events, and replaces events that take too much.
 
-An event without its object leads to the same result, because a function then reads the object: one request more.
+An event without its object leads to the same result for one more request, because the function reads the object.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .settled import is_about
 LIMIT = 64 << 20
 """Bytes of all events in a queue."""
 _BYTES_OF = {",": 100, "[": 80, "{": 130}
-"""Bytes of memory for each such character in JSON: for a value, a list and a dict."""
+"""Bytes of memory for each such character in JSON, which stand for a value, a list and a dict."""
 
 
 def weigh(data: Object) -> int:
@@ -32,8 +32,8 @@ def without_objects(event: Event, receivers: Iterable[Triggers]) -> list[Event]:
 
     A receiver whose mapping needs the content of the object gets an event about its primary object. An event that is
     not about the primary object becomes a resync, because the function must not conclude from the primary object
-    alone that there is nothing to do. Returns `event` itself where a receiver needs the content all the same, and a
-    reference to its object if the event is for no receiver.
+    alone that there is nothing to do. Returns `event` itself if a receiver still needs the content, and a reference to
+    its object if the event has no receiver.
     """
     if event.object is None:
         return [event]

@@ -1,8 +1,8 @@
-"""Repeats what new Triggers of a Broker may have missed: in a new installation, or for a function that is added to one.
+"""Repeats the events that new Triggers of a Broker may have missed, after an installation or a new function.
 
-A Broker takes events before its Triggers deliver, and a Trigger never delivers earlier events. Nothing shows when one
-begins to: Knative's channel in memory takes Triggers over seconds after they are Ready, or up to a minute if many are
-created at once.
+A Broker accepts events before its Triggers deliver, and a Trigger never delivers earlier events. Nothing shows when a
+Trigger begins to deliver. Knative's in-memory channel begins seconds after the Trigger is Ready, or up to a minute
+later if many are created at once.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class NewTriggers:
         self._thread = threading.Thread(target=self._run, name="new-triggers", daemon=True)
 
     def start(self) -> None:
-        """Starts to look for new Triggers, in a thread."""
+        """Starts looking for new Triggers, in a thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the repetitions; a look in progress is not waited for."""
+        """Ends the repetitions, without waiting for one in progress."""
         self._stop.set()
 
     def _run(self) -> None:
@@ -56,7 +56,7 @@ class NewTriggers:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _new(self) -> list[str]:
-        """Returns the names of the new Triggers. Tries until the API server answers, or the end."""
+        """Returns the names of the new Triggers. Retries until the API server answers or this stops."""
         while not self._stop.is_set():
             try:
                 now = datetime.now(UTC)
@@ -74,7 +74,7 @@ class NewTriggers:
 
 
 def is_new(trigger: Object, now: datetime) -> bool:
-    """Returns whether a Trigger may not deliver yet, because it is not Ready, or not for long."""
+    """Returns whether a Trigger may not deliver yet, because it is not Ready or only became Ready recently."""
     conditions = dig(trigger, "status.conditions", [])
     if dig(trigger, "status.observedGeneration") != trigger["metadata"]["generation"]:
         return True

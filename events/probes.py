@@ -45,7 +45,7 @@ class Probes(ServerThread):
     """An HTTP server that answers probes by the judgement of `events.health`.
 
     Args:
-        activity: Returns what the forwarder does at present.
+        activity: Returns the present activity of the forwarder.
         host: Address to listen at.
         port: Port to listen at; 0 for a free one.
     """

@@ -1,14 +1,14 @@
 """The work queue of the dispatcher: one item, and at most one delivery in flight, per function and key.
 
-Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is, if they
-are about different objects, or if only the newer one contains its object. Otherwise the function might conclude from
-the newer event that there is nothing to do, although the replaced one requires work. A reference may be about an object
-that its object refers to, such as a provider's Secret.
+Events are hints, so a newer event replaces the waiting one. The merged event is a resync if one of the two is a resync,
+if they are about different objects, or if only the newer event contains its object. Otherwise the function might
+conclude from the newer event that there is nothing to do, although the replaced event requires work. A reference to an
+object may stand for an object that it refers to, such as a provider's Secret.
 
 An event that is delivered again after a failure becomes a resync, too. An event that only waited is marked as repeated,
 and a newer event about the object replaces it, because `Triggers.is_reconciled` is false while the function has to
-wait. If it is about the primary object, which the function reads in any case, an event about another object becomes the
-repetition, and not a resync.
+wait. If the newer event is about the primary object, which the function always reads, a waiting event about another
+object becomes a repetition instead of a resync.
 
 An event that waits for its next delivery keeps no object, because the function reads the object in any case.
 """
@@ -81,9 +81,9 @@ class QueueItem:
     change: tuple[str, ...] = ()
     """The change that the event is about; see `is_news`."""
     lightened: bool = False
-    """Whether an event of an object that exists has lost the object while it waits."""
+    """Whether the event of an existing object has lost the object while it waits."""
     held: list[Object] = field(default_factory=list)
-    """The data that the ledger of the queue counts for this item."""
+    """The event data whose memory the queue counts for this item."""
 
     def __post_init__(self) -> None:
         self.change = change_of(self.event)
@@ -146,7 +146,7 @@ def merge(waiting: Event, newer: Event) -> Event:
 
 
 def is_news(waiting: tuple[str, ...], newer: Event) -> bool:
-    """Returns whether `newer` is about another change than `waiting`: not a resync, and not the same event again."""
+    """Returns whether `newer` concerns another change than `waiting`, and is neither a resync nor the same event."""
     return not newer.resync and waiting != change_of(newer)
 
 
@@ -169,7 +169,7 @@ def change_of(event: Event) -> tuple[str, ...]:
 
 
 def _with_object(event: Event) -> Event:
-    """Returns an event as it was before it lost its object, apart from the object's content."""
+    """Returns an event with its former type and flags, but without its object."""
     return replace(event, type=f"{RESOURCE}{event.change}", data=event.as_object)
 
 
@@ -210,9 +210,9 @@ class WorkQueue:
         """The time at which an item was last added or finished."""
 
     def add(self, function: str, key: Hashable, event: Event, *, first: bool = False, size: int | None = None) -> None:
-        """Adds an event for immediate delivery; with `first` before all others, so that a chain of steps completes.
+        """Adds an event for immediate delivery; with `first` ahead of all others, so that a chain of steps completes.
 
-        `size` is what `weigh` returns for the event's data, for callers that know it.
+        `size` is the result of `weigh` for the event's data, if the caller has it.
         """
         self.add_after(function, key, event, 0.0, first=first, size=size)
 
@@ -340,7 +340,7 @@ class WorkQueue:
             return all(item.state == "waiting" and item.wait > ignore_waits_above for item in self._items.values())
 
     def drop_waiting(self, dropped: Callable[[Event], bool]) -> None:
-        """Drops the waiting items, also those that wait after a failure, whose event is to be `dropped`."""
+        """Drops the items that wait, also after a failure, and whose event is to be `dropped`."""
         with self._changed:
             for place, item in [*self._items.items()]:
                 event = _with_object(item.event) if item.lightened else item.event

@@ -1,4 +1,4 @@
-"""The objects that watched objects refer to: which changes a watch with `referenced_by` is about."""
+"""Indexes the references between watched objects, for watches with `referenced_by`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ReferenceIndex:
                     referenced.pop(key, None)
 
     def is_referenced(self, watch: Watch, key: Key) -> bool:
-        """Returns whether the object is referenced, or may be. True for a watch without referrers."""
+        """Returns whether the object is, or may be, referenced. True for a watch without referrers."""
         if not watch.referenced_by:
             return True
         either = {key, Key(key.namespace, "")}

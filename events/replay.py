@@ -21,7 +21,7 @@ from .delivery import HttpDelivery
 from .dispatcher import Dispatcher, is_rejection
 
 FIELD_MANAGER = "replay"
-"""The field manager of replayed inputs, which are the user's fields, not the functions'."""
+"""The field manager of replayed inputs, because their fields belong to the user, not to functions."""
 
 
 def replay(
@@ -80,9 +80,9 @@ def replay_to(
     Args:
         url: Where to post to.
         events: In the order of the recording.
-        attempts: How often an event is posted at most: again after an answer that is an error or requests a retry.
+        attempts: The maximum number of attempts per event, which is repeated after an error or a request to retry.
         longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
-        token: The file with the token that the receiver wants, of a local run.
+        token: The file with the token for the receiver in a local run.
         progress: Called with each event and its last answer.
 
     Returns:

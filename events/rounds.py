@@ -22,7 +22,7 @@ OnChange = Callable[[Event, Collection[str]], object]
 
 
 class Round(Protocol):
-    """Receives what the lists of one round find, from the threads of the informers."""
+    """Receives the listed objects of one round, from the threads of the informers."""
 
     def see(self, spec: InformerSpec, obj: Object) -> None:
         """Receives each listed object, before the events about it."""
@@ -34,7 +34,7 @@ class Round(Protocol):
         """Receives that a kind is listed completely, or that it is not served."""
 
     def wait(self, stop: threading.Event) -> None:
-        """Returns when the round has decided about all that was reported: changes come after it."""
+        """Returns once the round has decided about all reports; changes follow afterwards."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class Rounds:
             return self._current if time.monotonic() < self._next else self._open(resync=True)
 
     def restart(self) -> None:
-        """Begins a round like the first, which reports all objects as added."""
+        """Begins a round that reports all objects as added, like the first round."""
         with self._lock:
             self._open(resync=False)
 
     def seconds_left(self, number: int) -> float:
-        """Returns the seconds until a round later than this one begins; 0 if one has begun."""
+        """Returns the seconds until the next round begins; 0 if it has begun."""
         with self._lock:
             begun = self._current is not None and self._current.number != number
             return 0.0 if begun else max(0.0, self._next - time.monotonic())

@@ -1,12 +1,12 @@
-"""Leaves out what is settled when all kinds are listed: after a start, and at each resync.
+"""Skips settled objects when all kinds are listed, after a start and at each resync.
 
-The lists bring every object, so nothing needs to be read: an event is delivered only if the function's
-`Triggers.is_settled` does not hold for the primary object and the object of the event. An event about another object
-than the primary is held until the kind of the primary is listed. An event that depends on references to its object is
-held until all kinds are listed. In doubt an event is delivered. Whole objects are kept only until the kinds are listed.
+The lists bring every object, so nothing needs to be read. An event is skipped if the function's `Triggers.is_settled`
+holds for the primary object and the object of the event. An event about another object is held until the primary kind
+is listed. An event that depends on references to its object is held until all kinds are listed. In doubt an event is
+delivered. Whole objects are kept only until the kinds are listed.
 
 An event by reference shows nothing of its object, which may have changed while nothing watched it. If the primary
-object by itself is reconciled, such an event is delivered after a start as a look for drift, at its own time.
+object by itself is reconciled, such an event is delivered after a start as a drift check, at its own time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATIENCE = 5.0
 """Seconds without a listed object or kind after which the round stops waiting for kinds that are not listed."""
 
 OnSettled = Callable[[Event, str, PrimaryRef], object]
-"""Called with an event, the function that has nothing to do, and the primary object."""
+"""Called with an event, a function that need not reconcile, and the primary object."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class View:
     shard: Shard = ALL
 
     def primary(self, function: str, event: Event) -> PrimaryRef | None:
-        """Returns the primary object that the event is about; None if it is not for the function or this shard."""
+        """Returns the primary object of the event; None if it is not for the function or this shard."""
         ref = self.triggers[function].find_ref(event)
         return ref if ref is not None and self.shard.owns(ref.key.namespace) else None
 
@@ -64,8 +64,7 @@ class View:
     def lacks_primary(self, function: str, event: Event, ref: PrimaryRef) -> bool:
         """Returns whether the event is useless, because its primary object does not exist.
 
-        The object may exist by now, as its kind is watched on its own. Then its `add` event is yet to be delivered, and
-        makes the function read everything.
+        The object may exist by now. Then its own `add` event follows, and makes the function read everything.
         """
         watch = self.triggers[function].watch(event)
         if watch is None or not watch.needs_primary or ref.resource is None:
@@ -110,13 +109,13 @@ class SettledRound:
         self._over = threading.Event()
 
     def see(self, spec: InformerSpec, obj: Object) -> None:
-        """Keeps the object if events about others may be mapped to it."""
+        """Keeps the object if events about other objects may be mapped to it."""
         self._progress = time.monotonic()
         if spec.complete and not self._over.is_set() and (kept := self._objects.get(spec.resource)) is not None:
             kept[key_of(obj)] = obj
 
     def report(self, event: Event, functions: Sequence[str]) -> None:
-        """Forwards the event to the functions that have something to do, and holds it where that is not known yet."""
+        """Forwards the event to the functions that must reconcile; holds it for functions that it cannot judge yet."""
         now = []
         for name in functions:
             ref = self._view.primary(name, event)
@@ -153,7 +152,7 @@ class SettledRound:
                 self._finish()
 
     def _finish(self) -> None:
-        """Lets go of all objects. Last, the informers go on. A later change must not be overtaken by a held event."""
+        """Releases all objects, and then the informers, so that no held event overtakes a later change."""
         self._held, self._objects = [], {}
         self._over.set()
 
@@ -187,7 +186,7 @@ class SettledRound:
         return not settled
 
     def _look(self, event: Event, name: str, ref: PrimaryRef) -> None:
-        """Reports the primary object as settled, once, and after a start each event that only refers to its object."""
+        """Reports the primary object as settled once, and after a start also each event by reference."""
         by_reference = event.object is None and not is_about(event, ref)
         if by_reference and event.resync:
             return  # a change would have been watched
@@ -204,7 +203,7 @@ def is_about(event: Event, ref: PrimaryRef) -> bool:
 
 
 def joined_kinds(triggers: Iterable[Triggers]) -> set[Resource]:
-    """Returns the primary kinds that events about other objects are mapped to, of functions with `is_reconciled`."""
+    """Returns the primary kinds of functions with `is_reconciled` to which events about other objects are mapped."""
     return {
         primary
         for declared in triggers

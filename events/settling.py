@@ -1,7 +1,7 @@
 """Finds the time when definitions of kinds have settled.
 
-Those of one provider are created in a burst. The API server changes the status of each several times, in turns with
-other definitions, and serves the kind a moment after the last change.
+The definitions of one provider are created in a burst. The API server changes the status of each several times,
+interleaved with other definitions, and serves the kind a moment after the last change.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator
 PAUSE = 1.0
 """Seconds without a change of any definition after which all are settled."""
 WITHIN = 10.0
-"""Seconds after which nobody waits any longer."""
+"""The maximum number of seconds to wait."""
 
 
 class Settling:
-    """Takes note of each change of a definition; `clock` returns seconds."""
+    """Records each change of a definition; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._changed = float("-inf")
 
     def note(self) -> None:
-        """Takes note that some definition has just changed."""
+        """Records that a definition has just changed."""
         self._changed = self._clock()
 
     def waits(self) -> Iterator[float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `index` of `count`, counted from 0: all events for the primary objects of its namespaces.
+    """Part `index` of `count`, counted from 0. It has all events for the primary objects of its namespaces.
 
     Objects without a namespace belong to part 0.
     """

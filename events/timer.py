@@ -1,4 +1,4 @@
-"""Starts a full sweep at an interval. Replaces the PingSource that does so in a cluster with Knative."""
+"""Starts a full sweep at an interval, like the PingSource in a cluster with Knative."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Watches the kinds that functions declare, and calls back with each change and the functions that it is for.
 
-Level-triggered: the first round of lists reports all objects, so that a restart resumes from the present ones, and so
-does each resync (`events.rounds`). Each kind has an informer (`events.informer`).
+It is level-triggered: the first round of lists and each resync (`events.rounds`) report all objects, so that a restart
+resumes from the present state. Each kind has an informer (`events.informer`).
 
 The watcher rarely lists a kind that is not served: a watch of CustomResourceDefinitions shows when it is defined. That
-watch also shows the kinds that functions watch without naming them (`shared.triggers.DefinedKinds`).
+watch also finds contract-selected kinds (`shared.triggers.DefinedKinds`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BeginRound = Callable[[Sequence[InformerSpec]], Round]
 _DEFINITIONS_PATIENCE = 5.0
 """Seconds for which the first round waits until definitions are listed."""
 _DEFINITION_PAUSE = 30.0
-"""Most seconds until a definition is read again that could not be read."""
+"""The maximum number of seconds until an unreadable definition is read again."""
 _SERVED, _KINDS = "served", "kinds"
 _OF_DEFINITIONS = (
     (_SERVED, Watch(CRD, reference=True)),
@@ -54,7 +54,7 @@ class Watcher:
         on_change: Called with each change, in the threads of the informers.
         resync: Seconds between reports of all objects, as updates with `resync` set; varied by up to a tenth.
         namespace: Watches only these namespaces, separated by commas; empty: all.
-        begin_round: Returns what receives the events of the first list and of each resync; by default `on_change` does.
+        begin_round: Returns the receiver of the events of the first list and of each resync; by default `on_change`.
         silence: See `events.informer.SILENCE`.
     """
 
@@ -96,7 +96,7 @@ class Watcher:
         )
         self._named = [self._informer(spec, self._stop) for spec in watched]
         self._defined: dict[str, list[Informer]] = {}
-        """The informers of kinds that no function names, by the name of the CRD."""
+        """The informers of contract-selected kinds, by the name of the CRD."""
         self._starting = threading.Lock()
 
     def _in_namespaces(self, spec: InformerSpec) -> list[InformerSpec]:
@@ -121,7 +121,7 @@ class Watcher:
         return [*self._named, *(informer for each in self._defined.copy().values() for informer in each)]
 
     def kinds(self) -> list[KindHealth]:
-        """Returns what is known of each kind that is watched."""
+        """Returns the activity of each watched kind."""
         watching = [*self._informers, *([self._definitions] if self._definitions.thread.ident else [])]
         return [KindHealth(str(one.spec), one.synced.is_set(), one.expected_by) for one in watching]
 
@@ -146,14 +146,14 @@ class Watcher:
         return None
 
     def is_referenced(self, function: str, event: Event) -> bool:
-        """Returns whether the event's object is referenced as the function's watch requires it, or may be."""
+        """Returns whether the event's object is, or may be, referenced as the function's watch requires."""
         watch = self._triggers[function].watch(event)
         return watch is None or self._references.is_referenced(watch, event.key)
 
     def _begin(self, resync: bool) -> Round:
         """Begins a round without the kinds that are not served or cannot be listed."""
         if self._patterns:
-            self._definitions.tried.wait(_DEFINITIONS_PATIENCE)  # then the kinds that no function names are known, too
+            self._definitions.tried.wait(_DEFINITIONS_PATIENCE)  # contract-selected kinds are known then, too
         waiting = [informer for informer in self._informers if not resync or informer.listed]
         return self._begin_round([informer.spec for informer in waiting])
 
@@ -200,7 +200,7 @@ class Watcher:
                 informer.thread.start()
 
     def _find_definition(self, name: str) -> Object | None:
-        """Returns the CRD. Tries until the API server answers or the watcher stops. No event would repeat this."""
+        """Returns the CRD. Retries until the API server answers or the watcher stops, because no event repeats this."""
         pause = 0.5
         while True:
             try:
