@@ -45,7 +45,7 @@ def policy_rules(rules: Iterable[Rule]) -> list[Object]:
 def watch_rules(functions: Iterable[Triggers], verbs: tuple[str, ...] = READ) -> list[Rule]:
     """Returns the rules that an event source needs to watch all kinds that start these functions.
 
-    Knative does not start an adapter that may not `get`, although that never does.
+    Knative starts an adapter only if it may `get`, although the adapter never does.
     """
     needed: list[Rule] = []
     for triggers in functions:
@@ -73,7 +73,7 @@ def aggregated_role(name: str, label: str) -> Object:
 
 
 EVERYWHERE = "-everywhere"
-"""The end of the names of ClusterRoles and their bindings that an installation for some namespaces has besides."""
+"""The suffix of the additional ClusterRoles and bindings of an installation for some namespaces."""
 
 
 def everywhere(role: str, rules: Iterable[Rule], service_account: str, namespace: str) -> list[Object]:

@@ -33,7 +33,7 @@ _UNUSED = (
     "**/*.pyi",
     "bin",
 )
-"""The files that are left out of the dependencies."""
+"""The files of dependencies that the image leaves out."""
 _UV_PLATFORMS = {"amd64": "x86_64-manylinux_2_36", "arm64": "aarch64-manylinux_2_36"}
 
 
@@ -95,7 +95,7 @@ def _project() -> dict[str, Any]:
 
 
 def write_project(root: Path) -> None:
-    """Writes the files of the project below `root`, and what Python's packaging knows of it: version and programs."""
+    """Writes the files of the project below `root`, and its package metadata: version and programs."""
     for path in sources(PROJECT):
         (root / HOME / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(PROJECT / path, root / HOME / path)
@@ -112,7 +112,7 @@ def write_project(root: Path) -> None:
 def sources(project: Path) -> list[Path]:
     """Returns the files of the project that belong into the image, relative to its folder. Raises ContentError.
 
-    Of a clone these are the ones that git knows: others, such as a kubeconfig that was left there, may be secret.
+    In a clone only tracked files count, because others may be secret, such as a forgotten kubeconfig.
     """
     if (project / ".git").exists():
         known = _run(["git", "-C", str(project), "ls-files", "-z", "--", *_SOURCES]).split("\0")

@@ -93,7 +93,7 @@ def issue_webhooks(layout: Layout) -> None:
 
 
 def write_kubeconfig(layout: Layout, url: str, user: str = ADMIN, *, renew: bool = False) -> None:
-    """Writes the kubeconfig of a user for the server at `url`, with the content of all that it needs.
+    """Writes the self-contained kubeconfig of a user for the server at `url`.
 
     A kubeconfig with that URL is kept, unless `renew` is set. `user` is the admin, or the file name of the user's
     certificate.

@@ -24,9 +24,9 @@ _OUTPUT = {
     "GOFLAGS": "-buildvcs=false",
     **dict.fromkeys(("GOROOT", "GOEXPERIMENT", "GOFIPS140", "GOAMD64", "GOARM64", "GODEBUG"), ""),
 }
-"""Settings of `go` that decide about the bytes of an executable; empty for Go's default."""
+"""Settings of `go` that change the bytes of an executable; empty for Go's default."""
 _INPUT = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOAUTH", "GOMODCACHE", "GOCACHE")
-"""Settings of `go` that decide where its input comes from: the checksums in go.sum decide what that is."""
+"""Settings of `go` for the source of its input; go.sum pins the content by checksum."""
 _MODULE = re.compile(r"([A-Za-z0-9][\w.~-]*(?:/[\w.~-]+)+)@(v[0-9]+\.[0-9]+\.[0-9][\w.+-]*)", re.ASCII)
 
 

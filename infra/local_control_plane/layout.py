@@ -7,7 +7,7 @@ ADMIN = "admin"
 """The user with all rights, and the file name of its kubeconfig."""
 
 LOCKED = 75
-"""Exit status of a supervisor whose instance has one already (EX_TEMPFAIL)."""
+"""Exit status of a second supervisor for one instance (EX_TEMPFAIL)."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Layout:
 
     @property
     def lock(self) -> Path:
-        """The file that the supervisor holds a lock (flock) on until it ends."""
+        """The file that the supervisor locks (flock) until it ends."""
         return self.root / "lock"
 
     @property

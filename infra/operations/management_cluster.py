@@ -82,7 +82,7 @@ def _note(error: Exception, cluster: ManagementCluster) -> str:
 
 
 def files(directory: Path | None, kubeconfig: Path | None, context: str = "") -> list[Path]:
-    """Returns the kubeconfig files of the first that applies.
+    """Returns the kubeconfig files of the first source that applies.
 
     1. --kubeconfig
     2. the run in --dir

@@ -117,8 +117,8 @@ def render(assets: AddonAssets, renderer: Callable[[AddonAssets], StageObjects],
 
     Args:
         assets: The files of the release.
-        renderer: Renders the objects from the files; called again if values may be generated, with another date if the
-            chart can be rendered with that.
+        renderer: Renders the objects from the files. Called again if values may be generated, with another date if the
+            chart allows it.
         record: The values that were generated first; values of another chart are ignored.
 
     Raises:

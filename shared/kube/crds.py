@@ -17,14 +17,14 @@ _SERVED_PAUSE = 0.03
 _ESTABLISHED_SECONDS = 30.0
 """Seconds in which CRDs have to become established."""
 _WATCH_SECONDS, _LONGEST_WATCH = 5, 20
-"""Seconds of the first watch and of the longest; each is twice as long as the one before. After it the CRDs are read,
-because they may have failed before, and then never change."""
+"""Seconds of the first watch and of the longest; each is twice as long as the one before. A read follows each watch,
+because a CRD that had failed before the watch never changes."""
 _FIRST_PAUSE = 0.1
 """Seconds until the first read; the pause doubles from read to read. Each reads whole CRDs."""
 _LONGEST_PAUSE = 2.0
-"""Most seconds until the next read. A server that needs so long is busy, and reads would delay it further."""
+"""The maximum number of seconds until the next read. A server that needs so long is busy, and reads would delay it."""
 _LIST_FROM = 2
-"""The number of CRDs from which one list request is cheaper than a get request for each."""
+"""From this number of CRDs on, one list request is cheaper than a get request for each."""
 
 
 def stored_resource(crd: Object) -> Resource | None:

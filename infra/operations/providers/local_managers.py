@@ -73,7 +73,7 @@ class GivenManagers:
         return {**self.packaged_managers, **self.managers}
 
     def beside(self, package: Package) -> GivenManagers:
-        """Returns these, and what a package has that is not pinned."""
+        """Returns these, and the unpinned managers and components of a package."""
         found = {}
         for name in package.programs:
             label, version = name.removesuffix(_SUFFIX), package.versions.get(name, "")
@@ -268,7 +268,7 @@ def refuse_other_versions(client: Client, wanted: Sequence[ProviderRequest]) -> 
 
 
 def creator(run: Path, settings: Mapping[str, str], say: Callable[[str], None]) -> Create:
-    """Lets the run in a folder start managers. Returns what creates providers whose managers it is to run.
+    """Lets the run in a folder start managers. Returns the creator of the providers whose managers it runs.
 
     `settings` has the environment of the run's functions: programs are looked for where the run finds them.
     """

@@ -19,7 +19,7 @@ RESOURCES = (
 KINDS = {resource.kind: resource for resource in RESOURCES}
 
 _MAX_RIGHTS = 20_000
-"""The number of rights that are compared, because one role can grant any number."""
+"""The maximum number of compared rights, because one role can grant any number."""
 
 
 class Right(NamedTuple):
