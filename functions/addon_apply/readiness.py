@@ -28,13 +28,13 @@ _WORKLOADS = {("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSe
 
 
 def can_lose_health(addon: Object, policy: Policy) -> bool:
-    """Returns whether addons that are ready have objects whose health a look follows."""
+    """Returns whether ready addons have objects whose health a resync checks."""
     ready = policy.wait and dig(addon, "status.ready") is True
     return ready and any(map(_is_workload, inventory.load(dig(addon, "status.resources"))))
 
 
 def to_look_at(entries: Sequence[InventoryEntry]) -> list[InventoryEntry]:
-    """Returns the entries with those marked as waiting whose health a look follows, so that `recheck` reads them."""
+    """Returns the entries; marks those whose health a resync checks as waiting, so that `recheck` reads them."""
     return [replace(entry, waiting="look") if _is_workload(entry) else entry for entry in entries]
 
 
@@ -46,7 +46,7 @@ def _is_workload(entry: InventoryEntry) -> bool:
 class RecheckReadiness:
     """Effect: reads the objects that were not ready. Returns the inventory with the present wait of each object.
 
-    The first workload that waits is quoted with a pod that does not start, which is one request more.
+    For the first waiting workload, one more request finds a pod that does not start, for the message.
     """
 
     connection: ClusterConnection
@@ -93,7 +93,7 @@ def _report_unreachable(builder: AddonStatusBuilder, error: ApiError) -> Decisio
 def report_readiness(
     builder: AddonStatusBuilder, policy: Policy, entries: Sequence[InventoryEntry], message: str, **fields: Any
 ) -> Decision:
-    """Reports whether these entries are ready: condition, requeue, and another message than `message` if any is not.
+    """Reports whether these entries are ready; if one is not, requeues and replaces `message`.
 
     `fields` are further fields of the status.
     """

@@ -30,7 +30,7 @@ def remove(builder: AddonStatusBuilder, context: RemovalContext) -> Decision:
 
 
 def report_removed(builder: AddonStatusBuilder, outcome: SyncOutcome) -> Decision:
-    """Reports the removal as done, and which objects stay."""
+    """Reports that the removal is complete, and which objects stay."""
     stay = ""
     if outcome.kept:
         more = f"; and {len(outcome.kept) - _SHOWN} more" if len(outcome.kept) > _SHOWN else ""

@@ -25,7 +25,7 @@ from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
 def report(builder: AddonStatusBuilder, context: ReconcileContext, results: Results | None) -> Decision | None:
     """Returns the decision that reports a sync that is complete or has stopped; None without results of a sync.
 
-    Reports no other failure.
+    Does not report other failures.
     """
     if results is None:
         return None

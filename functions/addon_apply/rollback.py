@@ -32,7 +32,7 @@ def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision
 
 
 def report_rolled_back(builder: AddonStatusBuilder, context: RollbackContext, outcome: SyncOutcome) -> Decision:
-    """Reports the rollback as done. The addon stays not ready: its Cluster still refers to the rejected class."""
+    """Reports a complete rollback. The addon is not ready, because its Cluster still refers to the rejected class."""
     message = (
         f"rolled back to {context.manifest.class_name} (addons {context.manifest.version}); "
         f"remove annotation {ROLLBACK_ANNOTATION} or give the Cluster another class to go on"

@@ -1,4 +1,4 @@
-"""Which objects of the management cluster belong to a cluster stack: the mark, and the inventories of its releases.
+"""Determines which objects belong to a cluster stack, by their mark and by the inventories of its releases.
 
 Several ClusterStacks can share a namespace, and objects of others live there. So a label on each object names its
 cluster stack, and a release neither overwrites nor deletes an object without that label. Objects that an earlier
@@ -79,7 +79,7 @@ def recorded(release: Mapping[str, Any], others: Iterable[Mapping[str, Any]], na
 
 
 def _entries(release: Mapping[str, Any]) -> list[InventoryEntry]:
-    """Returns the entries of applied objects. An intent is not among them, because its object may belong to another."""
+    """Returns the entries of applied objects. Excludes intents, because their objects may belong to others."""
     return [entry for entry in release_inventory(release) if entry.uid or entry.status == SYNCED]
 
 

@@ -12,12 +12,12 @@ from .apply import ApplyRejected, FieldConflict
 from .inventory import KEPT, InventoryEntry
 
 NOT_TRIED = "not tried: the API server stopped answering"
-"""The error of an object after the one at which the API server stopped answering."""
+"""The error of the objects that the rollout skips because the API server stopped answering."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A live object that differs from the applied one: at these paths, or missing if there are none."""
+    """A live object that differs from the applied object at these paths; without paths the live object is missing."""
 
     entry: InventoryEntry
     fields: tuple[str, ...] = ()
