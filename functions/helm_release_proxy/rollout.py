@@ -88,7 +88,7 @@ class RollOutRelease:
                 waiting = f"waiting for {format_waiting(unready)}"
         except SyncIncomplete as error:
             outcome = error.outcome
-            problem, waiting = ("", str(error)) if error.waiting else (str(error), "")
+            problem, waiting = ("", str(error)) if error.waiting and not outcome.failed_hooks else (str(error), "")
         if waiting and self._is_overdue(record):
             problem = f"not ready after {work.options.timeout:g} s: {waiting}"
         if waiting and not problem:

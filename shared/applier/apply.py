@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from shared.api.resources import NAMESPACE
-from shared.manifests import hooks_of, identity
+from shared.manifests import HOOK_CREATION, delete_policies, hooks_of, identity, is_hook_run
 
 from ..clients import ClusterClients
 from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
@@ -131,11 +131,23 @@ def _apply_new(cluster: ClusterClients, resource: Resource, obj: Object, policy:
     except Conflict:
         live = cluster.client.find(resource, _key(resource, obj))
     found: tuple[FieldConflict, ...] = ()
-    if live is not None:
+    if live is not None and _is_former_run(obj, live, policy.owner):
+        cluster.client.delete(resource, _key(resource, obj), uid=live["metadata"]["uid"])
+        _await_gone(cluster, resource, obj, "is being deleted to run again")
+    elif live is not None:
         reject_other_owners(cluster, live, policy)
         found = () if policy.owner.mark.of(live) else _creators(live, policy.owner)
     applied = _apply(cluster, resource, obj, policy)
     return replace(applied, conflicts=(*found, *applied.conflicts))
+
+
+def _is_former_run(obj: Object, live: Object, owner: Owner) -> bool:
+    """Returns whether a live object is a hook that the helm program has left, which the new run of the hook replaces.
+
+    Helm marks no hooks as its own.
+    """
+    unmarked = not owner.mark.of(live) and not owner.has_labels(live)
+    return unmarked and bool(hooks_of(live)) and is_hook_run(obj) and HOOK_CREATION in delete_policies(obj)
 
 
 def _creators(live: Object, owner: Owner) -> tuple[FieldConflict, ...]:

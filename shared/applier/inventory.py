@@ -169,7 +169,7 @@ class Step:
     operation: Operation | None = None
     """The operation of Helm that the sync corresponds to; None if the object is not of a chart."""
     run: bool = False
-    """Whether the object is a Job or Pod that runs as a hook: its former run, which `entry.uid` names, is deleted."""
+    """Whether the object is a hook that is created anew: its former run, which `entry.uid` names, is deleted."""
 
     @property
     def is_change(self) -> bool:
@@ -214,9 +214,9 @@ def plan(
     New or changed content is applied. Unchanged content is verified, since the live object may have been changed. A
     resumed sync does not read objects again that it has applied or verified itself.
 
-    Helm's hooks are applied in their operations only, and Jobs and Pods among them run anew in each of these. In other
-    operations a hook stays as it is: Helm does not change it, nor is it pruned. As long as its content is the same, it
-    is verified.
+    Helm's hooks are applied in their operations only. Jobs, Pods and hooks that are deleted later are created anew in
+    each of these (`is_hook_run`). In other operations a hook stays as it is: Helm does not change it, nor is it pruned.
+    As long as its content is the same, it is verified.
 
     Args:
         desired: The desired objects.
@@ -242,7 +242,7 @@ def plan(
             if run or operation != "rollback":
                 continue
         if entry is not None and same and resumed and entry.status == SYNCED:
-            steps.append(Step(obj, entry, "keep", operation=operation))
+            steps.append(Step(obj, entry, "keep", operation=operation, run=run))
         elif entry is not None and same and not run:
             steps.append(Step(obj, replace(entry, stage=stage), "verify", operation=operation))
         else:

@@ -28,13 +28,14 @@ class Drift:
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of one step; `crd` is the live object if a CRD was applied."""
+    """The result of one step; `crd` is the live object if a CRD was applied, and a `failed` hook never completes."""
 
     entry: InventoryEntry
     written: bool = False
     conflicts: tuple[FieldConflict, ...] = ()
     drift: Drift | None = None
     crd: Object | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class SyncOutcome:
     """Objects that were not pruned: no longer ours, or annotated to be kept."""
     conflicts: Sequence[tuple[InventoryEntry, FieldConflict]] = ()
     drift: Sequence[Drift] = ()
+    failed_hooks: tuple[InventoryEntry, ...] = ()
+    """Hooks whose Job or Pod has failed for good."""
     untried: int = 0
     """The number of objects of later waves, which the sync did not come to."""
 
@@ -60,6 +63,7 @@ class SyncOutcome:
             written=[done.entry for done in steps if done.written],
             conflicts=[(done.entry, held) for done in steps for held in done.conflicts],
             drift=[done.drift for done in steps if done.drift],
+            failed_hooks=tuple(done.entry for done in steps if done.failed),
         )
 
     @property

@@ -35,6 +35,13 @@ def incomplete_reason(obj: Object) -> str:
     return ""
 
 
+def has_failed(obj: Object) -> bool:
+    """Returns whether a Job or Pod has failed for good."""
+    if obj["kind"] == "Job":
+        return _condition(obj, "Failed").get("status") == "True" and bool(_job(obj))
+    return bool(obj["kind"] == "Pod" and dig(obj, "status.phase") == "Failed")
+
+
 def _deployment(obj: Object) -> str:
     desired = dig(obj, "spec.replicas", 1)
     progressing = _condition(obj, "Progressing")

@@ -16,7 +16,7 @@ from .live import find_if_served, same_content
 from .outcome import Drift, StepResult
 from .policy import Policy
 from .prune import is_custom_resource
-from .readiness import incomplete_reason
+from .readiness import has_failed, incomplete_reason
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ class StepExecutor:
         if not entry.waiting:
             return StepResult(entry)
         live = find_if_served(self.cluster.client, self._resource(step.obj), Key(entry.namespace, entry.name))
-        return StepResult(replace(entry, waiting=self.readiness_check(live))) if live else self._apply(step, step.obj)
+        if live is None:
+            return self._apply(step, step.obj)
+        failed = self._is_gate and has_failed(live)
+        return StepResult(replace(entry, waiting=self.readiness_check(live)), failed=failed)
 
     def _verify(self, step: Step, live: Object | None) -> StepResult:
         """Applies the object only if the live one differs from the applied one, and records the drift."""
@@ -92,13 +95,17 @@ class StepExecutor:
             crd=live if (step.entry.group, step.entry.kind) == (CRD.group, CRD.kind) else None,
         )
 
+    @property
+    def _is_gate(self) -> bool:
+        return self.readiness_check is incomplete_reason
+
     def _dry_run(self, obj: Object) -> Object:
         manager = self.policy.owner.manager
         return self.cluster.client.apply(self._resource(obj), obj, manager=manager, dry_run=True)
 
     def _synced(self, step: Step, live: Object) -> InventoryEntry:
         """Returns the entry of an object that was applied or verified, with the object's wait."""
-        waiting = self.readiness_check(live) if self.policy.wait or self.readiness_check is incomplete_reason else ""
+        waiting = self.readiness_check(live) if self.policy.wait or self._is_gate else ""
         uid = live["metadata"]["uid"]
         form = self._stored(step.obj, live)
         return replace(step.entry, uid=uid, hash=content_hash(step.obj), status=SYNCED, waiting=waiting, stored=form)

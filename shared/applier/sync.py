@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event as Flag
 
-from shared.manifests import Identity, Operation, identity, waves
+from shared.manifests import HOOK_FAILED, HOOK_SUCCEEDED, Identity, Operation, Wave, delete_policies, identity, waves
 
 from .. import tracing
 from ..clients import Clients, ClusterClients
-from ..kube import ApiError, Object, Resource, Unavailable
+from ..kube import ApiError, Conflict, Key, Object, Resource, Unavailable
 from ..kube.crds import await_all_established
 from ..kube.responses import understood
 from .connection import ClusterConnection
@@ -115,17 +116,50 @@ class _Run:
         plan = self.sync.plan
         steps = {identity(step.obj): step for step in plan.steps}
         done: dict[Identity, StepResult] = {}
-        for wave in waves((step.obj for step in plan.steps), plan.operations):
-            of_wave = self._wave([steps[identity(obj)] for obj in wave.objects], gate=wave.gate)
+        hooks: dict[Identity, StepResult] = {}
+        for wave in [*waves((step.obj for step in plan.steps), plan.operations), Wave([])]:
+            if wave.gate:
+                of_wave = self._wave([steps[identity(obj)] for obj in wave.objects], gate=True)
+                hooks |= of_wave
+            else:  # all hooks before this wave have succeeded
+                of_wave = self._delete_hooks(steps, hooks, HOOK_SUCCEEDED)
+                hooks = {}
+                if not any(one.entry.error for one in of_wave.values()):
+                    of_wave |= self._wave([steps[identity(obj)] for obj in wave.objects], gate=False)
             done |= of_wave
             if any(one.entry.error or (wave.gate and one.entry.waiting) for one in of_wave.values()):
                 if wave.gate:
                     done |= {who: self._explained(steps[who], one) for who, one in of_wave.items()}
+                    done |= self._delete_hooks(
+                        steps, {who: done[who] for who in of_wave if done[who].failed}, HOOK_FAILED
+                    )
                 so_far = [done.get(who) or StepResult(step.entry) for who, step in steps.items()]
                 outcome = SyncOutcome.of(so_far, (*plan.rest, *plan.prune))
                 outcome = replace(outcome, untried=len(steps) - len(done))
                 raise SyncIncomplete(outcome, unavailable=self.stopped.is_set())
         return SyncOutcome.of(done.values(), plan.rest)
+
+    def _delete_hooks(
+        self, steps: Mapping[Identity, Step], hooks: Mapping[Identity, StepResult], policy: str
+    ) -> dict[Identity, StepResult]:
+        """Deletes the objects of hooks with this deletion policy. Their entries stay, without uid."""
+        found = [
+            (steps[who].obj, one)
+            for who, one in hooks.items()
+            if steps[who].run and one.entry.uid and policy in delete_policies(steps[who].obj)
+        ]
+        deleted = self.pool.map(lambda hook: self._delete_hook(*hook), found)
+        return {one.entry.identity: one for one in deleted}
+
+    def _delete_hook(self, obj: Object, result: StepResult) -> StepResult:
+        entry, resource = result.entry, self.sync.resources[obj["apiVersion"], obj["kind"]]
+        try:
+            with suppress(Conflict), understood(str(entry)):  # another object has taken the name since
+                self.sync.cluster.client.delete(resource, Key(entry.namespace, entry.name), uid=entry.uid)
+        except ApiError as error:
+            self._stop_on_server_failure(error)
+            return replace(result, entry=replace(entry, error=f"not deleted after the hook: {error.detail}"))
+        return replace(result, entry=replace(entry, uid=""))
 
     def _explained(self, step: Step, result: StepResult) -> StepResult:
         """Adds why the pods of a Job do not start, unless the Job was only just applied."""

@@ -26,7 +26,7 @@ from shared.bounded_yaml import MAX_NESTING
 from shared.charts import ArchiveError
 from shared.kube import MANAGER, Client, Key, Object, dig
 from shared.kube.client import METADATA_LIST
-from shared.manifests import Manifest, Operation, hooks_of, identity, install_rank
+from shared.manifests import Manifest, Operation, delete_policies, hooks_of, identity, install_rank
 
 DEPLOYED, FAILED, SUPERSEDED, UNINSTALLED, UNINSTALLING = (
     *("deployed", "failed", "superseded", "uninstalled", "uninstalling"),
@@ -311,7 +311,6 @@ def hook_of(obj: Object) -> Object:
     """Returns a hook as Helm stores it."""
     annotations = dig(obj, "metadata.annotations", {})
     weight = str(annotations.get("helm.sh/hook-weight") or "0")
-    policies = str(annotations.get("helm.sh/hook-delete-policy") or "before-hook-creation")
     who = identity(obj)
     hook: Object = {
         "name": who.name,
@@ -319,7 +318,7 @@ def hook_of(obj: Object) -> Object:
         "path": f"hooks/{who.kind.lower()}-{who.name}.yaml",
         "manifest": _dump(obj),
         "events": sorted(hooks_of(obj)),
-        "delete_policies": [policy.strip() for policy in policies.split(",") if policy.strip()],
+        "delete_policies": delete_policies(obj),
     }
     if weight.lstrip("-").isdecimal() and len(weight) < 10:
         hook["weight"] = int(weight)

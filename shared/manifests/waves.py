@@ -38,12 +38,26 @@ def runs_in(obj: Mapping[str, Any], operation: Operation) -> bool:
     return not hooks or not hooks.isdisjoint({"crd-install", f"pre-{operation}", f"post-{operation}"})
 
 
+def delete_policies(obj: Mapping[str, Any]) -> list[str]:
+    """Returns when Helm deletes a hook: `before-hook-creation` (default), `hook-succeeded`, `hook-failed`."""
+    named = str(dig(obj, ("metadata", "annotations", "helm.sh/hook-delete-policy"), ""))
+    return [policy.strip() for policy in named.split(",") if policy.strip()] or [HOOK_CREATION]
+
+
 def is_hook_run(obj: Mapping[str, Any]) -> bool:
-    """Returns whether an object is a Job or Pod that Helm starts as a hook, and starts again at the next operation."""
-    return identity(obj)[:2] in _RUNS and not hooks_of(obj).isdisjoint(_BEFORE | _AFTER | _DELETE)
+    """Returns whether an object is a hook that is created anew at each operation.
+
+    These are Jobs and Pods, and hooks that are deleted after their operation. Helm deletes no CRD.
+    """
+    kind = identity(obj)[:2]
+    if hooks_of(obj).isdisjoint(_BEFORE | _AFTER | _DELETE) or kind in _LASTING:
+        return False
+    return kind in _RUNS or not {HOOK_SUCCEEDED, HOOK_FAILED}.isdisjoint(delete_policies(obj))
 
 
+HOOK_CREATION, HOOK_SUCCEEDED, HOOK_FAILED = "before-hook-creation", "hook-succeeded", "hook-failed"
 _RUNS: Final = {("batch", "Job"), ("", "Pod")}
+_LASTING: Final = {("", "Namespace"), ("apiextensions.k8s.io", "CustomResourceDefinition")}
 _INSTALL_ORDER: Final = (
     *("PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy"),
     *("PodDisruptionBudget", "ServiceAccount", "Secret", "ConfigMap", "StorageClass", "PersistentVolume"),
@@ -109,8 +123,9 @@ def waves(objects: Iterable[Object], operations: Mapping[Identity, Operation] | 
 
 def _hook_waves(by_weight: Mapping[int, list[Object]]) -> Iterator[Wave]:
     for weight in sorted(by_weight):
-        runs = [obj for obj in by_weight[weight] if is_hook_run(obj)]
-        yield Wave(sorted((obj for obj in by_weight[weight] if not is_hook_run(obj)), key=install_rank), gate=True)
+        runs = [obj for obj in by_weight[weight] if identity(obj)[:2] in _RUNS]
+        others = [obj for obj in by_weight[weight] if identity(obj)[:2] not in _RUNS]
+        yield Wave(sorted(others, key=install_rank), gate=True)
         for obj in sorted(runs, key=lambda obj: str(obj["metadata"]["name"])):
             yield Wave([obj], gate=True)
 

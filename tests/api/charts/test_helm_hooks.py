@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,8 @@ from infra import local_control_plane
 from shared.api.resources import CONFIG_MAP, HELM_RELEASE_PROXY
 from shared.kube import Key, Object, dig
 from shared.runtime import Answer
-from tests.support.controllers import JOB, workload
-from tests.support.helm_releases import MAP, HelmWorld
+from tests.support.controllers import JOB, PENDING, workload
+from tests.support.helm_releases import MAP, HelmWorld, packed
 from tests.support.until import until
 
 
@@ -21,10 +22,27 @@ def kubeconfig(plane_with_controllers: Path) -> Path:
     return local_control_plane.kubeconfig(plane_with_controllers)
 
 
-def job(name: str, hooks: str) -> str:
-    obj = workload(JOB, name, "")
-    obj["metadata"]["annotations"] = {"helm.sh/hook": hooks}
+def job(name: str, hooks: str, delete_policy: str = "", **spec: Any) -> str:
+    obj = workload(JOB, name, "", **spec)
+    obj["metadata"]["annotations"] = {"helm.sh/hook": hooks} | (
+        {"helm.sh/hook-delete-policy": delete_policy} if delete_policy else {}
+    )
     return json.dumps(obj)
+
+
+def failing_job(name: str, hooks: str, delete_policy: str = "") -> str:
+    """A Job whose pods never end, so that it exceeds its deadline."""
+    return job(name, hooks, delete_policy, labels=PENDING, activeDeadlineSeconds=1)
+
+
+def failed(world: HelmWorld) -> None:
+    """Calls the function until it reports a failure."""
+
+    def has_failed() -> bool:
+        world.call()
+        return bool(world.condition("HelmReleaseReady")["reason"] == "HelmInstallOrUpgradeFailed")
+
+    until(has_failed, details=world.read)
 
 
 def settled(world: HelmWorld) -> None:
@@ -87,3 +105,61 @@ def test_release_is_deployed_once_its_jobs_are_done(helm_world: HelmWorld) -> No
     assert world.history() == [(1, "pending-install")]
     settled(world)
     assert world.history() == [(1, "deployed")]
+
+
+def test_hooks_are_deleted_by_their_policy(helm_world: HelmWorld) -> None:
+    """The ConfigMap of a hook stays until the Job that uses it has succeeded, and comes back for the next run."""
+    world = helm_world
+    policy = "before-hook-creation,hook-succeeded"
+    annotations = {"hook": "pre-install,pre-upgrade", "hook-weight": "-1", "hook-delete-policy": policy}
+    notes = json.dumps({f"helm.sh/{name}": value for name, value in annotations.items()})
+    templates = {
+        "a.yaml": MAP.format("a"),
+        "input.yaml": MAP.format(f"input, annotations: {notes}"),
+        "pre.yaml": job("pre", "pre-install,pre-upgrade", policy),
+        "post.yaml": job("post", "post-install"),
+    }
+    world.chart("1.0.0", templates)
+    world.proxy()
+    assert world.call().retry_after
+    assert world.client.find(CONFIG_MAP, Key(world.releases, "input")) is not None
+    settled(world)
+    assert set(jobs(world)) == {"post"}
+    assert world.client.find(CONFIG_MAP, Key(world.releases, "input")) is None
+    assert world.call(resync=True).retry_after is None
+    assert set(jobs(world)) == {"post"}, "a check runs no hook"
+
+    world.proxy(values="x: 2\n")
+    assert world.call().retry_after
+    assert set(jobs(world)) == {"post", "pre"}
+    assert world.client.find(CONFIG_MAP, Key(world.releases, "input")) is not None
+    settled(world)
+    assert set(jobs(world)) == {"post"}
+    assert world.history()[-1] == (2, "deployed")
+
+
+def test_failed_hook_fails_the_release_at_once(helm_world: HelmWorld) -> None:
+    """With `hook-failed` its Job is deleted, and runs again at the next attempt; otherwise the Job stays."""
+    world = helm_world
+    hooks = "pre-install,pre-upgrade"
+    world.chart("1.0.0", {"pre.yaml": failing_job("pre", hooks, "hook-failed"), "a.yaml": MAP.format("a")})
+    world.chart("2.0.0", {"pre.yaml": failing_job("pre", hooks), "a.yaml": MAP.format("a")})
+    for version, left in (("1.0.0", set()), ("2.0.0", {"pre"})):
+        world.proxy(version=version, options={"timeout": "1h"})
+        failed(world)
+        assert world.history()[-1][1] == "failed"
+        assert set(jobs(world)) == left
+        assert "pre failed" in world.condition("HelmReleaseReady")["message"]
+
+
+def test_hook_that_the_helm_program_has_left_runs_again(helm_world: HelmWorld) -> None:
+    world = helm_world
+    templates = {"a.yaml": MAP.format("a"), "pre.yaml": job("pre", "pre-install,pre-upgrade")}
+    (world.folder / "web.tgz").write_bytes(packed("1.0.0", templates))
+    world.helm("install", "web", str(world.folder / "web.tgz"), "--create-namespace")
+    former = jobs(world)["pre"]["metadata"]["uid"]
+    world.chart("1.0.0", templates)
+    world.proxy(values="x: 2\n")
+    settled(world)
+    assert world.history()[-1] == (2, "deployed")
+    assert jobs(world)["pre"]["metadata"]["uid"] != former

@@ -26,7 +26,7 @@ from shared.applier.inventory import (
     why_too_large,
 )
 from shared.kube import Object, Resource
-from shared.manifests import Operation, identity
+from shared.manifests import Operation, identity, is_hook_run
 
 
 def config_map(name: str, value: str = "1", namespace: str = "kube-system") -> Object:
@@ -45,8 +45,9 @@ def applied(obj: Object, **changes: str) -> InventoryEntry:
 A, B, B2, C = config_map("a"), config_map("b"), config_map("b", "2"), config_map("c")
 
 
-def hook(hooks: str, kind: str = "ConfigMap") -> Object:
-    metadata = {"name": "h", "namespace": "kube-system", "annotations": {"helm.sh/hook": hooks}}
+def hook(hooks: str, kind: str = "ConfigMap", **annotations: str) -> Object:
+    given = {"helm.sh/hook": hooks, **{f"helm.sh/hook-{name}": value for name, value in annotations.items()}}
+    metadata = {"name": "h", "namespace": "kube-system", "annotations": given}
     return {"apiVersion": "batch/v1" if kind == "Job" else "v1", "kind": kind, "metadata": metadata}
 
 
@@ -67,6 +68,10 @@ def hook(hooks: str, kind: str = "ConfigMap") -> Object:
         ("check", hook("pre-install"), True, False, "verify"),
         ("rollback", hook("pre-install"), False, False, "apply"),
         ("upgrade", hook("crd-install"), False, False, "apply"),
+        ("check", hook("pre-upgrade", **{"delete-policy": "hook-succeeded"}), True, False, "left"),
+        ("upgrade", hook("pre-upgrade", **{"delete-policy": "hook-succeeded"}), True, False, "apply"),
+        ("upgrade", hook("pre-upgrade", **{"delete-policy": "before-hook-creation"}), True, False, "verify"),
+        ("upgrade", hook("pre-upgrade", "Namespace", **{"delete-policy": "hook-succeeded"}), True, False, "verify"),
         (None, hook("pre-upgrade", "Job"), False, False, "apply"),
         (None, hook("pre-upgrade", "Job"), True, False, "verify"),
     ],
@@ -79,7 +84,7 @@ def test_plan_applies_hooks_in_their_operations(
     planned = plan([obj], entries, resumed=resumed, operations={"": operation} if operation else None)
     actions = [*(step.action for step in planned.steps), *("left" for _ in planned.rest)]
     assert (actions, planned.prune) == ([expected] if expected else [], ())
-    run = obj["kind"] == "Job" and operation is not None
+    run = operation is not None and is_hook_run(obj)
     assert all(step.run is run for step in planned.steps if step.action == "apply")
 
 
