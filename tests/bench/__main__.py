@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from . import (
     brokers,
+    charts_fleet,
     clusters,
     cold,
     fairness,
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[[], None]] = {
     "forwarding": forwarding.run,
     "journey": journey.run,
     "fleet": fleet.run,
+    "charts_fleet": charts_fleet.run,
     "peers": peers.run,
     "providers": providers.run,
     "render": render.run,
