@@ -2,7 +2,7 @@
 # Installs the Debian packages whose programs tests run, as root and with apt-get; names them where it cannot.
 set -u
 missing=
-for program in docker-registry podman iptables; do # each is in the package of its name
+for program in docker-registry podman iptables chromium; do # each is in the package of its name
     command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
 done
 [ -n "$missing" ] || exit 0

@@ -36,6 +36,7 @@ pytest_plugins = [
     "tests.support.provider_commands",
     "tests.support.controllers",
     "tests.support.documents",
+    "tests.support.browser",
 ]
 
 

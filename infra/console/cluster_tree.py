@@ -98,6 +98,7 @@ def tree(objects: ClusterObjects, document: Object, machines: Machines, now: dat
             [_machine(obj, nodes(dig(obj, "metadata.uid"), depth + 1), now) for obj in below[uid]] if depth < 5 else []
         )
 
+    release = document.get("release")
     rows = [
         _part(document["infrastructure"]) if "infrastructure" in document else None,
         _part(document["controlPlane"], nodes(dig(control_plane, "metadata.uid")) if control_plane else ())
@@ -105,18 +106,23 @@ def tree(objects: ClusterObjects, document: Object, machines: Machines, now: dat
         else None,
         *nodes(_ROOT),
         _part(document["addon"], _addon_objects(objects.addon.object or {})) if "addon" in document else None,
-        _part(document["release"]) if "release" in document else None,
+        _part(release) if release and release.get("state") != "absent" else None,  # a class needs no release
     ]
     return [row for row in rows if row]
 
 
 def _part(part: Object, children: Sequence[Node] = ()) -> Node:
     """Returns the row of an object that the document describes."""
-    state = {"absent": "does not exist", "failed": "cannot be read"}.get(part.get("state", ""), "")
-    detail = ": ".join(text for text in (state, part.get("error", "")) if text)
+    problem = {"absent": "does not exist", "failed": "cannot be read"}.get(part.get("state", ""), "")
+    detail = ": ".join(text for text in (problem, part.get("error", "")) if text)
     conditions = part.get("conditions", ())
     return Node(
-        part.get("kind", ""), part.get("name", ""), "bad" if state else _state(conditions), detail, conditions, children
+        part.get("kind", ""),
+        part.get("name", ""),
+        "bad" if problem else _state(conditions),
+        detail,
+        conditions,
+        children,
     )
 
 

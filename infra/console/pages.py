@@ -23,7 +23,7 @@ from infra.operations.clusters import get_cluster
 from infra.operations.describe.cluster_objects import ClusterObjects, gather
 from infra.operations.describe.document import document
 from infra.operations.failure import Failure
-from infra.operations.listing import provider_row, stack_row
+from infra.operations.listing import cluster_row, provider_row, stack_row
 from infra.operations.manifests import dump
 from infra.operations.text import age, plain
 from shared.api.names import addon_of
@@ -164,6 +164,7 @@ def cluster_response(
     now = datetime.now(UTC)
     described = document(objects, now)
     key = _key(request)
+    conditions = described["cluster"].get("conditions", [])
     return _page(
         request,
         "cluster.html",
@@ -173,6 +174,9 @@ def cluster_response(
         problems=source.watches.problems(),
         key=key,
         document=described,
+        state=state_of(cluster_row(objects.cluster, objects.addon.object)),
+        usual=[one for one in conditions if condition_state(one) == "good"],
+        unusual=[one for one in conditions if condition_state(one) != "good"],
         nodes=tree(objects, described, machines, now),
         machine_problems=machines.problems,
     )

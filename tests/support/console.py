@@ -1,4 +1,4 @@
-"""Requests to the console as a browser sends them, without following redirects."""
+"""A console in front of an API server, and requests as a browser sends them, without following redirects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,25 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlsplit
 
+from infra.console.pages import Source
+from infra.console.server import serving
+from infra.console.watches import Watches
+from shared.kube import Client
+
 
 @dataclass(frozen=True)
 class Page:
     status: int
     headers: Mapping[str, str]
     text: str
+
+
+@contextmanager
+def console(client: Client, namespace: str = "", name: str = "test") -> Iterator[str]:
+    """Yields the address of a console whose watches have begun."""
+    with Watches(client, namespace) as watches, serving(Source(client, watches, name, namespace)) as address:
+        watches.wait_listed(60)
+        yield address
 
 
 def get(address: str, path: str = "", *, method: str = "GET", host: str = "") -> Page:

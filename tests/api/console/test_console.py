@@ -5,33 +5,20 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
 from infra.console import watches as console_watches
-from infra.console.pages import Source
-from infra.console.server import serving
-from infra.console.watches import Watches
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.kube import Client, Key, connect
 from tests.support import accounts, processes
 from tests.support.api_proxy import Proxy, answering
 from tests.support.command_line import CLI
-from tests.support.console import events, get
+from tests.support.console import console, events, get
 from tests.support.objects import manifest
 from tests.support.until import until
-
-
-@contextmanager
-def console(client: Client, namespace: str = "") -> Iterator[str]:
-    """Yields the address of a console whose watches have begun."""
-    with Watches(client, namespace) as watches, serving(Source(client, watches, "test", namespace)) as address:
-        watches.wait_listed(60)
-        yield address
 
 
 def test_change_reaches_the_stream_and_the_page(management: Client, namespace: str) -> None:

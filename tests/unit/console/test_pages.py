@@ -86,7 +86,7 @@ def test_overview_shows_clusters_providers_and_stacks(source: Source, address: s
         f'<time datetime="{SINCE}">',
     ):
         assert shown in text
-    for shown in ("CoreProvider", "v1.13.0", "team/scs", "v7", "2 shown, 1 waiting, 1 ready"):
+    for shown in ("CoreProvider", "v1.13.0", "team/scs", "v7", "2 shown", "1 waiting", "1 ready"):
         assert shown in text
     Elements(text)
 
