@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shared import charts, watch_filter
 from shared.addons.chart_objects import Capabilities
@@ -12,6 +12,7 @@ from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, is_true
 from shared.api.resources import CLUSTER, HELM_RELEASE_PROXY
 from shared.applier import inventory
+from shared.applier.cascade import KEEP
 from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.applier.desired import UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
@@ -289,7 +290,10 @@ def _next_step(
     if facts.live is not None:
         confidential |= facts.live.secrets
     operation = "upgrade" if history.is_installed else "install"
-    crds = rendered.crds if operation == "install" and not options.skip_crds else []
+    crds = [] if options.skip_crds else rendered.crds
+    if options.include_crds:
+        rendered = replace(rendered, objects=[*map(_kept, crds), *rendered.objects])
+    crds = [] if options.include_crds or operation == "upgrade" else crds
     record = new_record(
         release.name,
         release.namespace,
@@ -307,6 +311,12 @@ def _next_step(
         operation=operation,
     )
     return Work(chart, digest, history, record, rollout, options, operation, crds)
+
+
+def _kept(crd: Object) -> Object:
+    """Returns a CRD of the release with the annotation that keeps it from every deletion."""
+    annotations = {**dig(crd, "metadata.annotations", {}), KEEP: "keep"}
+    return {**crd, "metadata": {**crd["metadata"], "annotations": annotations}}
 
 
 def _objects_of(record: ReleaseRecord, options: Options) -> list[Object]:

@@ -27,6 +27,10 @@ class Options:
     timeout: float = _TIMEOUT
     """The seconds until objects and hooks have to be ready."""
     skip_crds: bool = False
+    include_crds: bool = False
+    """Whether the objects of `crds/` folders belong to the release; `skip_crds` precedes."""
+    force: bool = False
+    """Whether an upgrade deletes and recreates objects whose change is rejected as immutable."""
     take_ownership: bool = False
     create_namespace: bool = True
     reuse_values: bool = False
@@ -48,6 +52,8 @@ class Options:
             wait_for_jobs=options.get("waitForJobs") is True,
             timeout=float(whole_seconds(timeout)) if isinstance(timeout, str) and timeout else _TIMEOUT,
             skip_crds=options.get("skipCRDs") is True,
+            include_crds=dig(options, "install.includeCRDs") is True,
+            force=upgrade.get("force") is True,
             take_ownership=options.get("takeOwnership") is True,
             create_namespace=dig(options, "install.createNamespace") is not False,
             reuse_values=reuses and upgrade.get("resetValues") is not True,

@@ -29,4 +29,4 @@ def policy(release: Release, options: Options) -> Policy:
         adopts=options.take_ownership,
         adopts_if="set spec.options.takeOwnership of the HelmChartProxy",
     )
-    return Policy(owner, wait=options.wait, wait_timeout=options.timeout)
+    return Policy(owner, recreate=options.force, wait=options.wait, wait_timeout=options.timeout)

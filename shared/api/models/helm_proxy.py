@@ -79,23 +79,24 @@ class InstallOptions(Model):
     create_namespace: bool = True
     """Creates the release namespace if it does not exist. It is never deleted."""
     include_crds: bool | None = Field(None, alias="includeCRDs")
-    """Has no effect yet."""
+    """Makes the objects of the folder `crds/` part of the release, so that upgrades change them. They are never
+    deleted."""
 
 
 class UpgradeOptions(Model):
     """Options of upgrades."""
 
     force: bool | None = None
-    """Has no effect yet."""
+    """Deletes and recreates objects whose change the API server rejects as immutable."""
     reset_values: bool | None = None
     reuse_values: bool | None = None
     reset_then_reuse_values: bool | None = None
     recreate: bool | None = None
-    """Has no effect yet."""
+    """Has no effect: Helm no longer has this option."""
     max_history: int = 10
     """How many revisions of the release are stored; 0 is no limit."""
     cleanup_on_fail: bool | None = None
-    """Has no effect yet."""
+    """Has no effect: a failed upgrade is continued."""
 
 
 class UninstallOptions(Model):
@@ -115,19 +116,19 @@ class HelmOptions(Model):
     """Waits until the objects are ready, or gone."""
     wait_for_jobs: bool | None = None
     dependency_update: bool | None = None
-    """Has no effect yet."""
+    """Has no effect: charts in repositories contain their dependencies."""
     timeout: str | None = None
     """The limit of each wait and each hook, as in `10m` (the default)."""
     skip_crds: bool | None = Field(None, alias="skipCRDs")
     """Does not create the objects of the folder `crds/`."""
     options: bool | None = None
-    """Has no effect yet."""
+    """Has no effect: the record has no notes of subcharts."""
     disable_open_api_validation: bool | None = Field(None, alias="disableOpenAPIValidation")
-    """Has no effect yet."""
+    """Has no effect: the API server checks all fields of server-side apply."""
     atomic: bool | None = None
     """Implies `wait`. A failed operation is not rolled back yet."""
     enable_client_cache: bool = False
-    """Has no effect yet."""
+    """Has no effect: each chart is fetched once."""
     take_ownership: bool | None = None
     """Takes over objects that exist and do not belong to the release."""
     install: InstallOptions | None = None

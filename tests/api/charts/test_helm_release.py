@@ -200,6 +200,40 @@ def test_crds_are_created_once_and_stay(helm_world: HelmWorld) -> None:
     world.client.delete(CRD, key)
 
 
+def test_included_crds_are_upgraded_and_stay(helm_world: HelmWorld) -> None:
+    world = helm_world
+    crd = objects.widgets_crd(f"{world.namespace}.example.com")
+    key = Key("", crd["metadata"]["name"])
+    options = {"install": {"includeCRDs": True}}
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")}, crds__w=json.dumps(crd))
+    world.proxy(options=options)
+    assert world.call().retry_after is None, world.read()
+    assert key.name in world.helm("get", "manifest", "web")
+    crd["spec"]["names"]["shortNames"] = ["wdg"]
+    world.chart("2.0.0", {"a.yaml": MAP.format("a")}, crds__w=json.dumps(crd))
+    world.proxy(version="2.0.0", options=options)
+    assert world.call().retry_after is None, world.read()
+    assert world.client.get(CRD, key)["spec"]["names"]["shortNames"] == ["wdg"]
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    world.call()
+    assert names(world) == set()
+    assert world.client.find(CRD, key) is not None
+    world.client.delete(CRD, key)
+
+
+def test_immutable_object_is_recreated_by_force_only(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a") + "immutable: true\n"})
+    world.proxy()
+    world.call()
+    world.proxy(values="x: 2\n")
+    assert world.call().retry_after
+    assert "immutable" in world.condition("HelmReleaseReady")["message"]
+    world.proxy(values="x: 2\n", options={"upgrade": {"force": True}})
+    assert world.call().retry_after is None, world.read()
+    assert world.client.get(CONFIG_MAP, Key(world.releases, "a"))["data"] == {"x": "2"}
+
+
 def test_name_is_generated_once_and_history_kept(helm_world: HelmWorld) -> None:
     world = helm_world
     world.proxy(releaseName=None, options={"uninstall": {"keepHistory": True}})
