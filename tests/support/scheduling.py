@@ -54,7 +54,6 @@ SECONDS = {
     "tests/api/kind/test_cluster.py": 48,
     "tests/api/providers/test_stale_events.py": 45,
     "tests/e2e/test_killed_runs.py": 43,
-    "tests/api/addons/test_regressions.py": 38,
     "tests/api/providers/test_cli.py": 38,
     "tests/api/providers/test_namespaces.py": 37,
     "tests/api/stacks/test_cluster_stacks.py": 36,

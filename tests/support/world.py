@@ -13,12 +13,12 @@ from functions import catalog
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, DEPLOYMENT, EVENT
 from shared.clients import Clients
 from shared.event import Event, change_event
-from shared.kube import Client, Key, Object, Resource
+from shared.kube import Client, Key, Object, Resource, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.demo_cluster import ADDON, DemoCluster
-from tests.support.releases import config_map
+from tests.support.releases import config_map, write_release
 
 JOB = Resource("batch", "v1", "Job", "jobs")
 _CONTAINER = {"name": "c", "image": "example.com/image:1"}
@@ -50,6 +50,21 @@ class World(DemoCluster):
                 break
             answer = self.call("addon_apply", fetched.reply)
         return answer
+
+    def reconcile(self, class_name: str) -> float | None:
+        """Gives the Cluster its kubeconfig and this class; returns the seconds until the next look."""
+        self.secret()
+        self.cluster(class_name)
+        return self.settle().retry_after
+
+    def upgrade(self, *releases: list[Object]) -> None:
+        """Applies releases with these objects, one after the other."""
+        for number, applied in enumerate(releases, 1):
+            self.reconcile(write_release(self.releases, f"v{number}", applied))
+
+    def entries(self) -> dict[tuple[str, str], Object]:
+        """Returns the addon's inventory by kind and name."""
+        return {(entry["kind"], entry["name"]): entry for entry in dig(self.addon(), "status.resources", [])}
 
     def resync(self, *, repeated: bool = False) -> Answer:
         """Delivers the periodic resync, which also checks reconciled objects, or repeats one that had to wait."""

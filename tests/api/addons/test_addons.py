@@ -18,6 +18,7 @@ from shared.kube import ApiError, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
 from shared.releases.source_resolution import source_of_stack
 from shared.runtime import Answer
+from tests.support.api_proxy import Proxy
 from tests.support.demo_cluster import ADDON
 from tests.support.objects import widgets_crd
 from tests.support.releases import STACK, archive, config_map, write_release
@@ -622,3 +623,47 @@ def test_deletion_of_the_addon_of_a_paused_cluster_waits_for_its_end(world: Worl
     assert world.call("addon_apply", resumed).status == 204
     assert world.client.find(CLUSTER_ADDON, world.addon_key) is None
     assert world.names() == ["a"]
+
+
+@pytest.mark.parametrize("topology", [None, {}, {"classRef": None}, {"classRef": {}}, {"class": ""}])
+def test_cluster_without_a_class_gets_no_addons(world: World, topology: Object | None) -> None:
+    """A Cluster without topology crashed the manager."""
+    cluster = world.cluster()
+    for spec in ({"topology": topology}, {}):
+        event = change_event({**cluster, "spec": spec}, "update", source="/test")
+        for name in ("cluster", "kubeconfig", "addon_create", "addon_apply"):
+            assert world.call(name, event).status in (202, 204)
+    assert list(world.client.list(CLUSTER_ADDON, world.namespace)) == []
+
+
+def test_class_in_another_namespace_is_found(world: World) -> None:
+    """Clusters with a class of another namespace got no addons."""
+    name = write_release(world.releases, "v1", [world.map("a")])
+    world.cluster(topology={"classRef": {"name": name, "namespace": "default"}})
+    world.secret()
+    world.settle()
+    assert world.names() == ["a"]
+    assert dig(world.addon(), "status.ready") is True
+
+
+def paused(how: str, value: bool | None) -> Object:
+    if how == "field":
+        return {"spec": {"paused": value}}
+    return {"metadata": {"annotations": {"cluster.x-k8s.io/paused": value and "true"}}}
+
+
+@pytest.mark.parametrize("how", ["field", "annotation"])
+def test_paused_cluster_is_not_changed(world: World, proxy: Proxy, how: str) -> None:
+    """Paused Clusters were reconciled."""
+    world.secret(proxy.kubeconfig)
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.settle()
+    world.cluster(write_release(world.releases, "v2", [world.map("b")]))
+    key = Key(world.namespace, "demo")
+    world.client.patch(CLUSTER, key, paused(how, True))
+    before = len(proxy.seen)
+    assert world.settle().status == 204
+    assert len(proxy.seen) == before
+    world.client.patch(CLUSTER, key, paused(how, None))
+    world.settle()
+    assert world.names() == ["b"]

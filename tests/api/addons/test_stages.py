@@ -331,3 +331,31 @@ def test_addons_of_cluster_stack_operator_are_adopted(world: World, workload: tu
     assert world.settle().retry_after is None
     assert there.get(CONFIG_MAP, Key("default", "net"))["data"]["k"] == "2"
     assert names() == ["foreign", "net", "new"]
+
+
+def test_stage_that_deletes_renders_its_chart_with_values(world: World) -> None:
+    """The chart was rendered without values, and objects with names from values were not deleted."""
+    config = """
+  AfterControlPlaneInitialized: [{name: old}]
+  BeforeClusterUpgrade: [{name: old, action: delete}]
+"""
+    text = (
+        f'apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: "x-{{{{ .Values.k }}}}", namespace: {world.namespace}}}\n'
+    )
+    overwrite, templates = {"old": "k: {{ .Cluster.metadata.name }}"}, {"old": {"all.yaml": text}}
+    for version, names in (("v1", ["x-demo"]), ("v2", [])):
+        world.reconcile(write_stages(world.releases, version, config, {}, overwrite=overwrite, templates=templates))
+        assert world.names() == names
+
+
+def test_each_upgrade_starts_from_the_inventory(world: World) -> None:
+    """The second upgrade compared with outdated data, and deleted by the new stages."""
+    first = {"cni": [world.map("net"), world.map("one")], "csi": [world.map("store")]}
+    world.reconcile(write_stages(world.releases, "v1", BOTH, first))
+    world.reconcile(write_stages(world.releases, "v2", BOTH, {"cni": [world.map("net"), world.map("two")], "csi": []}))
+    assert world.names() == ["net", "two"]
+    assert world.addon()["metadata"]["annotations"]["ClusterAddonStage"] == "upgraded"
+    config = "\n  BeforeClusterUpgrade: [{name: csi}]\n"
+    assert world.reconcile(write_stages(world.releases, "v3", config, {"csi": [world.map("store", "3")]})) is None
+    assert world.names() == ["store"]
+    assert world.read("store")["data"]["k"] == "3"

@@ -9,11 +9,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from functions import catalog
 from functions.release_assets import function as release_assets
 from functions.release_assets.function import handle as fetch
 from functions.release_prune.function import handle as prune
@@ -33,7 +35,7 @@ from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.accounts import as_function
 from tests.support.http_server import HttpServer, Request, Response, files
-from tests.support.releases import STACK, write_release
+from tests.support.releases import STACK, config_map, write_release
 from tests.support.until import HANGS, until
 
 V1, V2 = f"{STACK}-v901", f"{STACK}-v902"  # that no other test's objects name
@@ -506,3 +508,30 @@ def test_release_of_a_cluster_stack_is_for_allowed_namespaces(
     spec = {"sources": [{"url": url} for url in sources], "allowedNamespaces": allowed}
     origin = source_of_stack(clients, {"metadata": {"namespace": "own", "name": "stack"}, "spec": spec})
     assert origin.allows(requester) is open_
+
+
+def test_failed_fetches_do_not_block_other_releases(
+    clients: Clients, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed download kept its lock, and every later download waited forever."""
+    monkeypatch.setenv("RELEASE_SOURCE", str(tmp_path))
+    monkeypatch.setattr("functions.release_assets.function._is_referenced", lambda *_: True)
+    good = [write_release(tmp_path, f"v{number}", [config_map(f"m{number}")]) for number in range(1, 5)]
+    bad = [f"{STACK}-v{number}" for number in range(11, 15)]
+    fetch = catalog.handler("release_assets")
+
+    def request(tag: str) -> int:
+        """Delivers the request as a broker does: again after a 503, while other fetches use all threads."""
+        event = own_event("release.wanted", source="/test", subject=tag, data={"release": tag})
+        statuses = (fetch(clients, event).status for _ in count())
+        return next(status for status in statuses if status != 503)
+
+    with ThreadPoolExecutor(8) as pool:
+        for future in [pool.submit(request, tag) for pair in zip(bad, good, strict=True) for tag in pair]:
+            assert future.result(timeout=60) in (200, 204)
+    for tag in good:
+        assert clients.releases.load(tag) is not None
+    for tag in bad:
+        failure = clients.releases.last_failure(tag)
+        assert failure is not None
+        assert tag in failure[0]
