@@ -1,21 +1,24 @@
 """Addresses of buckets and folders, how obstore opens them, and what its errors mean.
 
-boto3 finds the keys of S3 that no setting has, and creates a bucket; it is imported for these two only (0.3 s).
+boto3 finds the keys of S3 that no setting has; it is imported for this only (0.3 s, 8 MiB).
 """
 
 from __future__ import annotations
 
 import re
+import ssl
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import lru_cache
+from functools import cache
+from html import escape
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from shared.network import Forbidden, check_host, origin, proxy_for
+from shared.network import Forbidden, TlsSocket, check_host, deadline, manager, origin, proxy_for
 from shared.settings import SETTINGS, STORAGE
 
 if TYPE_CHECKING:
@@ -42,6 +45,9 @@ _CLOUD = {
 _ENDPOINTS = ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")  # certificates of AWS do not cover names with dots
+_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,64})</Code>")
+_MAX_ERROR = 8192
+"""Bytes of an error that are read."""
 _LOCK = Lock()
 _KEYS_LIFETIME = timedelta(minutes=5)  # boto3 renews keys of roles ten minutes before they end
 _NOWHERE = "127.255.255.254:1"
@@ -163,29 +169,33 @@ class Bucket:
 
     def create(self) -> None:
         """Creates a bucket of S3, unless it exists. Raises `StorageError` or `StorageUnavailable`."""
-        from botocore import exceptions
-        from botocore.config import Config
+        import obstore
+        import urllib3
 
-        place = {"CreateBucketConfiguration": {"LocationConstraint": self.region}}
-        proxy = self._proxy(self.endpoint or "https://s3.amazonaws.com")
-        config = Config(
-            connect_timeout=CONNECT_TIMEOUT,
-            read_timeout=READ_TIMEOUT,
-            retries={"total_max_attempts": 1},
-            proxies={"http": proxy, "https": proxy} if proxy else {},
-        )
+        url = obstore.sign(replace(self, url=f"s3://{self.name}").open(), "PUT", "", timedelta(seconds=TOTAL_TIMEOUT))
+        place = f"<LocationConstraint>{escape(self.region)}</LocationConstraint>"
+        body = f"<CreateBucketConfiguration>{place}</CreateBucketConfiguration>".encode()
         try:
-            client = _session(**self.keys).client(
-                "s3", endpoint_url=self.endpoint or None, verify=self.settings.get("AWS_CA_BUNDLE"), config=config
-            )
-            client.create_bucket(Bucket=self.name, **({} if self.region == DEFAULT_REGION else place))
-        except exceptions.ClientError as error:
-            code, answer = (str(error.response.get("Error", {}).get("Code", "")), error.response["ResponseMetadata"])
-            # Another process may have created the bucket meanwhile; if it belongs to others, the first write fails.
-            if code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
-                raise _refusal(int(answer["HTTPStatusCode"]), code, self) from None
-        except exceptions.BotoCoreError as error:
+            ca = self.settings.get("AWS_CA_BUNDLE") if url.startswith("https:") else None
+            tls = ssl.create_default_context(cafile=ca)
+            tls.sslsocket_class = TlsSocket
+            connections = manager(self._proxy(url), anywhere=True, ssl_context=tls, retries=False)
+            with connections, deadline(time.monotonic() + READ_TIMEOUT):
+                answer = connections.request(
+                    "PUT",
+                    url,
+                    body=b"" if self.region == DEFAULT_REGION else body,
+                    timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
+                    redirect=False,
+                    preload_content=False,
+                )
+                found = _CODE.search(answer.read(_MAX_ERROR).decode(errors="replace"))
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise StorageUnavailable(f"{type(error).__name__}: {self.remedy}") from None
+        code = found[1] if found else ""
+        # Another process may have created the bucket meanwhile; if it belongs to others, the first write fails.
+        if answer.status >= 300 and code not in ("BucketAlreadyOwnedByYou", "BucketAlreadyExists"):
+            raise _refusal(answer.status, code, self)
 
     @property
     def region(self) -> str:
@@ -307,19 +317,19 @@ class Bucket:
             raise StorageError(f"the proxy cannot be used: {error.strerror}") from None
 
 
-@lru_cache(maxsize=4)
-def _session(**keys: str) -> Any:
-    """Returns the session of boto3 with these keys. Without keys it finds and remembers others."""
+@cache
+def _session() -> Any:
+    """Returns the session of boto3, which finds and remembers keys."""
     import boto3.session
 
-    return boto3.session.Session(**keys)
+    return boto3.session.Session()
 
 
 def failure(error: Exception, bucket: Bucket) -> StorageError:
     """Returns what an error of obstore means. Its text is parsed, and not quoted, since it has bodies of answers."""
-    text = str(error)[:8192]
+    text = str(error)[:_MAX_ERROR]
     if status := re.search(r"Server returned non-2xx status code: (\d{3})", text):
-        code = re.search(r"<Code>([A-Za-z0-9.]{1,64})</Code>", text[status.end() :])
+        code = _CODE.search(text, status.end())
         return _refusal(int(status[1]), code[1] if code else "", bucket)
     if isinstance(error, FileNotFoundError):
         return Absent("it does not exist")

@@ -47,7 +47,7 @@ store = storage.ObjectStore("s3://bucket", settings)
 if "data" in options:
     options["data"] = options["data"].encode()
 try:
-    outcome = repr(getattr(store, method)(*arguments, **options))
+    outcome = repr(getattr(store._place if method == "create" else store, method)(*arguments, **options))
 except storage.StorageError as error:
     outcome = f"{type(error).__name__}: {error}"
 print(json.dumps([outcome, time.monotonic() - started, peak() - before]))
@@ -66,7 +66,7 @@ class Outcome:
 def ask(url: str, method: str) -> Outcome:
     """Sends one request to object storage at a URL, in a process of its own."""
     options: dict[str, dict[str, object]] = {"put": {"data": "x", "if_absent": True}, "get": {"limit": LIMIT}}
-    arguments = [] if method == "list" else ["k"]
+    arguments = [] if method in ("list", "create") else ["k"]
     asked = json.dumps([{"S3_ENDPOINT_URL": url, **KEYS}, method, arguments, options.get(method, {})])
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, asked], capture_output=True, text=True, check=True, timeout=HANGS
@@ -158,6 +158,10 @@ ATTACKS: dict[str, tuple[str, Behaviour, str]] = {
     "write that is redirected": ("put", redirecting("http://127.0.0.2:1/bucket/k"), FAILED),
     "internal error": ("get", answering(b"", "500 Internal Server Error"), UNAVAILABLE),
     "overload": ("put", answering(b"", "503 Slow Down"), UNAVAILABLE),
+    "creation that drips": ("create", dripping("Content-Length: 1000000", status="403 Forbidden"), ""),
+    "creation without an end": ("create", dripping_headers, UNAVAILABLE),
+    "creation that is redirected": ("create", redirecting("http://127.0.0.2:1/bucket"), FAILED),
+    "creation that floods": ("create", flooding("Transfer-Encoding: chunked"), ""),
     "conflict": ("put", answering(b"", "409 Conflict"), UNAVAILABLE),
     "not HTTP": ("get", cut(b"220 smtp.example.com ESMTP\r\n"), ""),
 }
