@@ -1,25 +1,35 @@
-"""When a function decides on a primary object without reading it: on the event's object, or on its own last write.
+"""Primary objects that a function decides on without reading them, like kube-scheduler's assume cache.
 
 An object in an event is assumed to be current if it is new, or if another program wrote it last. The primary object
-that a function creates for a new object is assumed not to exist. Both assumptions may be wrong, since events may be
-late, or sent again when their source restarts: then the API server rejects the first write.
+that a function creates for a new object is assumed not to exist. An object that this project wrote last is read,
+because another write often follows before the event of the first arrives, and a conflict costs more than a read. It is
+assumed to be as this process wrote it in the event of the next step after that write, and where hardly anyone else
+writes it and the event does not contain it. The API server's answer is remembered, since whoever may send events must
+not be trusted with the content.
 
-An object in an event that this project wrote last is read: another write often follows before the event of the first
-arrives, and a conflict costs more than a read. The object is assumed to be as this process wrote it where the event is
-the next step after that write, and where hardly anyone else writes it and the event does not contain it.
+Each assumption may be wrong. So it serves only for a decision whose first write the API server rejects in that case.
 """
 
 from __future__ import annotations
 
+import json
+import zlib
+from threading import Lock
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from ..clients import Clients
 from ..effects import Create, Patch
 from ..event import OWN, Event
-from ..kube import Key, Object, Resource, dig, is_ours
+from ..kube import Key, Object, Resource, dig, is_ours, key_of
 from ..triggers import Triggers
-from . import last_written
 from .decision import Decision
+
+_MOST = 4 * 1024 * 1024
+"""Bytes of remembered objects, compressed: a ClusterAddon with 15 objects takes 2 KiB instead of 50."""
+
+_lock = Lock()
+_written: WeakKeyDictionary[Clients, dict[tuple[Resource, Key], bytes]] = WeakKeyDictionary()
 
 
 class Assumed(NamedTuple):
@@ -35,9 +45,14 @@ class Assumed(NamedTuple):
     def tolerates(self, decision: Decision) -> bool:
         """Returns whether the decision does no harm if the object is outdated."""
         primary = self.primary
-        if primary is not None and not self.remembered and decision.writes_nothing(primary):
+        if primary is None:
+            return bool(decision.effects) and isinstance(decision.effects[0], Create)
+        if not self.remembered and decision.writes_nothing(primary):
             return True  # another event follows
-        return _is_guarded(decision, primary)
+        if not decision.effects:
+            return decision.changes_status(primary)
+        first = decision.effects[0]
+        return isinstance(first, Patch) and dig(first.obj, "metadata.uid") == dig(primary, "metadata.uid")
 
 
 def primary_in(event: Event, resource: Resource, key: Key) -> Object | None:
@@ -63,8 +78,7 @@ def assume(
         return None
     from_event = primary_in(event, resource, key)
     if event.type.startswith(OWN) or (is_sole_writer and from_event is None):
-        remembered = last_written.find if is_sole_writer else last_written.take
-        written = remembered(clients, resource, key)
+        written = last_written(clients, resource, key, again=is_sole_writer)
         return Assumed(written, remembered=True) if written is not None else None
     if not trusts_events:
         return None
@@ -77,6 +91,34 @@ def assume(
     return Assumed(None) if is_new and watch is not None and watch.creates_primary else None
 
 
+def remember(clients: Clients, resource: Resource, obj: Object) -> None:
+    """Remembers an object, as the API server has answered a write; forgets the oldest beyond `_MOST`."""
+    compressed = zlib.compress(json.dumps(obj).encode(), level=1)
+    with _lock:
+        written = _written.setdefault(clients, {})
+        written.pop((resource, key_of(obj)), None)
+        written[resource, key_of(obj)] = compressed
+        while sum(map(len, written.values())) > _MOST:
+            del written[next(iter(written))]
+
+
+def last_written(clients: Clients, resource: Resource, key: Key, *, again: bool) -> Object | None:
+    """Returns the object as this process wrote it last, once or `again` and again; None if it is not remembered."""
+    with _lock:
+        written = _written.get(clients, {})
+        compressed = written.get((resource, key)) if again else written.pop((resource, key), None)
+    found: Object | None = json.loads(zlib.decompress(compressed)) if compressed is not None else None
+    return found
+
+
+def forget(clients: Clients, resource: Resource) -> None:
+    """Forgets the objects of a kind, since others write them, too: replicas of this process, each in its turn."""
+    with _lock:
+        written = _written.get(clients, {})
+        for known in [one for one in written if one[0] == resource]:
+            del written[known]
+
+
 def _is_written_by_another(obj: Object) -> bool:
     """Returns whether another program wrote the object last, by its managed fields; False if they do not show it."""
     ours: dict[str, bool] = {}
@@ -84,13 +126,3 @@ def _is_written_by_another(obj: Object) -> bool:
         time = entry.get("time") or ""
         ours[time] = ours.get(time, False) or is_ours(entry.get("manager"))
     return bool(ours) and not ours[max(ours)]
-
-
-def _is_guarded(decision: Decision, primary: Object | None) -> bool:
-    """Returns whether the first write of the decision fails, or changes nothing, if `primary` is outdated."""
-    if primary is None:
-        return bool(decision.effects) and isinstance(decision.effects[0], Create)
-    if not decision.effects:
-        return decision.changes_status(primary)
-    first = decision.effects[0]
-    return isinstance(first, Patch) and dig(first.obj, "metadata.uid") == dig(primary, "metadata.uid")

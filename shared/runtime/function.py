@@ -8,7 +8,7 @@
 The event is only a hint. If the object in the event is reconciled already, the function ends without a request.
 Otherwise it reads the object, or begins with a write that the API server rejects if the object has changed. So a
 duplicate, late or reordered event does no harm. With an object that this process wrote last it may begin the same way
-(`last_written`).
+(`assumed`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from ..kube import (
 from ..storage import StorageError
 from ..triggers import Triggers
 from ..watch_filter import Filtered
-from . import last_written, wait_times
+from . import wait_times
 from .answer import Answer, done, failed
-from .assumed import Assumed, assume, primary_in
+from .assumed import Assumed, assume, forget, primary_in, remember
 from .decision import Decide, Decision
 from .recorder import KubernetesEvent, record_event
 
@@ -147,7 +147,7 @@ class Function(Generic[O]):
                 # Another client changed or deleted an object after this function had read it.
                 if assumed is not None:
                     if assumed.remembered and isinstance(error, Conflict):
-                        last_written.forget(clients, ref.resource)
+                        forget(clients, ref.resource)
                     assumed = None
                     continue
                 conflicts += 1
@@ -258,7 +258,7 @@ class Function(Generic[O]):
             patch = Patch(resource, primary, {"status": decision.status}, "status", self.manager)
             written = patch.execute(clients)
             if self.is_sole_writer or _is_about(decision.reply, written):
-                last_written.keep(clients, resource, written)
+                remember(clients, resource, written)
         for event in decision.kubernetes_events:
             record_event(clients, primary, event)
         return self._answer(decision)

@@ -42,7 +42,7 @@ _ELSEWHERE = {
     "shared.providers.error_reporting": "variables of providers, which administrators own",
     "shared.releases.sources.s3": "tests/abuse/test_store.py has lying object stores",
     "shared.releases.store": "records, which nobody else can write",
-    "shared.runtime.last_written": "objects that this process has written",
+    "shared.runtime.assumed": "objects that this process has written",
     "shared.sandbox.confine": "arguments of the function that starts the program",
     "shared.sandbox.workers": "tests/abuse/test_sandbox.py has hostile workers",
 }
