@@ -27,13 +27,13 @@ MAX_EVENTS: Final = 4_000_000
 """The maximum number of events in a document that is read without being built. Each takes about two microseconds."""
 
 _COMPOSED: Final = 750
-"""Bytes that each of them takes at most until its document is parsed."""
+"""The maximum number of bytes of such an event until its document is parsed."""
 
 MAX_NESTING: Final = 200
-"""The maximum depth of a document: libyaml's composer recurses in C, where a stack overflow ends the process."""
+"""The maximum depth of a document. libyaml's composer recurses in C, where a stack overflow ends the process."""
 
 MAX_MERGED: Final = 100_000
-"""The maximum number of keys in a mapping before duplicates are removed: `<<` can multiply them."""
+"""The maximum number of keys in a mapping before duplicates are removed, because `<<` can multiply them."""
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UntypedBase: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -21,7 +21,7 @@ YEAR = datetime.timedelta(days=365)
 CLOCK_SKEW = datetime.timedelta(minutes=5)
 """The time by which a CA is valid before its creation, so that machines whose clock is behind accept it."""
 _MAX_KEY = 4 << 10
-"""Bytes of a key in PEM, enough for RSA with 4096 bits: to check longer ones takes seconds."""
+"""The maximum number of bytes of a key in PEM, enough for RSA with 4096 bits; checking longer keys takes seconds."""
 _WRONG_CLOCK = datetime.timedelta(days=1)
 """The largest expected difference of clocks that are not synchronized, such as those that are set to local time."""
 
@@ -38,7 +38,7 @@ class KeyPair:
 class CertificateAuthority:
     """A CA certificate and its private key, both PEM. EC and RSA keys are accepted, EC P-256 is generated.
 
-    `cert_pem` may be a bundle, as it is while a CA is rotated: the certificate of the key signs, all are trusted.
+    `cert_pem` may be a bundle, as during a rotation of the CA. The key's certificate signs; all are trusted.
     """
 
     cert_pem: bytes
@@ -90,9 +90,9 @@ class CertificateAuthority:
     ) -> KeyPair:
         """Issues a certificate for a server or a client; by default for a new EC P-256 key.
 
-        Kubernetes takes `common_name` for the user of a client and `organizations` for its groups. The certificate is
-        valid as early as its CA, whatever the clocks of others show, and expires with it at the latest, else at `until`
-        or after `valid_for`. Raises `ValueError` for invalid names or addresses, and for a CA that has expired.
+        Kubernetes takes `common_name` for the user of a client and `organizations` for its groups. The certificate
+        becomes valid with its CA, because clocks differ, and expires with it at the latest, else at `until` or after
+        `valid_for`. Raises `ValueError` for invalid names or addresses, and for a CA that has expired.
         """
         key = key or ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name(
@@ -117,7 +117,7 @@ class CertificateAuthority:
 
     @property
     def expires(self) -> datetime.datetime:
-        """When the certificate that signs expires."""
+        """The expiry of the signing certificate."""
         return self._certificate.not_valid_after_utc
 
     def check_validity(self, now: datetime.datetime) -> None:

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _MAX_WORKLOADS = 512
-"""Workload clusters whose discovery is remembered."""
+"""Workload clusters whose discovery is cached."""
 _MAX_BYTES = 64 << 20
-"""Maximum bytes of memory of these, by the kinds of their servers and the content of their kubeconfigs."""
+"""The maximum memory of these clusters in bytes, estimated from their kinds and kubeconfigs."""
 _TLS_FACTOR = 12
 """Bytes of memory that the TLS library takes for a byte of a kubeconfig."""
 _MAX_INVALID = 1024
 _INVALID_SECONDS = 300.0
-"""Invalid kubeconfigs that are remembered, and for how long, because what is valid depends on settings, too."""
+"""The number of cached invalid kubeconfigs, and the seconds, because validity also depends on settings."""
 _MAX_CONNECTED = 32
-"""Workload clusters to which connections stay open, those used last: more than a process has threads. A cluster has up
-to eight of 32 KiB each, and a process works for a hundred clusters in turn."""
+"""The number of workload clusters with open connections, the latest used; more than a process has threads. A cluster
+has up to eight connections of 32 KiB each, and a process works for a hundred clusters in turn."""
 
 
 class ClusterClients:
@@ -73,7 +73,7 @@ class Clients:
         self._workloads: OrderedDict[str, ClusterClients] = OrderedDict()
         self._connected: OrderedDict[str, ClusterClients] = OrderedDict()
         self._invalid: OrderedDict[str, tuple[float, str]] = OrderedDict()
-        """The error of each invalid kubeconfig by its digest, and until when it is remembered."""
+        """The error of each invalid kubeconfig by its digest, and its expiry."""
         self.remembered = TTLCache()
         """Facts about the management cluster that many decisions depend on and that rarely change."""
         self._shared: WeakValueDictionary[str, Discovery] = WeakValueDictionary()
@@ -103,7 +103,7 @@ class Clients:
 
     @releases.setter
     def releases(self, store: ReleaseStore) -> None:
-        """Sets a store that is used whatever the settings are."""
+        """Sets a store that overrides the settings."""
         self._releases = None, store
 
     @property
@@ -155,7 +155,7 @@ class Clients:
                 self._invalid.popitem(last=False)
 
     def _evict(self) -> None:
-        """Drops the workload clusters used least recently that are too many, or need too much memory together."""
+        """Drops the least recently used workload clusters while there are too many, or they need too much memory."""
         size, kinds = 0, dict[int, int]()
         for number, (digest, one) in enumerate(reversed(list(self._workloads.items()))):
             known = one.discovery.known_kinds

@@ -3,8 +3,8 @@
     dead-letters/<id>.json    one for each function, type of event and object; a repetition is counted
 
 A dead letter is for diagnosis: the sweep finds the work again. It has the event's attributes and the identity of the
-object, never its content, and a bounded size. Beyond `MOST` the oldest letters are deleted; not at each new letter, as
-that takes a list of all.
+object, never its content, and a bounded size. Beyond `MOST` the oldest letters are deleted, but not at each new letter,
+because that needs a list of all.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _READERS = 4
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """An event that is not delivered again, without the content of its object.
+    """An event that will not be redelivered, without the content of its object.
 
     Attributes:
         event: The event as `without_content` returns it.
@@ -100,8 +100,8 @@ class DeadLetter:
     def hint(self) -> Event | None:
         """Returns an event that makes functions look at the object again; None if the letter is about no object.
 
-        It contains a reference, as an event of the sweep does, because functions read the object before they act. The
-        next step that an event of a function asked for is asked for again by the function that finds it missing.
+        It contains a reference, like an event of the sweep, because functions read the object before they act. If a
+        lost event requested a next step, the function that misses this step requests it again.
         """
         if not self.event.data:
             return None
@@ -116,8 +116,8 @@ def dead_letter(event: Event, now: datetime) -> DeadLetter:
 def without_content(event: Event) -> Event:
     """Returns the event with the identity of its object as data and with short attributes.
 
-    Addresses of sender and receiver lose what may be a credential in them. The answer to an event with the content of a
-    Secret is left out, since it may quote that.
+    Possible credentials are removed from the addresses of sender and receiver. The answer to an event with the content
+    of a Secret is left out, because it may quote the Secret.
     """
     short = {
         name: getattr(event, name)[:_LONGEST]
@@ -134,7 +134,7 @@ def without_content(event: Event) -> Event:
 
 
 def function_at(destination: str) -> str:
-    """Returns the name of the function at a URL, the name of its Service. The address itself if it is no function's."""
+    """Returns the name of the function at a URL, which names its Service; for any other address, the address."""
     if "//" not in destination:
         return destination
     address = urlsplit(destination)
@@ -152,7 +152,7 @@ class DeadLetters:
         self._objects = objects
         self._most, self._slack = most, slack
         self._new = 0
-        """New letters since the first one, which finds out how many there are."""
+        """The number of new letters since the last count, which the first new letter starts."""
 
     def keep(self, letter: DeadLetter) -> DeadLetter:
         """Stores a letter, counts a repetition, and now and then deletes the oldest. Returns the stored letter."""
@@ -226,7 +226,7 @@ def _identity(event: Event, data: Object) -> Object:
 
 
 def _contains_secret(event: Event) -> bool:
-    """Returns whether the event is about a Secret and has more than its identity, whatever its attributes say."""
+    """Returns whether the event contains more of a Secret than its identity, regardless of its attributes."""
     known = {"apiVersion", "kind", "metadata", "name", "namespace", "uid", "resourceVersion"}
     metadata = event.data.get("metadata") or {}
     is_secret = SECRET.kind in (event.kind, event.data.get("kind"))
@@ -234,5 +234,5 @@ def _contains_secret(event: Event) -> bool:
 
 
 def _redacted(address: str) -> str:
-    """Returns an address, such as a URL or a path, without what may be a credential."""
+    """Returns an address, such as a URL or a path, without possible credentials."""
     return (redact_url(address) if "//" in address else address.partition("?")[0])[:_LONGEST]

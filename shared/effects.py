@@ -56,8 +56,8 @@ class Create:
 class Patch:
     """Merge-patches `obj` in the management cluster, if it still has the `resourceVersion` of the decision.
 
-    The uid counts, too, because an event may be replayed from another cluster, or be older than a restored backup of
-    etcd, and there an object of the same name can have had the same version.
+    The uid counts, too, because an event may come from another cluster, or from before a restored backup of etcd, where
+    an object of the same name can have had the same version.
     """
 
     resource: Resource
@@ -95,7 +95,7 @@ class Patch:
 class Delete:
     """Deletes `obj` from the management cluster, by uid; an absent or replaced object counts as deleted.
 
-    With `unchanged` the object must have the resourceVersion of the decision, because others record something in it.
+    With `unchanged` the object must have the resourceVersion of the decision, because others write to it.
     """
 
     resource: Resource
@@ -181,7 +181,7 @@ def perform(effects: Sequence[Effect], clients: Clients) -> Results:
     """Executes the effects in order, up to the first failure.
 
     The failure is returned, not raised, so that the status can report it. An effect on an object that an earlier effect
-    wrote starts from the object that the earlier one returned.
+    wrote starts from the object that the earlier effect returned.
     """
     results = Results()
     for effect in effects:

@@ -53,10 +53,10 @@ _MAX_ERROR = 768
 
 @dataclass(frozen=True)
 class DeliveryFailure:
-    """The failure of an event's last delivery, from the extensions `knativeerror*` for dead-letter sinks.
+    """The failure of an event's last delivery, from the extensions `knativeerror*` of dead-letter sinks.
 
     Attributes:
-        destination: Who did not handle the event: a URL, or the name of a function.
+        destination: The receiver that did not handle the event: a URL, or the name of a function.
         status: The HTTP status of the answer; 0 if there was none.
         text: The text of the answer.
     """
@@ -89,9 +89,9 @@ class Event:
     resync: bool = False
     """Whether to look for changes that no status shows, such as drift (extension `resync`)."""
     repeated: bool = False
-    """Whether a function has asked for this delivery, because it waits for something (extension `repeated`)."""
+    """Whether a function has requested this delivery, because it waits for something (extension `repeated`)."""
     failure: DeliveryFailure | None = None
-    """Why it is not delivered again, if it is a dead letter."""
+    """The last failure, if the event is a dead letter."""
     trace: str = ""
     """The span that led to it (extension `traceparent`)."""
 
@@ -104,12 +104,12 @@ class Event:
 
     @property
     def is_skippable(self) -> bool:
-        """Whether there is nothing to do if the objects in the event and in the cluster show nothing."""
+        """Whether the objects in the event and in the cluster alone decide whether there is work."""
         return not (self.resync or self.repeated)
 
     @property
     def is_look(self) -> bool:
-        """Whether this is the first delivery of a resync: a repetition waits for something that the look has found."""
+        """Whether this is the first delivery of a resync; a repetition waits for something that the resync found."""
         return self.resync and not self.repeated
 
     @property
@@ -142,7 +142,7 @@ class Event:
         return replace(self, type=REFERENCE + self.change, data=_reference(self.api_version, self.kind, self.key))
 
     def attributes(self) -> dict[str, str]:
-        """Returns the attributes of the CloudEvent, which is issued with this if it was not before."""
+        """Returns the attributes of the CloudEvent, and issues the event if necessary."""
         if not self.id:
             return issue(self).attributes()
         attributes = {"specversion": "1.0", "type": self.type, "source": self.source, "id": self.id}
@@ -216,8 +216,7 @@ def from_http(headers: Mapping[str, str], body: bytes) -> Event:
 def is_event(headers: Mapping[str, str]) -> bool:
     """Returns whether the headers, by name in lower case, belong to a CloudEvent in binary or structured mode.
 
-    A web page can send neither without asking the server first (CORS): not the media type, which has to be exact, nor
-    headers of their own names.
+    A web page can send neither the media type nor these headers without asking the server first (CORS).
     """
     return _media_type(headers) == STRUCTURED or any(name.startswith("ce-") for name in headers)
 

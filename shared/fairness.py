@@ -1,9 +1,9 @@
 """Shares of threads and slots by tenant, so that one tenant's slow servers and charts leave room for the others.
 
-A tenant is a namespace. A thread cannot be taken from a delivery, so two decisions limit the threads of a tenant. One
-decides whether a delivery begins. The other decides whether it continues at its next request to a workload cluster, or
-while it waits for a slot. A refused delivery is sent again later. All of this lives in one process, and only shares its
-time.
+A tenant is a namespace. A thread cannot be taken from a delivery, so two decisions limit the threads of a tenant. The
+first decides whether a delivery begins. The second decides whether it continues at its next request to a workload
+cluster, or while it waits for a slot. A refused delivery is sent again later. All of this lives in one process, and
+only shares its time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from threading import Condition, Lock
 
 SLOW = 1.0
-"""Seconds from which on a delivery counts as slow; younger ones may hold any number of threads."""
+"""Seconds after which a delivery counts as slow; younger deliveries may hold any number of threads."""
 AGAIN = 5.0
 """Seconds after which a refused event is to be sent again."""
 _WINDOW = 10.0
@@ -27,9 +27,9 @@ _WINDOW = 10.0
 _OTHERS = 60.0
 """Seconds for which another tenant counts after its last event."""
 _SENDERS = 8
-"""The deliveries that a forwarder makes at a time: shares are parts of these if a process has more threads."""
+"""The concurrent deliveries of a forwarder; if a process has more threads, shares are parts of this number."""
 _PATIENCE = 3.0
-"""Seconds for an answer to a delivery that takes a thread beyond its tenant's share."""
+"""Seconds to wait for an answer in a delivery that takes a thread beyond its tenant's share."""
 _LOOK = 0.25
 """Seconds between two looks of a thread that waits for a slot."""
 
@@ -58,7 +58,7 @@ class Use:
 
     @property
     def share(self) -> int:
-        """The threads for slow deliveries: half beside other tenants, else all but a quarter, kept for newcomers."""
+        """The threads for slow deliveries: half of them beside other tenants, else three quarters."""
         return max(1, self.threads // 2 if self.others else self.threads - math.ceil(self.threads / 4))
 
     @property
@@ -67,7 +67,7 @@ class Use:
         return self.others and len(self.ages) >= self.share
 
     def exceeds(self, age: float) -> bool:
-        """Returns whether a delivery that began `age` seconds ago has to end, or with 0 must not begin."""
+        """Returns whether a delivery that began `age` seconds ago must end; with 0, whether it must not begin."""
         if age == 0.0 and self.others and self.used > self.share * _WINDOW:
             return True
         older = sum(1 for other in self.ages if other >= max(age, SLOW))
@@ -126,7 +126,7 @@ class Shares:
             return age >= SLOW and self._use(delivery.tenant, delivery, now).exceeds(age)
 
     def patience(self, delivery: Delivery | None, seconds: float) -> float:
-        """Returns the seconds to wait for an answer: fewer than `seconds` while the tenant crowds out others."""
+        """Returns the seconds to wait for an answer, fewer than `seconds` while the tenant crowds out others."""
         if delivery is None or not delivery.tenant:
             return seconds
         with self._lock:
@@ -178,7 +178,7 @@ class Turns:
         self._changed = Condition()
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[object]] = {}
-        """Who waits, by tenant; the tenant that waits first has had no turn for the longest time."""
+        """The waiters by tenant; the first tenant has had no turn for the longest time."""
 
     @contextmanager
     def slot(self, seconds: float, refusal: Exception, delivery: Delivery | None = None) -> Iterator[None]:
@@ -226,7 +226,7 @@ def next_turns(waiting: Mapping[str, int], held: Mapping[str, int], size: int) -
     """Returns which tenants get a free slot next, in order.
 
     Args:
-        waiting: How many wait, by tenant; the tenant without a turn for the longest time is the first.
+        waiting: The number of waiters by tenant; the first tenant has had no turn for the longest time.
         held: The slots that each tenant holds.
         size: The number of slots.
     """

@@ -1,7 +1,7 @@
 """Finds out, from the bytes received so far, whether an HTTP request has arrived as a whole.
 
-So that no thread waits for the rest of a request: a server's loop feeds an `ArrivingRequest` for each connection, and
-gives complete requests to threads. Framing follows RFC 9112, sections 6 and 7. The server's parser, which gets all
+A server's loop feeds an `ArrivingRequest` for each connection, and passes complete requests to threads, so that no
+thread waits for the rest of a request. Framing follows RFC 9112, sections 6 and 7. The server's parser, which gets all
 bytes of the request, reports all other errors.
 """
 
@@ -17,9 +17,9 @@ MAX_HEAD = 64 << 10
 MAX_BODY = 8 << 20
 """Bytes of a body. Objects in Kubernetes have at most 3 MiB."""
 SECONDS = 10.0
-"""Seconds for a whole request, besides those that its size gives it."""
+"""Seconds for a whole request, besides the seconds for its size."""
 BYTES_PER_SECOND = 256 << 10
-"""Each of so many bytes that have arrived give the rest of a request one second more."""
+"""Each such number of received bytes extends the deadline by one second."""
 
 _LENGTH = re.compile(rb"(?im)^content-length:[ \t]*([0-9]{1,18})[ \t]*\r")
 _CHUNKED = re.compile(rb"(?im)^transfer-encoding:[^\r\n]*chunked")
@@ -42,7 +42,7 @@ class RequestRefused(Exception):
 
 
 class ArrivingRequest:
-    """One request of a connection, and what was received behind it.
+    """One request of a connection, and the bytes received after it.
 
     Attributes:
         received: All bytes received, in order.
@@ -61,7 +61,7 @@ class ArrivingRequest:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the request began after which it is not waited for any longer."""
+        """The seconds from the start of the request to its deadline."""
         return SECONDS + len(self.received) / BYTES_PER_SECOND
 
     def feed(self, data: bytes) -> bool:

@@ -1,7 +1,7 @@
 """One budget of memory for all untrusted input that a process parses, so that its threads cannot multiply a limit.
 
-Two bytes of JSON can take a hundred in memory. So each input is weighed before it is parsed, and a heavy one takes its
-weight out of the budget until the parsed document is freed. An input waits while the budget is used up.
+Two bytes of JSON can take a hundred in memory. So each input is weighed before it is parsed, and a heavy input occupies
+its weight of the budget until the parsed document is freed. An input waits while the budget is used up.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_INPUT: Final = 48 * MIB
 LIGHT: Final = MIB // 8
 """Inputs of at most this weight are not counted, in bytes."""
 _VALUE: Final = 80
-"""Bytes that a value takes at most in memory, apart from its text."""
+"""The maximum number of bytes of a value in memory, apart from its text."""
 _LEAST: Final = 2 * MAX_INPUT
 _SECONDS: Final = 10.0
 """Seconds for which an input waits for others."""
@@ -39,7 +39,7 @@ class MemoryBusy(Exception):
 
 
 class MemoryBudget:
-    """Counts the bytes that the inputs in memory take at most. Safe to share between threads."""
+    """Counts the maximum bytes of the inputs in memory. Safe to share between threads."""
 
     def __init__(self, size: int, seconds: float = _SECONDS) -> None:
         self.size = size
@@ -48,7 +48,7 @@ class MemoryBudget:
         self._changed = threading.Condition()  # reentrant, because garbage may be collected while it is held
 
     def acquire(self, weight: int) -> None:
-        """Takes `weight` bytes out of the budget. Raises `MemoryBusy` if others do not return enough in time."""
+        """Takes `weight` bytes from the budget. Raises `MemoryBusy` if other inputs do not return enough in time."""
         until = time.monotonic() + self._seconds
         with self._changed:
             while self.used + weight > self.size:
@@ -57,7 +57,7 @@ class MemoryBudget:
             self.used += weight
 
     def release(self, weight: int) -> None:
-        """Returns what `acquire` took."""
+        """Returns bytes that `acquire` took."""
         with self._changed:
             self.used -= weight
             self._changed.notify_all()
@@ -73,7 +73,7 @@ class MemoryBudget:
 
     @contextmanager
     def parsing(self, weight: int) -> Iterator[_Charge]:
-        """Holds the weight of an input, and afterwards as long as a document that was kept. Raises `MemoryBusy`."""
+        """Holds the weight of an input, afterwards for the life of a kept document. Raises `MemoryBusy`."""
         charge = _Charge(self, weight if weight > LIGHT else 0)
         if charge.weight:
             self.acquire(charge.weight)
@@ -111,7 +111,7 @@ class _Kept(dict[str, Any]):
 
 
 def weigh(text: bytes) -> int:
-    """Returns how many bytes a text in JSON takes at most in memory, as itself, decoded and parsed."""
+    """Returns the maximum bytes of a JSON text in memory: raw, decoded and parsed."""
     if len(text) * (_VALUE + 2) <= LIGHT:
         return 0  # whatever it contains
     # A decoded text, and each string in it, has one byte for a character in ASCII, else up to four.
@@ -151,7 +151,7 @@ BUDGET: Final = MemoryBudget(max(_LEAST, min(_limit(), 2048 * MIB) // 4))
 
 
 def _renew() -> None:
-    """Gives a forked process a budget that is unused."""
+    """Gives a forked process an unused budget."""
     BUDGET.__init__(BUDGET.size)  # type: ignore[misc]
 
 

@@ -1,4 +1,4 @@
-"""Connections to untrusted servers: each wait has a deadline, and addresses that no such server has are refused.
+"""Connects to untrusted servers, with a deadline for each wait, and refuses addresses that no such server has.
 
 Refused are link-local and cloud metadata addresses, multicast and unspecified addresses, in a pod the pod's loopback
 addresses, and the networks of a setting. The address of the connection counts, however it was written or resolved.
@@ -32,7 +32,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from shared.settings import SETTINGS
 
 ALLOWED = "CAPI_FUNCTIONS_ALLOWED_NETWORKS"
-"""The setting with the networks (CIDR, separated by spaces or commas) that are exempt from every refusal."""
+"""The setting with networks (CIDR, separated by spaces or commas) that are never refused."""
 REFUSED = "CAPI_FUNCTIONS_REFUSED_NETWORKS"
 """The setting with further networks that are refused, in the same form."""
 PLAIN_HTTP = "CAPI_FUNCTIONS_PLAIN_HTTP"
@@ -175,7 +175,7 @@ def origin(url: str) -> tuple[str, str, int]:
 
 
 def in_clear(scheme: str, host: str, proxy: str = "") -> bool:
-    """Returns whether a request crosses a network without TLS; without a proxy one to loopback does not."""
+    """Returns whether a request crosses a network without TLS; a direct request to loopback does not."""
     return scheme == "http" and (bool(proxy) or not _is_loopback(host))
 
 
@@ -222,7 +222,7 @@ def _check(text: str) -> None:
 
 
 def _refusal(address: _Address) -> str:
-    """Returns what the address is, as in "a multicast address", if that is a reason to refuse it; else ""."""
+    """Returns the reason to refuse the address, such as "a multicast address"; empty if there is none."""
     try:
         refused = _networks(SETTINGS.get(REFUSED, ""))
     except ValueError as error:  # an incomplete list must not allow what it should refuse

@@ -1,6 +1,6 @@
 """Hides the memory and the environment of this process from other processes of the same user, in pods.
 
-Workers that render charts have the same user there, since a process without privileges cannot change it.
+There, workers that render charts run as the same user, because an unprivileged process cannot change its user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The profiles of an installation: the functions that run, depending on the other programs of the management cluster.
+"""The profiles of an installation, which select functions by the other programs of the management cluster.
 
 A function declares its profiles. Profiles combine: `addons` and `providers` together run the functions of both.
 """

@@ -1,11 +1,11 @@
-"""Records in object storage: small objects that say which content belongs to which name.
+"""Stores records in object storage: small objects that map names to content.
 
-Content is found by its digest, so nobody can exchange it. A record is what a digest comes from, so whoever may write to
-the bucket could exchange a record, and with it what functions apply. Each record therefore ends with a message
-authentication code over its key and its content, made with a key that is outside the bucket (setting
-`CAPI_FUNCTIONS_STORE_KEY`). A record with another code counts as absent, and what it named is fetched again.
+Content is found by its digest, so nobody can exchange it. But digests come from records, so anyone who may write to the
+bucket could exchange a record and thereby the applied content. Each record therefore ends with a message authentication
+code over its key and its content, with a key from outside the bucket (setting `CAPI_FUNCTIONS_STORE_KEY`). A record
+with a wrong code counts as absent, and its content is fetched again.
 
-A folder belongs to the functions alone, so its records need no code.
+Only functions write to a folder, so its records need no code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from shared.storage import ObjectStore, StorageError
 KEY = "CAPI_FUNCTIONS_STORE_KEY"
 """The setting with the key of the codes."""
 SHORTEST = 32
-"""Characters that the key has at least."""
+"""The minimum number of characters of the key."""
 
 LARGEST = 1 << 20
 """Bytes of a record: a manifest of 256 files with long names has a tenth of that."""

@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
 MIN_LENGTH = 4
-"""Characters: shorter values are not redacted, as they are no secrets and occur in any text."""
+"""Shorter values, in characters, are not redacted, because they are no secrets and occur in any text."""
 
 _ELLIPSES = ("…", " ... ")
-"""The marks that a truncated text has in place of the missing part."""
+"""The marks of truncation, in place of the missing part of a text."""
 _TEXT_FIELDS = ("message", "error", "waiting")
 """Fields of a status that hold texts."""
 

@@ -16,7 +16,7 @@ NOT_SERVED = "KindNotServed"
 NOT_ALLOWED = "ReferenceNotAllowed"
 
 _CONTRACT_SECONDS = 300.0
-"""Seconds for which the contract of a kind is remembered."""
+"""Seconds for which the contract of a kind is cached."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def get_reference(
 ) -> LookupResult:
     """Reads the object that a reference in a Cluster API object points to. Never raises. Failures are results.
 
-    Only a 404 for the object means that it is absent. A kind that is not served is a failure. References to
-    cluster-scoped objects and to kinds that are built into Kubernetes fail as well, because objects of providers
-    are namespaced and of the provider's own kinds.
+    Only a 404 for the object means that it is absent. An unserved kind is a failure. References to cluster-scoped
+    objects and to built-in kinds fail as well, because objects of providers are namespaced and of the provider's own
+    kinds.
 
     Args:
         clients: The clients of the management cluster.
@@ -98,7 +98,7 @@ def _not_allowed(kind: str, refusal: str) -> LookupResult:
 def _by_contract(clients: Clients, resource: Resource) -> tuple[Resource, str]:
     """Returns the kind in the version of its contract, and the contract; without a contract the kind as it is.
 
-    Both are remembered together for a while, so that most lookups read no CRD.
+    Both are cached together for a while, so that most lookups read no CRD.
     """
 
     def read() -> tuple[Resource, str]:

@@ -8,7 +8,7 @@ from .kube import ApiError, Client, dig, key_of
 from .ttl_cache import TTLCache
 
 _SECONDS = 30.0
-"""Seconds for which it is remembered whether a core runs."""
+"""Seconds for which the answer is cached."""
 
 
 HELM_ADDON_NAMES = ("helm", "addon-helm")
@@ -21,7 +21,7 @@ def find_running_core(management: Client) -> str:
 
 
 def running_core(management: Client, remembered: TTLCache) -> str:
-    """Returns the same as `find_running_core`, as it was a short time ago. Raises `ApiError`."""
+    """Returns the cached result of `find_running_core`. Raises `ApiError`."""
     return remembered.get("core", _SECONDS, lambda: find_running_core(management))
 
 

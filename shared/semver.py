@@ -65,5 +65,5 @@ def try_parse(text: str) -> Version | None:
 
 
 def highest(texts: Iterable[str]) -> str:
-    """Returns the highest version as written. Raises `ValueError` for no texts, or a text that is not a version."""
+    """Returns the highest version as written. Raises `ValueError` without texts, or for a text that is no version."""
     return max(texts, key=parse)

@@ -1,9 +1,9 @@
 """The settings of an installation: environment variables, or files in a mounted folder.
 
 In a cluster each group is a ConfigMap and a Secret of its name, both optional, in the namespace of the functions. The
-pods mount the groups that a function declares as one folder, with a file for each key. They mount
-files instead of setting variables, because the kubelet updates files in a running pod: a change takes effect within
-about a minute, without a restart. So do not cache a setting: read it where it is used.
+pods mount the groups that a function declares as one folder, with a file for each key. They mount files instead of
+setting variables, because the kubelet updates files in a running pod, so that a change takes effect within about a
+minute, without a restart. So do not cache a setting: read it where it is used.
 """
 
 from __future__ import annotations

@@ -3,13 +3,13 @@
 Callers see bytes by object key and two errors: `StorageUnavailable`, where a retry may help, and `StorageError`, where
 a user has to change something first.
 
-The library obstore sends the requests. The damage of a store that lies is limited. An object larger than the caller
+The library obstore sends the requests. A dishonest store can do only limited damage. An object larger than the caller
 expects is not read, a listing has at most `MAX_LISTED` objects and ends in time, and a redirect to another host is
 refused. obstore reads bodies of errors and pages of listings as a whole, so only the time-outs bound these. The
 operator chooses the store, and trusts it for availability, not for integrity.
 
-Settings: the group `shared.settings.STORAGE`. The environment of the process may set more variables: proxies, and those
-by which boto3 finds keys of a role or in a file, or obstore finds the identity of a workload (Google Cloud, Azure).
+Settings: the group `shared.settings.STORAGE`. The environment of the process may set more variables: proxies, and the
+variables by which boto3 finds keys, or obstore finds the identity of a workload (Google Cloud, Azure).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 SLOW = 1.0  # seconds; a failure that takes longer is slow
-PAUSE = 3.0  # seconds without requests after a slow failure, as each would block a thread
+PAUSE = 3.0  # seconds without requests after a slow failure, because each would block a thread
 
 MAX_OBJECT = 128 << 20  # bytes of an object, if the caller does not expect fewer
 MAX_LISTED = 100_000  # objects of one listing
@@ -92,7 +92,7 @@ class ObjectStore:
     def get(self, key: str, limit: int = MAX_OBJECT) -> bytes | None:
         """Returns the content of an object; None if the object or the bucket does not exist.
 
-        An object of more than `limit` bytes counts as absent, as a damaged one does, because no caller has written it.
+        An object of more than `limit` bytes counts as absent, like a damaged object, because no caller has written it.
         """
         import obstore
 
@@ -160,7 +160,8 @@ class ObjectStore:
     def list_objects(self, folder: str = "", *, partial: bool = False) -> Sequence[StoredObject]:
         """Returns all objects in a folder, such as `releases/`, in order; none if the bucket does not exist.
 
-        Of more than `MAX_LISTED` objects `partial` returns as many, for callers that delete the listed objects.
+        If there are more than `MAX_LISTED` objects, `partial` returns the first ones, for callers that delete listed
+        objects.
         """
         import asyncio  # here: only listings need it, and its import takes 25 ms
 

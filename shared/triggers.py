@@ -2,7 +2,7 @@
 
 The forwarder derives its watches and filters from the declaration. `infra.generate` derives the Knative Triggers,
 ApiServerSources and SinkBindings, the RBAC rules, the mounted settings and the tables in the docs from it. This module
-imports little, as both read the declarations without the functions themselves.
+imports little, because both read the declarations without loading the functions.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Watch:
         referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by this
             if it watches these kinds; a broker cannot. A change that is filtered before its referrer is seen is not
             lost: the event of the referrer makes the function read the object.
-        needs_primary: Whether a change means nothing to the function while the primary object does not exist, since the
-            `add` event of that object makes the function read everything. The forwarder then delivers no such change.
+        needs_primary: Whether the function ignores a change while the primary object does not exist, because the `add`
+            event of that object makes the function read everything. The forwarder then delivers no such change.
             False for a function that creates its primary object, and if the key does not belong to a primary object.
         creates_primary: Whether the function creates the primary object for each object of this kind that `key` maps.
             Then that object is not settled while its primary object does not exist, and a new one has none yet.
@@ -119,14 +119,14 @@ class Watch:
 
 
 def _value(obj: Mapping[str, Any], path: str) -> Any:
-    """Returns the value at a dotted path, at the end of which the name of a label or an annotation is in brackets."""
+    """Returns the value at a dotted path, which may end with the name of a label or an annotation in brackets."""
     parent, _, name = path.partition("[")
     return dig(obj, (*parent.split("."), name.removesuffix("]")) if name else path)
 
 
 @dataclass(frozen=True)
 class DefinedKinds:
-    """Kinds that a function watches without naming them: CRDs of others define them.
+    """Contract-selected kinds: a function watches them by the CRDs that define them, not by name.
 
     Name and group of a kind decide whether an event is for the function, so that a Trigger can select it. The CRDs
     decide which of these kinds are watched.
@@ -239,9 +239,9 @@ class Triggers:
     """`is_reconciled(primary, event, now)` returns whether the primary object and the object in the event alone show
     that there is nothing to do at that time. It reads no cluster. The runtime calls it before it reads anything, except
     for a resync and a repetition; sweep and forwarder call `is_settled`, with `add` events of the listed objects. It
-    must be false if the spec is newer than the status, and for an update while the function waits for something: a
-    newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the sweep to the
-    other functions of the kind."""
+    must be false if the spec is newer than the status, and for an update while the function waits for something,
+    because a newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the
+    sweep to the other functions of the kind."""
     finalizer: str = ""
     """The finalizer that it removes from its primary objects: their deletion waits until the function runs."""
     memory: str = "512Mi"
@@ -249,12 +249,12 @@ class Triggers:
     local: bool = False
     """Whether it runs in local runs only, since it needs the machine that it runs on."""
     defined_kinds: DefinedKinds | None = None
-    """The kinds that it watches without naming them. A kind in `watches` is not one of them."""
+    """The contract-selected kinds that it watches. They exclude kinds in `watches`."""
 
     def is_settled(self, primary: Object, event: Event, now: datetime) -> bool:
-        """Returns whether a first sight of the primary object and the event's object shows that there is nothing to do.
+        """Returns whether the primary object and the event's object, seen for the first time, show no work.
 
-        The sweep and the forwarder judge by this what they list. In doubt an object is not settled: if it is being
+        The sweep and the forwarder judge listed objects by this. In doubt an object is not settled: if it is being
         deleted, if its status is about an earlier generation, or if `is_reconciled` fails or is not declared.
         """
         observed = dig(primary, "status.observedGeneration")
@@ -281,7 +281,7 @@ class Triggers:
     def needed_rules(self) -> tuple[Rule, ...]:
         """All rights of the function: to read its primary objects, write their status, record events, and `rules`.
 
-        It needs no right to watch, since the event sources watch for it.
+        It needs no right to watch, because the event sources watch for it.
         """
         rules = [Rule(kind.group, (kind.plural,), ("get",)) for kind in self.primaries]
         if self.reports and self.primaries:
@@ -323,9 +323,9 @@ class Triggers:
         return PrimaryRef(next(iter(of_kind or self.primaries), None), found)
 
     def find_ref(self, event: Event) -> PrimaryRef | None:
-        """Returns the same as `primary_ref`, and None if the mapping fails on the object, which is logged and counted.
+        """Like `primary_ref`, but returns None if the mapping fails on the object, and logs and counts the failure.
 
-        For whoever goes through many objects, because one of them must not end the work on the others.
+        For callers with many objects, because one object must not end the work on the others.
         """
         try:
             return self.primary_ref(event)
@@ -354,7 +354,7 @@ _logged: set[tuple[str, str, str]] = set()
 
 
 def record_failure(function: str, subject: str, attempt: str) -> None:
-    """Counts the exception in progress, which a declaration of a function raised on an object, and logs it once.
+    """Counts the present exception, which a function's declaration raised on an object, and logs it once.
 
     Args:
         function: The function.
@@ -371,7 +371,7 @@ def record_failure(function: str, subject: str, attempt: str) -> None:
 
 
 def _as_first_seen(event: Event, primary: Object) -> Event:
-    """Returns the event of an object that is there, while it is not known what has changed.
+    """Returns the event for an existing object whose change is unknown.
 
     The object is the primary one if the event contains none.
     """

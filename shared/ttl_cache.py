@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class TTLCache:
-    """Values that are read again some seconds after they were read. Threads may share it."""
+    """Values that expire some seconds after they were read. Threads may share it."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, tuple[float, Any]] = {}

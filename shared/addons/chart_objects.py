@@ -52,7 +52,7 @@ def umbrella_objects(assets: AddonAssets, context: Mapping[str, Any], capabiliti
     Args:
         assets: The files of the release.
         context: The objects that the values template sees, by name (`Cluster`).
-        capabilities: What charts see of the cluster.
+        capabilities: The cluster as charts see it.
 
     Raises:
         ChartError: The chart or its values template failed, or exceeded a limit.

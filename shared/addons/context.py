@@ -82,7 +82,7 @@ class RollbackContext(ReconcileContext):
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalContext(ReconcileContext):
-    """The removal of everything that was applied."""
+    """The removal of all applied objects."""
 
     def __str__(self) -> str:
         return "removing the addons"
@@ -107,7 +107,7 @@ class ReleaseContext(ReconcileContext):
     def operation(self, stage: str = "") -> Operation:
         """Returns the operation of Helm that the sync of this stage corresponds to.
 
-        After the stages of a release their hooks have run, so that its last step is a check. `status.history` is
+        After the stages of a release their hooks have run, so the last step is a check. `status.history` is
         written together with the result of a sync: an interrupted installation stays an installation.
         """
         if self.is_drift_check or (self.assets.stages is not None and not stage):

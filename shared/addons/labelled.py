@@ -1,6 +1,6 @@
 """Finds the objects that carry our label, to begin an inventory where there is none.
 
-cluster-stack-operator labels the objects that it applies as we do, and keeps no record of them after its stages.
+cluster-stack-operator labels applied objects as we do, but keeps no record of them after its stages.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Budget:
         self._left, self._lock = size, Lock()
 
     def take(self, entry: InventoryEntry) -> InventoryEntry:
-        """Returns the entry. Raises `Unavailable` if it is one too many."""
+        """Returns the entry. Raises `Unavailable` if it exceeds the limit."""
         with self._lock:
             self._left -= len(json.dumps(entry.dump()))
             if self._left < 0:
@@ -74,4 +74,4 @@ def _entries_of_kind(cluster: ClusterClients, resource: Resource, budget: _Budge
     except Unavailable:
         raise
     except ApiError:
-        return []  # the kind cannot be listed, so none of its objects was applied from here
+        return []  # the kind cannot be listed, so we applied none of its objects

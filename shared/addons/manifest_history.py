@@ -26,7 +26,7 @@ _MAX_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class StoredManifest:
-    """A manifest that was applied completely; `problem` says why there is none to roll back to."""
+    """A completely applied manifest; `problem` says why there is none to roll back to."""
 
     class_name: str = ""
     version: str = ""
@@ -48,7 +48,7 @@ def read_previous(clients: Clients, addon: Object) -> StoredManifest:
 
 
 def read_applied(clients: Clients, addon: Object) -> StoredManifest:
-    """Reads the manifest of the class that was applied last, whatever the status records. Raises `ApiError`."""
+    """Reads the last applied manifest of the class, even if the status lacks it. Raises `ApiError`."""
     return _read(clients, addon, dig(addon, "spec.clusterStack", ""), dig(addon, "spec.version", ""))
 
 
@@ -86,7 +86,7 @@ def history_entry(class_name: str, version: str, digest: str, now: datetime) -> 
 
 
 def _other_entries(addon: Mapping[str, Any], class_name: str) -> list[Object]:
-    """Returns the latest entries of other classes, as many as the history holds beside one of this class."""
+    """Returns the latest entries of other classes that the history can hold beside one entry of this class."""
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != class_name]
     return entries[: _LENGTH - 1]
 
@@ -152,7 +152,7 @@ class SaveManifest:
                 raise
 
     def _patch(self, clients: Clients, data: Mapping[str, str | None]) -> bool:
-        """Patches the Secret without a read; returns False if it is not as this effect leaves it, or does not exist.
+        """Patches the Secret without a read; returns False if it does not exist, or others have changed it.
 
         The first operation of the patch proves that the addon owns the Secret.
         """
@@ -172,7 +172,7 @@ class SaveManifest:
         return True
 
     def _update(self, clients: Clients, data: Mapping[str, str | None]) -> bool:
-        """Patches the Secret whatever else is in it; returns False if it does not exist."""
+        """Patches the Secret regardless of its other content; returns False if it does not exist."""
         secret = clients.management.find(SECRET, _key(self.addon))
         if secret is None:
             return False

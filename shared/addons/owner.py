@@ -1,6 +1,6 @@
 """The owner of the addons of a cluster stack, and their Helm release.
 
-This package is for the addons of cluster stacks only: other charts give the applier another owner.
+This package is only for the addons of cluster stacks; other charts have another owner.
 """
 
 from __future__ import annotations

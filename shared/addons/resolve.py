@@ -1,4 +1,4 @@
-"""Reads everything that is needed to render a release for one cluster and to apply it there.
+"""Reads all inputs for rendering a release for one cluster and applying it there.
 
 Reads in the order of dependence, and stops at the first input that is missing.
 """
@@ -105,7 +105,7 @@ def live_capabilities(connection: ClusterConnection) -> Capabilities | Connectio
     if isinstance(kubernetes, ConnectionFailed):
         return kubernetes
     try:
-        # A chart omits objects of kinds that it does not find, so the cached discovery is not good enough.
+        # A chart omits objects of kinds that it does not find, so this does not rely on cached discovery.
         connection.cluster.discovery.invalidate()
         kinds = connection.cluster.discovery.served()
     except ApiError as error:
@@ -123,7 +123,7 @@ def server_version(connection: ClusterConnection) -> str | ConnectionFailed:
 
 
 def _inventory(addon: Object, connection: ClusterConnection) -> Sequence[InventoryEntry] | ConnectionFailed:
-    """Returns the inventory; for addons applied by another program that kept none, the objects with our label."""
+    """Returns the inventory; without one, for addons of another program, the objects with our label."""
     entries = inventory.load(dig(addon, "status.resources"))
     if entries or dig(addon, "status.digest") or not dig(addon, "spec.clusterStack"):
         return entries

@@ -1,4 +1,4 @@
-"""Records in a Secret that an addon owns: JSON, compressed, in base64."""
+"""Stores records in a Secret that an addon owns, as compressed JSON in base64."""
 
 from __future__ import annotations
 

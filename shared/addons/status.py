@@ -1,4 +1,4 @@
-"""Reads from a ClusterAddon whether it is up to date with its Cluster, waits, or is to be rolled back or removed.
+"""Determines from a ClusterAddon whether it is up to date, waits, or must be rolled back or removed.
 
 A rollback is requested by an annotation that names the class to roll back from. It ends when the Cluster gets another
 class or the annotation is removed. A removal is requested by an annotation of the Cluster, and ends with it.
@@ -58,7 +58,7 @@ def is_rollback_requested(addon: Object, cluster: Object) -> bool:
 
 
 def is_rolled_back(addon: Object, cluster: Object) -> bool:
-    """Returns whether the requested rollback is done."""
+    """Returns whether the requested rollback is complete."""
     return is_rollback_requested(addon, cluster) and has_reason(addon, ROLLED_BACK)
 
 

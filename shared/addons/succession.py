@@ -1,4 +1,4 @@
-"""Keeps what a ClusterAddon records if it is deleted while its Cluster stays: for the ClusterAddon that follows.
+"""Keeps the record of a ClusterAddon that is deleted while its Cluster stays, for the next ClusterAddon.
 
 The record has the inventory, the history, the applied release and the annotations of this project. It is in a Secret
 that the Cluster owns until the new ClusterAddon takes it over, as are the stored manifests and the stored values.
@@ -31,12 +31,12 @@ def is_recorded(addon: Object) -> bool:
 
 
 def is_successor(addon: Object) -> bool:
-    """Returns whether the ClusterAddon may follow a deleted one and has not taken over its record."""
+    """Returns whether the ClusterAddon may succeed a deleted one whose record it has not taken over."""
     return bool(dig(addon, ("metadata", "annotations", SUCCESSOR_ANNOTATION))) and not is_recorded(addon)
 
 
 def read_record(clients: Clients, addon: Object, cluster: Object) -> Object | None:
-    """Returns the patch of metadata, spec and status that a record contains; None without a record that is whole.
+    """Returns the patch of metadata, spec and status in a record; None without a complete record.
 
     Raises `ApiError` if the Secret could not be read.
     """

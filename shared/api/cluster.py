@@ -33,7 +33,7 @@ KUBECONFIG_AVAILABLE: Final = "KubeconfigAvailable"
 """The condition that records that a Cluster's kubeconfig Secret exists."""
 
 CERTIFICATES_AVAILABLE: Final = "CertificatesAvailable"
-"""The condition whose message begins with the record of the Cluster's certificates that were there."""
+"""The condition whose message begins with the record of the Cluster's existing certificates."""
 
 CONTROL_PLANE_INITIALIZED: Final = "ControlPlaneInitialized"
 
@@ -152,7 +152,7 @@ def api_endpoint(infra: _Object) -> tuple[str, int] | None:
 def conditions(obj: _Object) -> list[Object]:
     """Returns the conditions that an object reports, in the shape of metav1. A reason or message becomes a text.
 
-    In v1beta1 an object reports what v1beta2 has in `status` in `status.v1beta2`, from Cluster API 1.9 on.
+    From Cluster API 1.9 on, an object of v1beta1 reports the conditions of v1beta2 in `status.v1beta2`.
     """
     newer = dig(obj, "status.v1beta2.conditions")
     found = newer if newer is not None else dig(obj, "status.conditions")
@@ -184,7 +184,7 @@ def versions(obj: _Object) -> list[Object]:
 
 
 def failure(obj: _Object) -> tuple[str, str]:
-    """Returns reason and message of a failure that an object reports as final, as contracts up to v1beta1 do.
+    """Returns reason and message of a terminal failure that an object reports (contracts up to v1beta1).
 
     Both are empty without a failure. v1alpha2 has other names for them.
     """
@@ -256,7 +256,7 @@ def _text(obj: _Object, path: str) -> str | None:
 
 
 def _flag_of(obj: _Object, contract: str, newest: str, older: str) -> bool:
-    """Returns the flag at the path of the contract; either of the two without one."""
+    """Returns the flag at the path of the contract; without a contract, of either path."""
     paths = {"": (newest, older), NEWEST: (newest,)}.get(contract, (older,))
     return any(_flag(obj, path) for path in paths)
 

@@ -22,7 +22,7 @@ MAX_MESSAGE = 4_000
 
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_REASON = 256
-"""The longest reason of a condition of v1beta1, in characters; one of metav1 may have more."""
+"""The longest reason of a v1beta1 condition, in characters; a metav1 condition may have a longer one."""
 
 _SEVERITIES = ("Error", "Warning", "Info")
 
@@ -94,9 +94,9 @@ def set_condition(
 def summary(conditions: Conditions, *, now: datetime, first: Collection[str] = ()) -> list[Object]:
     """Returns the list with the condition `Ready` set to a summary of all others, as in v1beta1.
 
-    If a condition is False, so is the summary, with the reason, severity and message of the most severe one; conditions
-    of the types in `first` precede all others. If none is False, the summary is Unknown or True, as the others are.
-    Without other conditions there is no summary.
+    If a condition is False, the summary is False, with the reason, severity and message of the most severe False
+    condition; conditions of the types in `first` precede all others. If none is False, the summary is Unknown if a
+    condition is Unknown, else True. Without other conditions there is no summary.
     """
     others = [entry for entry in remove_condition(conditions, READY) if entry.get("type")]
     if not others:
@@ -137,7 +137,7 @@ def rfc3339(time: datetime) -> str:
 
 
 def _rank(condition: Mapping[str, Any]) -> int:
-    """Returns the rank of the severity, 0 for the most severe; without one it is Error, as in Cluster API."""
+    """Returns the rank of the severity, 0 for the most severe. The default is Error, as in Cluster API."""
     severity = condition.get("severity") or "Error"
     return _SEVERITIES.index(severity) if severity in _SEVERITIES else 0
 

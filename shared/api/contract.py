@@ -1,4 +1,4 @@
-"""Cluster API's contracts: which kinds providers define, and in which version their objects are read.
+"""Determines the kinds that providers define, and their versions, by Cluster API's contracts.
 
 A provider's CRD has a label for each contract that it supports. The label's value names the versions of the kind that
 follow the contract, joined by `_` (Cluster API book, "Provider contracts", "API version labels").
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from shared.kube.resources import Object, Resource, dig
 
 CONTRACTS = ("v1beta2", "v1beta1", "v1alpha4", "v1alpha3", "v1alpha2")
-"""The contracts that are supported, newest first. Providers without any label are read in all of their shapes."""
+"""The contracts that are supported, newest first. Without a label, objects are read in any shape."""
 
 LABEL = "cluster.x-k8s.io/"
 """The prefix of the labels; the name of a contract follows."""
@@ -32,7 +32,7 @@ def contract_version(labels: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 def version_order(version: str) -> tuple[int, int, int]:
-    """Returns what orders versions as Kubernetes does: GA over beta over alpha, then by number; others come last."""
+    """Returns the sort key of versions as in Kubernetes: GA over beta over alpha, then by number; others come last."""
     found = _VERSION.fullmatch(version)
     if found is None:
         return -1, 0, 0

@@ -3,7 +3,7 @@
 Core and the function `cluster` write the same conditions, so the field manager identifies their last writer. Only core
 writes `TopologyReconciled`. If core has not observed the current generation, it is late or no longer running. A timeout
 distinguishes these. It starts at the newest write to the spec or the status by another field manager, by the API
-server's clock. A new Cluster shows nothing of core: then it counts whether a core runs.
+server's clock. A new Cluster shows no trace of core, so there the presence of a running core decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shared.api.v1beta1 import has_older_conditions_only
 from shared.kube import MANAGER, Object, deleting, dig, is_ours
 
 CORE_ANNOTATION = "capi-functions.dev/core"
-"""The annotation of a Cluster that, with the value `ignore`, has it reconciled here even if core manages it."""
+"""The annotation of a Cluster whose value `ignore` makes our functions reconcile it even if core manages it."""
 MANAGED_BY_CORE = "ManagedByClusterAPI"
 """The reason of events and conditions about a Cluster that is left to core."""
 CORE_TIMEOUT = timedelta(minutes=10)
@@ -54,7 +54,7 @@ def core_state(cluster: Object, now: datetime, *, is_running: bool = False) -> C
 
 
 def is_new(cluster: Object) -> bool:
-    """Returns whether no controller has reconciled the Cluster, so that only a running core shows who will."""
+    """Returns whether no controller has reconciled the Cluster yet, so that only the presence of a core decides."""
     return dig(cluster, "status.observedGeneration") is None and not deleting(cluster)
 
 
@@ -75,7 +75,7 @@ def _generation(cluster: Object, type_: str) -> int:
 
 
 def _observed_by_core(cluster: Object) -> int:
-    """Returns the generation that core has observed; 0 if it has observed none, or if others have written since."""
+    """Returns the generation that core has observed; 0 if it has observed none, or others have written later."""
     if has_older_conditions_only(cluster):
         observed = dig(cluster, "status.observedGeneration", 0)
         return observed if any("f:observedGeneration" in _status_of(entry) for entry in _others(cluster)) else 0
@@ -83,10 +83,10 @@ def _observed_by_core(cluster: Object) -> int:
 
 
 def _of_others(cluster: Object) -> Iterator[str]:
-    """Yields the `_CONDITIONS` whose generation another field manager wrote, or that it changed after `cluster`.
+    """Yields the `_CONDITIONS` whose generation another field manager wrote, or which it changed after `cluster`.
 
-    A manager owns the fields that it changes. So a core that returns at the generation of the takeover owns messages
-    and reasons, and not the generation.
+    A manager owns only the fields that it changes. So a core that returns at the generation of the takeover owns
+    messages and reasons, but not the generation.
     """
     own = [entry for entry in dig(cluster, "metadata.managedFields", []) if entry.get("manager") == MANAGER]
     taken_over = max((time for entry in own if (time := _status_written(entry))), default=None)

@@ -31,7 +31,7 @@ _CLOCK_SKEW = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class HookWait:
-    """A wait of `hook` until `target` is reached; `target` is any text that identifies what is waited for."""
+    """A wait of `hook` until `target` is reached; `target` is a text that identifies the goal."""
 
     hook: str
     target: str
@@ -53,7 +53,7 @@ class HookWait:
     def continues(self, recorded: HookWait | None, *, earliest: datetime | None = None) -> bool:
         """Returns whether `recorded` is the beginning of this wait: for the same hook and target.
 
-        A start in the future is rejected, since the wait would not end in time; so is one before `earliest`, since it
+        Rejects a start in the future, because the wait would end too late, and a start before `earliest`, because it
         would end too soon.
         """
         return (

@@ -12,7 +12,7 @@ _V1BETA1 = OlderVersion("v1beta1", v1beta1.upgrade, v1beta1.downgrade, v1beta1.d
 """Cluster API serves v1beta2 from v1.11 on."""
 
 _NEEDED = "Cluster API v1.7 or later"
-"""The requirements of the kinds. Without it requests fail with `NotServed`, never with `NotFound`."""
+"""The software that serves the kinds. Without it requests fail with `NotServed`, never with `NotFound`."""
 
 CLUSTER = Resource(_CORE, "v1beta2", "Cluster", "clusters", needs=_NEEDED, older=_V1BETA1)
 CLUSTER_CLASS = Resource(_CORE, "v1beta2", "ClusterClass", "clusterclasses", needs=_NEEDED, older=_V1BETA1)

@@ -1,11 +1,12 @@
 """Converts the status of Clusters and Machines between v1beta1, which Cluster API 1.7 to 1.10 serve, and v1beta2.
 
-Functions know one shape, v1beta2. An object that was read in v1beta1 gets it, but keeps its apiVersion, since owner
-references and events have to name a version that is served, and its spec, which accessors read in either shape.
+Functions use only the shape of v1beta2. An object that was read in v1beta1 is converted to this shape, but keeps its
+apiVersion, because owner references and events must name a served version, and its spec, because accessors read either
+shape.
 
-Cluster API 1.9 and 1.10 have the fields of v1beta2 in `status.v1beta2`, beside conditions of their own kind. Before
-there are only the latter: without `observedGeneration`, and with a `severity`. The fields that the server keeps, not
-its release, determine the place of a condition.
+Cluster API 1.9 and 1.10 have the fields of v1beta2 in `status.v1beta2`, beside conditions of v1beta1. Earlier releases
+only have conditions of v1beta1: without `observedGeneration`, and with a `severity`. The fields that the server keeps,
+not its release, determine the place of a condition.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def upgrade(obj: Object) -> Object:
 
 
 def has_older_conditions_only(obj: Mapping[str, Any]) -> bool:
-    """Returns whether the status of an upgraded object has no conditions with generations: before Cluster API 1.9."""
+    """Returns whether the status of an upgraded object lacks conditions with generations, as before Cluster API 1.9."""
     return dig(obj, "status.deprecated") is not None and _BLOCK not in obj["status"] and _is_v1beta1(obj)
 
 
@@ -79,8 +80,8 @@ def downgrade(obj: Mapping[str, Any], patch: Object) -> Object:
     block: Object = {name: patch[name] for name in _ONLY_IN_BLOCK if name in patch}
     found |= dig(patch, "deprecated.v1beta1") or {}
     if patch.get("conditions") and has_older_conditions_only(obj) and dig(status, f"{_OLDER}.conditions"):
-        # The list also has others' conditions, because `dropped` writes it as a whole. If the server keeps the block,
-        # the next patch writes the conditions of v1beta1.
+        # The list also has conditions of other programs, because `dropped` writes the whole list. If the server keeps
+        # the block, the next patch writes the conditions of v1beta1.
         found.pop("conditions", None)
     initialization = patch.get("initialization") or {}
     if "infrastructureProvisioned" in initialization:
@@ -96,7 +97,7 @@ def downgrade(obj: Mapping[str, Any], patch: Object) -> Object:
 def dropped(stored: Mapping[str, Any], patch: Object) -> Object:
     """Returns the fields of the downgraded `patch` that the server has dropped, in a form that it keeps.
 
-    `stored` is the upgraded object after that patch. Before Cluster API 1.9 it has conditions of v1beta1 only.
+    `stored` is the upgraded object after that patch. Before Cluster API 1.9 it only has conditions of v1beta1.
     """
     if not patch.get("conditions") or _BLOCK in dig(stored, "status", {}):
         return {}
@@ -107,20 +108,20 @@ def dropped(stored: Mapping[str, Any], patch: Object) -> Object:
 
 
 def _newest(condition: Object, before: Object, deprecated: Object) -> Object:
-    """Returns the condition of a type as one of v1beta1; one of v1beta1 counts if only that has changed."""
+    """Returns the v1beta1 form of a condition; if only its v1beta1 original has changed, returns that."""
     if not _is_same(condition, before):
         return _v1beta1(condition)
     return deprecated if deprecated and deprecated != _shown(before) else before
 
 
 def _shown(entry: Object) -> Object:
-    """Returns a condition of v1beta1 without what a condition of v1beta2 may have added to it."""
+    """Returns a condition of v1beta1 without the fields that a condition of v1beta2 may have added."""
     added = ("reason",) if entry.get("status") == "True" else ()
     return {name: value for name, value in entry.items() if name not in added and (name != "message" or value)}
 
 
 def _facts(status: Mapping[str, Any], conditions: Iterable[Mapping[str, Any]]) -> Object:
-    """Returns the facts of the first provisioning that hold."""
+    """Returns the true facts of the first provisioning."""
     facts = {
         "infrastructureProvisioned": status.get("infrastructureReady") is True,
         "controlPlaneInitialized": is_true(conditions, _INITIALIZED) or is_true(status.get("conditions"), _INITIALIZED),

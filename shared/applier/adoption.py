@@ -2,8 +2,8 @@
 
 Server-side apply removes a field only when no manager owns it. The former installer owns all fields that it wrote. So
 its entries in `metadata.managedFields` are merged into ours; the next apply then removes the fields that are not
-desired. An entry is a former installer's if it owns the mark of the installation's objects: the name of the manager
-differs between installers.
+desired. An entry belongs to a former installer if it owns the mark of the installation's objects, because the manager's
+name differs between installers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def adopted_fields(obj: Mapping[str, Any], owner: Owner) -> list[Object] | None:
 
 
 def adopt(client: Client, resource: Resource, live: Object, owner: Owner) -> bool:
-    """Adopts the fields of former installers. Returns whether there were any: then the object must be applied again.
+    """Adopts the fields of former installers. Returns whether there were any, so that the object must be applied again.
 
     Raises:
         ApiError: The API server failed or rejected the patch; a conflict only after several attempts.
@@ -62,7 +62,7 @@ def adopt(client: Client, resource: Resource, live: Object, owner: Owner) -> boo
 
 
 def _is_of_installer(entry: Mapping[str, Any], owner: Owner) -> bool:
-    """Returns whether an entry of `managedFields` is a former installer's: another manager that owns the mark."""
+    """Returns whether an entry of `managedFields` belongs to a former installer: another manager that owns the mark."""
     fields = dig(entry, ("fieldsV1", "f:metadata", f"f:{owner.mark.place}"), {})
     owns_mark = all(f"f:{name}" in fields for name in owner.mark.values)
     return owns_mark and entry.get("manager") != owner.manager and not entry.get("subresource")

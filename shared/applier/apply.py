@@ -25,7 +25,7 @@ _SETTLES_WITHIN = 5.0
 _ATTEMPTS = 4
 
 _NO_VERSION = "1"
-"""A resourceVersion that no object has: applied with it, a missing object is created, an existing one conflicts."""
+"""A resourceVersion that no object has. Applying with it creates a missing object; an existing one conflicts."""
 
 _MAX_MANAGER = 128
 """Characters of the name of a field manager, as Kubernetes limits them."""
@@ -36,16 +36,16 @@ _IMMUTABLE = re.compile(
     r"immutable|cannot change|can(?:not|\snot) be changed|updates? to .{0,200}forbidden|may not change"
 )
 _HOLDS_DATA = ("Namespace", "CustomResourceDefinition", "PersistentVolumeClaim", "PersistentVolume")
-"""Kinds that are recreated only if the object itself has the annotation: deleting them deletes data."""
+"""Kinds that are recreated only if the object itself has the annotation, because their deletion loses data."""
 
 
 class ApplyRejected(ApiError):
-    """An object was deliberately not applied; the message says why, and what to do to have it applied."""
+    """An object was deliberately not applied; the message gives the reason and the remedy."""
 
 
 @dataclass(frozen=True)
 class FieldConflict:
-    """A field that another manager held when it was applied.
+    """A field that another manager held during the apply.
 
     An empty `field` stands for the whole object, which existed without an owner's mark, and which `manager` had
     written.
@@ -60,7 +60,7 @@ class FieldConflict:
 
 @dataclass(frozen=True)
 class ApplyResult:
-    """The object as the server has it now, and the conflicts that the policy has resolved."""
+    """The object as the server stores it now, and the conflicts that the policy has resolved."""
 
     live: Object
     conflicts: tuple[FieldConflict, ...] = ()
@@ -77,7 +77,7 @@ def apply(
         cluster: The cluster to apply to.
         resource: The kind of `obj`.
         obj: The object without fields that the server sets.
-        policy: What to do about conflicts and immutable fields, and on whose behalf the object is applied.
+        policy: The treatment of conflicts and immutable fields, and the owner of the object.
         new: The inventory does not have the object yet. If it exists with another owner's mark, it is rejected.
 
     Raises:
@@ -159,7 +159,7 @@ def _creators(live: Object, owner: Owner) -> tuple[FieldConflict, ...]:
 
 
 def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> ApplyResult:
-    """Applies without force first: the conflict names the managers whose fields force would take."""
+    """Applies without force first, because the conflict names the managers whose fields force would take."""
     try:
         return ApplyResult(_apply_once(cluster, resource, obj, policy.owner, force=False))
     except Conflict as error:
@@ -222,7 +222,7 @@ def _apply_once(cluster: ClusterClients, resource: Resource, obj: Object, owner:
 def _apply_without_defaults(
     cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, refusal: ApiError
 ) -> ApplyResult | None:
-    """Applies the object after claiming fields that the server has set and that exclude it; None if that is no help."""
+    """Applies the object after claiming server-set fields that exclude it; None if that does not help."""
     if not may_be_excluded(obj, refusal.body):
         return None
     key = _key(resource, obj)
@@ -279,7 +279,7 @@ def _delete_ours(cluster: ClusterClients, resource: Resource, obj: Object, polic
 
 
 def delete_former_run(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, uid: str) -> None:
-    """Deletes the Job or Pod with this uid, so that the hook runs again; any other object of that name stays.
+    """Deletes the Job or Pod with this uid, so that the hook runs again; keeps any other object of the same name.
 
     Raises:
         ApiError: The API server failed.

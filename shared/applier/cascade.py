@@ -1,7 +1,7 @@
 """Finds the objects that block the deletion of a CRD or a Namespace, because they would be deleted with it.
 
-The deletion of either is blocked by our objects that are annotated with `keep`. That of a CRD is also blocked by
-objects of its kind that other owners have created.
+Our objects with the annotation `keep` block the deletion of either. Objects of other owners also block the deletion of
+their CRD.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_marked_keep(live: Mapping[str, Any]) -> bool:
 def cascade_blocker(
     cluster: ClusterClients, live: Object, policy: Policy, inventoried: Collection[Identity] = ()
 ) -> str:
-    """Returns why a live CRD or Namespace must not be deleted, and what to do about that; empty if it may be deleted.
+    """Returns why a live CRD or Namespace must not be deleted, and the remedy; empty if it may be deleted.
 
     Args:
         cluster: The cluster that the object is in.
@@ -64,7 +64,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
         return f"the CRD serves no version, so {kind} objects that would be deleted with it cannot be listed; serve one"
     group, kind = resource.group, resource.kind
     ours = {Key(own.namespace, own.name) for own in inventoried if (own.group, own.kind) == (group, kind)}
-    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours: enough to find another
+    limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours finds a foreign one
     for page in cluster.client.pages(resource, limit=limit, accept=METADATA_LIST):
         for obj in page["items"]:
             if policy.owner.has_labels(obj) and is_marked_keep(obj):

@@ -13,13 +13,13 @@ from ..kube import ApiError, Key, Resource, Unauthorized, dig
 from ..kube.connect import KubeconfigError
 
 _DEADLINE_SECONDS = 90.0
-"""The limit for all requests of one reconcile. A delivery may also begin its last reconcile late, because both times
-together are below the timeout of the forwarder."""
+"""The time limit for all requests of one reconcile. A delivery may begin its last reconcile late, because both times
+together are below the forwarder's timeout."""
 
 
 @dataclass(frozen=True)
 class ConnectionFailed:
-    """The cluster cannot be used yet; `message` says why, `severity` is the severity of the condition."""
+    """The cluster cannot be used yet; `message` is the reason, `severity` the severity of the condition."""
 
     message: str
     severity: str = "Info"

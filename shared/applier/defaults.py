@@ -1,4 +1,4 @@
-"""Claims fields that the API server has set and that exclude what is applied.
+"""Claims server-set fields that exclude applied fields.
 
 An API server completes objects: a Deployment without a strategy gets `rollingUpdate`, which no manager owns. So
 server-side apply keeps the field when a release sets `type: Recreate`, and the server rejects the result. Once our
@@ -21,7 +21,7 @@ _REASONS = (_FORBIDDEN, "FieldValueInvalid")
 
 
 def may_be_excluded(obj: Object, refusal: Mapping[str, Any] | None) -> bool:
-    """Returns whether a rejection may be about a field that the server has set, and that `obj` lacks or excludes."""
+    """Returns whether a rejection may concern a server-set field that `obj` lacks or excludes."""
     return any(reason == _FORBIDDEN or resolve(obj, path) is None for reason, path in _causes(refusal))
 
 
@@ -33,8 +33,8 @@ def claimed_fields(obj: Object, live: Object, refusal: Mapping[str, Any] | None,
     Args:
         obj: The rejected object.
         live: The live object.
-        refusal: The Status object of the rejection. A cause names the field that has to go, or, with the reason
-            `FieldValueForbidden`, a field of `obj` that cannot be beside it.
+        refusal: The Status object of the rejection. A cause names the field to remove, or, with the reason
+            `FieldValueForbidden`, the field of `obj` that excludes it.
         owner: The owner that applies the object.
     """
     entries: list[Object] = dig(live, "metadata.managedFields", [])
@@ -51,7 +51,7 @@ def claimed_fields(obj: Object, live: Object, refusal: Mapping[str, Any] | None,
 
 
 def _excluded(obj: Object, live: Object, refusal: Mapping[str, Any] | None) -> Iterator[Sequence[PathStep]]:
-    """Yields the paths of live fields that a rejection of `obj` is about, and that `obj` lacks."""
+    """Yields the paths of the live fields that a rejection names and `obj` lacks."""
     for reason, path in _causes(refusal):
         theirs, own = resolve(live, path), resolve(obj, path)
         if own is None and theirs:

@@ -1,4 +1,4 @@
-"""Turns rendered objects into desired objects: with the right namespace, the marks of their owner, and no status.
+"""Turns rendered objects into desired objects, with their namespace and their owner's marks, without status.
 
 The scope is resolved before identities are compared. Otherwise a cluster-scoped object with a stray namespace would
 look like another object, and be pruned.

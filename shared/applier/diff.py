@@ -1,4 +1,4 @@
-"""Compares an object as it is with the object as it would be, field by field, for display."""
+"""Compares a live object with a planned object, field by field, for display."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class FieldDiff:
 def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[FieldDiff, ...]:
     """Returns the fields in which `other` differs from `live`.
 
-    If both are responses of the server, fields that no manager owns are ignored: the server sets those itself, and a
-    dry run may give another value each time (an allocated port). The values of Secrets are redacted.
+    If both are responses of the server, unowned fields are ignored, because the server sets them, and each dry run may
+    give another value (an allocated port). The values of Secrets are redacted.
 
     Args:
         live: The object as it is.
@@ -68,7 +68,7 @@ def compare(live: Object, other: Object, *, whole: bool = True) -> tuple[FieldDi
 def is_applied(live: Object, desired: Object, manager: str) -> bool:
     """Returns whether an apply of `desired` by this field manager would change nothing.
 
-    `live` has all its values then, and the manager owns no field that `desired` lacks.
+    Then `live` has all values of `desired`, and the manager owns no field that `desired` lacks.
     """
     owned = OwnedFields.by_managers(live, manager=manager)
     return contains(live, desired) and not _mappings(live, desired, "", (), True, owned)

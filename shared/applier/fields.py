@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..kube import Object, dig
 
 MAX_PATH = 1024
-"""The maximum number of characters of a path: an annotation, or the API server of a workload cluster, may name any."""
+"""The maximum number of characters of a path, because annotations and workload API servers are untrusted."""
 MAX_PATHS = 100
 """The maximum number of paths of one annotation, and of conflicts of one apply."""
 
@@ -26,8 +26,8 @@ def contains(live: Any, desired: Any) -> bool:
     """Returns whether `live` has every value of `desired`, so that an apply would change nothing.
 
     A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) counts as a
-    difference; `stored` distinguishes this from a real one. Lists are compared item by item, since their merge
-    keys are not known here. Owner references are compared by uid, since others add theirs.
+    difference; `stored` distinguishes this from a real one. Lists are compared item by item, because their merge keys
+    are unknown here. Owner references are compared by uid, since others add theirs.
     """
     if isinstance(desired, Mapping):
         return isinstance(live, Mapping) and all(
@@ -54,7 +54,7 @@ def _field_contains(name: str, live: Any, desired: Any) -> bool:
 def stored(live: Any, desired: Any) -> Any:
     """Returns the part of `live` that `desired` sets, in the form in which the server stores it.
 
-    If this part is the same as right after the apply, nobody has changed the object since.
+    If this part is the same as after the apply, nobody has changed the object.
     """
     if isinstance(desired, Mapping) and isinstance(live, Mapping):
         return {name: stored(live[name], value) for name, value in desired.items() if name in live}
@@ -165,7 +165,7 @@ def without(obj: Object, path: str) -> Object:
 
 
 def with_live(obj: Object, live: Object, path: str) -> Object:
-    """Returns `obj` with the live value of the field at `path`, if both objects have it.
+    """Returns `obj` with the live value of the field at `path`, if both objects have the field.
 
     The result shares all other values with `obj`.
     """
@@ -183,7 +183,7 @@ def with_live(obj: Object, live: Object, path: str) -> Object:
 
 
 def _changed(obj: Object, steps: list[PathStep], change: Callable[[Any, PathStep], None]) -> Object:
-    """Returns a copy of `obj` in which the mappings and lists on the way are copies, too, and the last is changed."""
+    """Returns a copy of `obj` with a change in the last mapping or list on the way; copies all on the way."""
     result = copy(obj)
     parent: Any = result
     for step in steps[:-1]:

@@ -22,7 +22,7 @@ Live = Object | ApiError | None
 """The live object, the error of reading it, or None if it does not exist."""
 
 LIST_FROM = 3
-"""At least so many objects of one kind are read by one list, fewer by single reads."""
+"""From this number of objects of one kind on, one list replaces single reads."""
 
 
 def read_live(
@@ -130,7 +130,7 @@ def same_content(live: Object, other: Object) -> bool:
 def _list(
     cluster: ClusterClients, resource: Resource, members: Sequence[Identity], selector: str
 ) -> dict[Identity, Live]:
-    """Lists the objects with our labels, in their namespace if they share one; reads single objects that lack them."""
+    """Lists objects with our labels, in their namespace if they share one; reads other objects one by one."""
     wanted, namespaces = set(members), {who.namespace for who in members}
     namespace = namespaces.pop() if len(namespaces) == 1 else ""
     try:

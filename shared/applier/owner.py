@@ -2,8 +2,8 @@
 
 The caller gives the owner: nothing in this package names a product. All objects of a sort of owners carry the same
 labels, which are enough if an owner has a cluster to itself. Where several owners apply to one cluster, the mark of an
-object names its owner. An exclusive owner takes over no object of others: labels alone
-prove nothing to it, because people copy them, and inventories can be edited.
+object names its owner. An exclusive owner takes over no object of others. It trusts neither labels, because people copy
+them, nor inventories, because people edit them.
 """
 
 from __future__ import annotations
@@ -60,25 +60,25 @@ class Owner:
     kind: str
     """The kind of the object that carries the policy annotations, for messages."""
     labels: Mapping[str, str]
-    """The labels of all objects of owners of this sort, at least one. An object without them is never deleted."""
+    """The labels, at least one, of all objects of such owners. An object without them is never deleted."""
     mark: Mark = field(default_factory=Mark)
     manager: str = MANAGER
     """The field manager of all writes."""
     claim: Claim = _no_claim
     exclusive: bool = False
-    """Whether only objects count as this owner's that it has marked and applied itself, or that are `recorded`."""
+    """Whether this owner only owns objects that it has marked and applied itself, or that are `recorded`."""
     recorded: frozenset[tuple[Identity, str]] = frozenset()
     """Objects without a mark that an exclusive owner has applied: identity and uid, which is empty if it is unknown."""
     trusts_mark: bool = False
-    """Whether the mark alone proves to an exclusive owner that an object is its own, whoever has written it."""
+    """Whether the mark alone proves to an exclusive owner that it owns an object, regardless of the writer."""
     adopts: bool = False
     """Whether an exclusive owner takes over objects without a mark; an owner that trusts marks also marked ones."""
     adopts_if: str = ""
-    """The action by which a person has an exclusive owner take over objects without a mark, for messages."""
+    """The action by which a person lets an exclusive owner take over objects without a mark, for messages."""
 
     @property
     def selector(self) -> str:
-        """The label selector of the objects of all owners of this sort."""
+        """The label selector of the objects of all such owners."""
         return ",".join(f"{name}={value}" for name, value in self.labels.items())
 
     def marked(self, obj: Object) -> Object:
@@ -89,7 +89,7 @@ class Owner:
         return {**obj, "metadata": metadata}
 
     def has_labels(self, obj: Mapping[str, Any]) -> bool:
-        """Returns whether an object has the labels of owners of this sort."""
+        """Returns whether an object has the labels of such owners."""
         return all(dig(obj, ("metadata", "labels", name)) == value for name, value in self.labels.items())
 
     def has_applied(self, entry: Mapping[str, Any]) -> bool:
@@ -101,8 +101,8 @@ class Owner:
     def has(self, live: Object, entry: InventoryEntry | None = None) -> bool:
         """Returns whether a live object belongs to this owner, and is the object of the inventory `entry`.
 
-        An object with another uid counts as the entry's object if it has the mark and was applied by us, because the
-        process may have ended before it recorded a new uid. The labels alone do not prove this, since people copy them.
+        An object with another uid counts as the entry's object if it has the mark and we applied it, because the
+        process may have ended before it recorded the new uid. Labels alone do not prove this, because people copy them.
         """
         found, uid = self.mark.of(live), dig(live, "metadata.uid", "")
         if not self.has_labels(live) or found not in ("", str(self.mark)):

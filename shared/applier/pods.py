@@ -1,4 +1,4 @@
-"""Says why the pods of a workload do not start."""
+"""Finds out why the pods of a workload do not start."""
 
 from __future__ import annotations
 

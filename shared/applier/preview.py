@@ -170,7 +170,7 @@ def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, p
 
 
 def _rejection(entry: InventoryEntry, error: Exception) -> str:
-    """Returns the error's message; raises the error if it is about the server, not the object."""
+    """Returns the error's message; raises the error if it concerns the server, not the object."""
     if is_server_failure(error):
         raise error
     return format_error(entry, error)
@@ -200,7 +200,7 @@ def _prune(
         found = find_live(dry, entry)
         if found is None:
             return None
-        # Without the revision the object is read, because a deletion that is not sent is not rejected either.
+        # Clears the version so that the object is read, because an unsent deletion cannot be rejected.
         left = prune(dry, replace(entry, revision=""), policy, inventoried)
     except ApiError as error:
         return Change(entry, "refuse", reason=_rejection(entry, error))

@@ -23,12 +23,12 @@ from .policy import Policy
 
 _ATTEMPTS = 4
 _GONE_WITHIN = 7.0
-"""Seconds to wait for the next of several deletions. Longer than the five seconds after which an API server checks
-again whether the objects of a deleted CRD are gone."""
+"""Seconds to wait for the next of several deletions. Longer than the five seconds after which an API server rechecks
+whether a deleted CRD's objects are gone."""
 
 
 def is_custom_resource(entry: InventoryEntry) -> bool:
-    """Returns whether the object is a custom resource, which is deleted first: its controller removes finalizers."""
+    """Returns whether the object is a custom resource. These are deleted first, while controllers remove finalizers."""
     return entry.group not in BUILT_IN_GROUPS
 
 
@@ -53,9 +53,8 @@ def prune(
         policy: The owner of the objects, and whether a CRD is deleted although objects of its kind are not ours.
         inventoried: The identities of the whole inventory: see `cascade_blocker`.
 
-    Returns:
-        None once the object is deleted. Otherwise its entry: with an error if the deletion has to be tried again, with
-        status `kept` if it stays until a person decides, and without error if it is no longer ours.
+    Returns: None once the object is deleted. Otherwise its entry, with an error if the deletion must be repeated, with
+    status `kept` if it stays until a person decides, and without error if it is no longer ours.
 
     Raises:
         Unavailable: The API server failed.
@@ -96,7 +95,7 @@ def _prune(
 def _delete_unchanged(cluster: ClusterClients, entry: InventoryEntry) -> bool:
     """Deletes the object without a read if its entry allows that. Returns whether it is gone.
 
-    When it was applied it was ours, and not to be kept. The version is a precondition, so that this still holds. Raises
+    At the last apply the object was ours and not to be kept. The version is a precondition, so this still holds. Raises
     `Conflict` if the object has changed since.
     """
     if not entry.revision or entry.kind in CASCADING:
@@ -112,7 +111,7 @@ def _delete_unchanged(cluster: ClusterClients, entry: InventoryEntry) -> bool:
 
 
 def await_deletion(cluster: ClusterClients, entries: Iterable[InventoryEntry], owner: Owner) -> dict[Identity, str]:
-    """Waits for deleted custom resources and CRDs to be gone.
+    """Waits until deleted custom resources and CRDs are gone.
 
     Args:
         cluster: The cluster that they were deleted from.

@@ -63,7 +63,7 @@ class StepExecutor:
         return StepResult(replace(entry, waiting=self.readiness_check(live)), failed=failed)
 
     def _verify(self, step: Step, live: Object | None) -> StepResult:
-        """Applies the object only if the live one differs from the applied one, and records the drift."""
+        """Applies the object only if the live object differs from the applied object, and records the drift."""
         obj, drift = step.obj, Drift(step.entry)
         if live is not None:
             obj = with_ignored_paths(obj, live, self.policy)
@@ -84,7 +84,7 @@ class StepExecutor:
             reject_other_owners(self.cluster, before, self.policy)
         if step.run and step.entry.uid:
             delete_former_run(self.cluster, self._resource(obj), obj, self.policy, step.entry.uid)
-        # To an exclusive owner an inventory does not prove that an object is its own.
+        # To an exclusive owner, an inventory does not prove that it owns an object.
         new = step.new or (before is None and self.policy.owner.exclusive)
         applied = apply(self.cluster, self._resource(obj), obj, self.policy, new=new)
         live = applied.live

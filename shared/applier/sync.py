@@ -167,14 +167,14 @@ class _Run:
             return result
         try:
             entry = recheck_readiness(self.sync.cluster, result.entry, incomplete_reason, with_pods=True)
-        except ApiError:  # the next look finds out
+        except ApiError:  # the next reconcile finds out
             return result
         return replace(result, entry=entry) if entry.waiting else result
 
     def _wave(self, steps: Sequence[Step], *, gate: bool) -> dict[Identity, StepResult]:
         """Carries out the steps of one wave; with `gate` its Jobs and Pods have to complete before the next wave."""
         cluster, resources = self.sync.cluster, self.sync.resources
-        # One list shows an exclusive owner that changed objects are its own; else each would cost a read of its own.
+        # One list shows an exclusive owner its changed objects, instead of a read for each.
         exclusive = self.sync.policy.owner.exclusive
         read = [step for step in steps if step.action == "verify" or (exclusive and step.is_change)]
         unread = [step.obj for step in read if step.entry.identity not in self.sync.live]

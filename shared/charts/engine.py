@@ -117,8 +117,8 @@ def _by_program(
         kubeconfig = os.devnull
         server = None
         if live is not None:
-            # With an output directory helm writes the files and does not compare them with the cluster: so kinds that
-            # the cluster does not serve yet do no harm.
+            # With an output directory helm writes the files without comparing them with the cluster, so kinds that it
+            # does not serve yet do no harm.
             from .lookup import LookupServer  # imports an HTTP server, which few processes need
 
             server = stack.enter_context(LookupServer(live))

@@ -1,9 +1,9 @@
 """Answers the lookups of charts with objects of a live cluster.
 
-The helm program looks objects up on a Kubernetes API server. Here that is a small read-only server on the loopback
-interface, which reads from the live cluster with the connection of this process: so the helm program gets no
-credentials. Discovery is answered from memory. A lookup of a kind that the cluster does not serve returns no objects,
-since charts may look up objects of CRDs that they contain.
+The helm program looks objects up on a Kubernetes API server. Here a small read-only server on the loopback interface
+reads from the live cluster with the connection of this process, so the helm program gets no credentials. Discovery is
+answered from memory. A lookup of a kind that the cluster does not serve returns no objects, since charts may look up
+objects of CRDs that they contain.
 """
 
 from __future__ import annotations

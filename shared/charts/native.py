@@ -43,8 +43,8 @@ def render(
     Raises `RenderError`.
     """
     try:
-        # Loaded afresh each time: rendering removes disabled subcharts from a loaded chart for good. That is
-        # also why the CRDs are read last.
+        # Loads the chart each time, because rendering removes disabled subcharts from a loaded chart for good. For the
+        # same reason it reads the CRDs last.
         with Chart.load_archive(chart) as loaded:
             rendered = loaded.render(dict(values), name=release_name, namespace=namespace)
             crds = loaded.crds

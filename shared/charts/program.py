@@ -15,7 +15,7 @@ _provider: Provider | None = None
 
 
 def provide_helm(provider: Provider | None) -> None:
-    """Sets the function that provides the program if $HELM is not set. It may download it; it raises `HelmMissing`."""
+    """Sets the function that provides the program without $HELM. It may download it, or raise `HelmMissing`."""
     global _provider
     _provider = provider
 

@@ -1,4 +1,4 @@
-"""The Helm release that a chart is rendered for, and what its rendering gives."""
+"""The Helm release that a chart is rendered for, and the rendered chart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _IN_CRDS: Final = re.compile(r"[^/]+/(?:charts/[^/]+/)*+crds/")
 
 @dataclass(frozen=True)
 class Release:
-    """A Helm release: what templates see as `.Release`."""
+    """A Helm release, which templates see as `.Release`."""
 
     name: str
     namespace: str
@@ -48,7 +48,7 @@ class Release:
 
 
 DEFAULT: Final = Release("release-name", "default")
-"""The release that `helm template` renders for if it gets no other."""
+"""The default release of `helm template`."""
 
 
 def is_in_crds(source: str) -> bool:

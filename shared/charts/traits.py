@@ -1,4 +1,4 @@
-"""Finds out from the text of a chart what its rendering needs."""
+"""Determines from the text of a chart the needs of its rendering."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def render_values(template: str, context: Mapping[str, Any], *, name: str) -> di
 
 
 def render_texts(templates: Sequence[str], context: Mapping[str, Any], *, name: str) -> list[str]:
-    """Returns the output of templates, byte for byte as Go's template engine gives it.
+    """Returns the exact output of Go's template engine.
 
     Integers are Go integers, and missing keys print as `<no value>`. A template whose output differs each time fails.
 

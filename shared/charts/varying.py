@@ -31,7 +31,7 @@ def may_vary(members: Mapping[str, bytes]) -> bool:
 def may_run(path: str) -> bool:
     """Returns whether Helm may run the file as a template: all files below `templates/`, and by `tpl` most others.
 
-    NOTES.txt counts, too, because it may fail, or define templates that others include.
+    NOTES.txt counts, too, because it may fail, or define templates that other files include.
     """
     chart = _CHART.match(path)
     inside = path[chart.end() :] if chart else path
@@ -44,7 +44,7 @@ def text_may_vary(text: bytes) -> bool:
 
 
 def with_fixed_time(chart: bytes, name: str) -> bytes:
-    """Returns the chart archive with a fixed time in place of `now`: its output shows what depends on the time."""
+    """Returns the chart archive with a fixed time in place of `now`, to show which output depends on the time."""
     return pack(_rewritten(inspect(chart, name)))
 
 

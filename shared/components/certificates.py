@@ -113,7 +113,7 @@ def inject_ca_bundles(objects: Sequence[Object], secrets: Mapping[Key, Mapping[s
 
 
 def with_ca_bundle(obj: Object, ca: str) -> Object:
-    """Returns the object with a CA (PEM in base64) for the servers that it makes the API server call."""
+    """Returns the object with a CA (PEM in base64) for the webhook servers that it names."""
     obj = deepcopy(obj)
     match obj["kind"]:
         case "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration":

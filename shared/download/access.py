@@ -75,7 +75,7 @@ def from_secret(secret: Mapping[str, Any]) -> Access:
     """
     data, key = secret.get("data") or {}, key_of(secret)
     if secret.get("type", "Opaque") not in _TYPES:
-        # Otherwise a ClusterStack could send a Secret that its author cannot read, such as a service account's token.
+        # Otherwise a ClusterStack could leak a Secret that its author cannot read, such as a service account's token.
         raise SourceError(f"Secret {key} is of type {secret['type']}, must be {' or '.join(_TYPES)}", transient=False)
     known = {name: field for name, field in _FIELDS.items() if name in data}
     if not known:

@@ -27,7 +27,7 @@ class SourceError(Exception):
 
 
 class ReleaseNotFound(SourceError):
-    """The source answers, and does not have the release, or not yet. `offered` names the releases that it has."""
+    """The source answers, but does not have the release (yet). `offered` names the releases that it has."""
 
     def __init__(self, tag: str, where: str, offered: Sequence[str] = ()) -> None:
         shown = f"; it has {', '.join(_closest(tag, offered))}" if offered else ""

@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 class File:
     """A file that a source offers; `chunks` can be read once.
 
-    `size` (bytes) and `digest` (sha256, hexadecimal) are what the source says about the file, None if it does not.
+    The source reports `size` (bytes) and `digest` (sha256, hexadecimal) of the file, or None.
     `ingest` checks both. `signed`: the source has verified a signature of the digest.
     """
 
@@ -28,9 +28,9 @@ class File:
 
 
 def declared_size(text: str) -> int | None:
-    """Returns the bytes that a server says a file has; None if it says none.
+    """Returns the size of a file in bytes as its server reports it; None if the server does not.
 
-    Python refuses to parse thousands of digits. Of so many, the first ones already exceed any limit.
+    Python refuses to parse thousands of digits; the first digits of such a number already exceed any limit.
     """
     return int(text[:18]) if text.isdecimal() else None
 

@@ -1,7 +1,7 @@
 """Pulls from and pushes to one repository of an OCI registry, by the OCI distribution API.
 
-Credentials are sent to the registry and to the token server that its challenge names, over TLS only, because whoever
-changes a plain answer could name another token server.
+Credentials are sent only over TLS, to the registry and to the token server that its challenge names, because anyone who
+changes a plain response could name another token server.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Verifier:
     keys: tuple[EllipticCurvePublicKey, ...]
 
     def signed(self, digest: bytes, signature: bytes) -> bool:
-        """Returns whether `signature`, in base64, is one of a file whose SHA-256 is `digest`."""
+        """Returns whether `signature`, in base64, signs the file whose SHA-256 is `digest`."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric import ec, utils
         from cryptography.hazmat.primitives.hashes import SHA256
@@ -67,7 +67,7 @@ class Verifier:
         return False
 
     def require(self, file: str, data: bytes, signature: bytes) -> None:
-        """Raises `SourceError` unless `signature` is one of the content of a file."""
+        """Raises `SourceError` unless `signature` signs the content of the file."""
         if not self.signed(_sha256(data), signature):
             raise self.refusal([file], f"{file}{SUFFIX}")
 
@@ -112,7 +112,7 @@ class Verifier:
 
 
 def verifier_in(setting: str, settings: Mapping[str, str] = SETTINGS) -> Verifier | None:
-    """Returns what verifies with the public keys in a setting, None if the setting is empty.
+    """Returns a verifier for the public keys in a setting, None if the setting is empty.
 
     Raises:
         SourceError: The setting has no key, or a key that is not ECDSA P-256.
@@ -140,7 +140,7 @@ def verifier_in(setting: str, settings: Mapping[str, str] = SETTINGS) -> Verifie
 
 
 def names_artifact(payload: bytes, digest: str) -> bool:
-    """Returns whether the content of a signature is about the artifact whose manifest has this digest."""
+    """Returns whether the content of a signature names the artifact whose manifest has this digest."""
     if len(payload) > MAX_PAYLOAD:
         return False
     try:

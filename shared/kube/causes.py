@@ -10,7 +10,7 @@ def cause(error: BaseException) -> str:
 
     For an error of an unknown type this is the name of its class.
     """
-    import http.client  # here, since processes that send no request need none of these
+    import http.client  # here, because processes without requests need none of these
     import socket
     import ssl
 

@@ -1,8 +1,8 @@
 """A circuit breaker for workload API servers: limits the time that a process spends on servers that do not answer.
 
 A thread that waits for a dead server cannot serve other requests. After a slow failure the breaker stays open for a
-while: no request is sent. Servers that never answered, failed slowly within the last minute, or answered slowly of late
-count as unproven; requests to all of them together share a few slots, for which tenants take turns. The state lives in
+while: no request is sent. A server is unproven if it never answered, failed slowly within the last minute, or recently
+answered slowly. Requests to all unproven servers share a few slots, for which tenants take turns. The state lives in
 the process and only saves time: nothing depends on it, and another process starts without it.
 """
 
@@ -17,23 +17,23 @@ from ..fairness import Delivery, Turns
 from .errors import Unavailable
 
 MAX_UNPROVEN_REQUESTS = 3
-"""Concurrent requests to all unproven servers together: fewer than a process has threads."""
+"""The maximum number of concurrent requests to all unproven servers together; fewer than a process has threads."""
 _SLOT_WAIT = 0.25
 """Seconds that a request waits for one of these slots."""
 SLOW_SLOT_WAIT = 10.0
-"""The same for a server that answers, though slowly: its rollouts get on, with fewer requests at a time."""
+"""The same for a server that answers slowly, so that its rollouts continue with fewer concurrent requests."""
 
 _SLOW = 1.0
-"""Seconds from which on a request counts as slow; fast failures, such as a refused connection, cost nothing."""
+"""Seconds after which a request counts as slow; fast failures, such as a refused connection, cost nothing."""
 _FIRST_PAUSE, _MAX_PAUSE = 5.0, 60.0
-"""Seconds without requests after a slow failure: the first time, and at most."""
+"""Seconds without requests after the first slow failure, and the maximum."""
 _MAX_DOUBLINGS = 10
-"""Bounds the exponent: more than enough to reach the longest pause."""
+"""Bounds the exponent, far above the longest pause."""
 _RECOVERED = 60.0
-"""Seconds without a slow failure after which a server counts as proven again."""
+"""A server counts as proven again after so many seconds without a slow failure."""
 
 _WEIGHT = 0.5
-"""The weight of the last answer in the mean of the seconds that answers take. One slow answer is soon forgotten."""
+"""The weight of the last answer in the mean duration of answers, so that one slow answer counts only briefly."""
 
 _slots = Turns(MAX_UNPROVEN_REQUESTS)
 

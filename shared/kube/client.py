@@ -34,7 +34,7 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 """Accept headers for a watch and a list that return the metadata of objects only."""
 
 _OLDER_SECONDS = 300.0
-"""Seconds for which it is remembered that a newer version of a kind is not served: Cluster API may be upgraded."""
+"""Seconds for which a missing newer version of a kind is cached; an upgrade of Cluster API may add it."""
 _WATCH_CLOSES_WITHIN = 15.0
 """Seconds after the requested end of a watch in which its server has to close it."""
 _OPENS_WITHIN = 30.0
@@ -68,7 +68,7 @@ class Client:
         self.namespaces: tuple[str, ...] = ()
         """The namespaces to which lists of all namespaces are limited; empty for no limit."""
         self._older_until: dict[tuple[str, str], float] = {}
-        """By group and kind, until when the older version is requested first, since the newer one was not served."""
+        """By group and kind, the time until which the older version is tried first, because only that was served."""
 
     @property
     def host(self) -> str:
@@ -87,9 +87,9 @@ class Client:
         return view
 
     def limited_to(self, namespaces: Iterable[str]) -> Client:
-        """Returns a view of this client that lists objects of these namespaces where it is asked for all.
+        """Returns a view of this client that limits lists of all namespaces to these namespaces.
 
-        For an account without rights in others. Without namespaces the view is not limited.
+        For an account without rights in other namespaces. Without namespaces the view is not limited.
         """
         view = copy.copy(self)
         view.namespaces = tuple(namespaces)
@@ -103,7 +103,7 @@ class Client:
 
     @property
     def identity(self) -> str:
-        """Identifies the server and the user: equal for no other ones; empty if the server proves no identity."""
+        """Identifies the server and the user uniquely; empty if the server does not prove its identity."""
         return self._transport.credentials.identity
 
     # -- verbs -------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ class Client:
     def _as_served(self, resource: Resource, send: Callable[[Resource], T]) -> T:
         """Sends a request about a kind in the version that the server serves: the newer one if it serves both.
 
-        Raises `NotServed` if it serves neither. For some minutes it is remembered that the newer one is not served.
+        Raises `NotServed` if it serves neither. Caches for some minutes that the newer version is not served.
         """
         older = resource.in_older_version
         if older is None:
@@ -425,7 +425,7 @@ class Client:
                 raise
             except Unavailable:
                 if attempt >= self._attempts or method not in _IDEMPOTENT or time.monotonic() >= until:
-                    raise  # a server that has used up the time of a request would use up the next one's
+                    raise  # a server that has used up the time of one request would also use up the next
                 time.sleep(random.uniform(0.05, 0.15) * 2**attempt)  # noqa: S311 - jitter, not a secret
                 continue
             if status < 300:
@@ -455,5 +455,5 @@ class Client:
         return payload.decode(errors="replace")
 
     def close(self) -> None:
-        """Closes all connections, those with a request in progress after it. A later request opens a new one."""
+        """Closes all connections, busy connections after their request. A later request opens a new connection."""
         self._transport.close()

@@ -51,9 +51,9 @@ class Credentials:
 
     @property
     def identity(self) -> str:
-        """A hash of server and user; empty if the server is not verified, as another may answer in its place then.
+        """A hash of server and user; empty if the server is not verified, because another server may answer then.
 
-        A server is known by all that leads to it. The user is part of the identity, since a proxy may lead each user to
+        The hash covers the whole path to the server. It includes the user, because a proxy may lead each user to
         another server.
         """
         if not self.verify or not self.host.startswith("https://"):

@@ -22,8 +22,8 @@ from .responses import understood
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 _MAX_KINDS, _MAX_NAME = 10_000, 253
-"""Most kinds, in all versions, and characters of a name. A kind takes 1.5 KiB of memory, and a server that is not
-trusted may name any number; thousands of CRDs are fewer."""
+"""The maximum number of kinds in all versions, and of characters of a name. A kind takes 1.5 KiB of memory, and an
+untrusted server may name any number; thousands of CRDs stay below the limit."""
 KIND_BYTES = 1536
 """Bytes of memory that a kind takes."""
 _SECONDS = 30.0
@@ -31,7 +31,7 @@ _SECONDS = 30.0
 _PROBE_SECONDS = 5.0
 """Time limit for the first request of a probe."""
 _ANSWERED_SECONDS = 5.0
-"""Seconds after an answer in which no probe is needed. A server that ends meanwhile fails the next request instead."""
+"""Seconds after an answer in which no probe is needed. If the server stops meanwhile, the next request fails."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ _SHARED: WeakValueDictionary[tuple[Resource, ...], _Kinds] = WeakValueDictionary
 
 
 def _kinds(resources: tuple[Resource, ...]) -> _Kinds:
-    """Returns the same maps for the same resources. Of two for one version of a kind the last one counts."""
+    """Returns the same maps for the same resources. The last resource for a version of a kind counts."""
     if known := _SHARED.get(resources):
         return known
     versions: dict[tuple[str, str], dict[str, Resource]] = {}
@@ -65,8 +65,8 @@ def _kinds(resources: tuple[Resource, ...]) -> _Kinds:
 class Discovery:
     """The kinds that one server serves. Safe to share between threads.
 
-    Two requests load all kinds, and one more request each kind that is added later. Only positive results come from the
-    cache: that a kind is not served is always verified with the server.
+    Two requests load all kinds, and one more request loads each kind that is added later. Only positive results come
+    from the cache; a missing kind is always verified with the server.
     """
 
     def __init__(self, client: Client) -> None:
@@ -106,7 +106,7 @@ class Discovery:
             return next(iter(served.values()), None)
 
     def known(self, group: str, kind: str) -> Resource | None:
-        """Returns `kind` as it was served when all kinds were loaded; None does not prove that it is not served now."""
+        """Returns `kind` from the last load of all kinds; None does not prove that the kind is not served now."""
         with self._locked():
             self._load()
             return next(iter(self._known.versions.get((group, kind), {}).values()), None)
@@ -117,7 +117,7 @@ class Discovery:
         return self.resource(api_version, kind) or self.preferred(group, kind)
 
     def probe(self, client: Client) -> None:
-        """Makes sure that a server that may not run answers and accepts the credentials, unless it has just done so.
+        """Verifies that the server answers and accepts the credentials, unless it has just done so.
 
         `client` has the server and the user of this discovery. Raises `ApiError`.
         """

@@ -1,6 +1,6 @@
 """A client for previews: each write is a dry run, and later reads return the result as if it had been stored.
 
-Code that changes a cluster runs on this client unchanged to find out what it would do.
+Code that changes a cluster runs unchanged on this client, to preview its changes.
 """
 
 from __future__ import annotations

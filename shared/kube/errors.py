@@ -37,9 +37,8 @@ class NotFound(ApiError):
 class NotServed(ApiError):
     """404 for the path: the server does not serve this kind in this version now.
 
-    Objects may exist all the same, because the kind may be served in another version only, its CRD may just have been
-    created, an aggregated API server may be down. `shared.kube.crds.list_defined` and `Discovery` distinguish these
-    cases.
+    Objects may exist nevertheless, because the kind may only be served in another version, its CRD may be new, or an
+    aggregated API server may be down. `shared.kube.crds.list_defined` and `Discovery` distinguish these cases.
     """
 
 
@@ -50,7 +49,7 @@ NOT_FOUND_BODY: Mapping[str, Any] = {"reason": "NotFound"}
 class Conflict(ApiError):
     """409: the object changed since it was read, exists already, or another manager holds a field.
 
-    Also 422 where the object of this name has another uid than the one in the request.
+    Also 422 if the object of this name has another uid than the request.
     """
 
     @property
@@ -59,14 +58,14 @@ class Conflict(ApiError):
         return self.reason == "AlreadyExists"
 
     def raise_if_refused(self, decided_on: Mapping[str, Any], present: Mapping[str, Any] | None, field: str) -> None:
-        """Raises `ApiError` if the object is still as decided on, so that a retry at once cannot help.
+        """Raises `ApiError` if the object is unchanged since the decision, so that an immediate retry cannot help.
 
         An admission webhook chooses the status of its denial, so it can answer 409, too.
 
         Args:
             decided_on: The object that the write was decided on.
             present: The object as the server has it now; None if it is gone.
-            field: The field of `metadata` that a conflict means a change of: `uid` or `resourceVersion`.
+            field: The field of `metadata` whose change causes a conflict: `uid` or `resourceVersion`.
         """
         if present is not None and present["metadata"].get(field) == decided_on["metadata"].get(field):
             raise ApiError(str(self), status=409, body=self.body, detail=self.detail) from self

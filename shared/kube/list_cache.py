@@ -1,7 +1,7 @@
 """A short-lived cache of lists, for objects that many decisions read and that rarely change.
 
 A cached list is never older than its caller's own object. Resource versions of one API server increase, so a list with
-an older version is read again. Whoever creates A and then B, which needs A, can rely on that.
+an older version is read again. So if somebody creates A and then B, which needs A, a decision about B sees A.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .resources import Object, Resource
 
 SECONDS = 3.0
 _PATIENCE = 30.0
-"""Seconds for which a thread waits for the lists of others."""
+"""Seconds for which a thread waits for the lists of other threads."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class ListCache:
     def list(self, client: Client, resource: Resource, namespace: str, *, since: str = "") -> Sequence[Object]:
         """Returns all objects of the kind in the namespace, as of the resource version `since` or later.
 
-        Without `since` the list is always read anew. One thread reads at a time, so that those that wait for it can
-        share its list. Raises `ApiError`.
+        Without `since` the list is always read anew. One thread reads at a time, so that waiting threads can share its
+        list. Raises `ApiError`.
         """
         key = (resource, namespace)
         if not since.isdecimal():
@@ -51,7 +51,7 @@ class ListCache:
             return cached
         with self._lock:
             used = {known: lock for known, lock in self._reading.get(client, {}).items() if lock.locked()}
-            # A thread may be about to acquire a lock that is dropped here: then two read the same list.
+            # If a thread is about to acquire a lock that is dropped here, two threads read the same list.
             reading = self._reading.get(client, {}).get(key) or Lock()
             self._reading[client] = {**used, key: reading}
         with acquired(reading, _PATIENCE, Unavailable(f"{resource.kind} list: other lists take too long")):

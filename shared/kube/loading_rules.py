@@ -136,7 +136,7 @@ def _absolute(value: Object, field: str, folder: Path) -> Object:
 
 
 def _merged(documents: Sequence[Object]) -> Object:
-    """Returns one kubeconfig of several, by the rules above."""
+    """Merges several kubeconfigs by the rules above."""
     current = next(filter(None, (document["current-context"] for document in documents)), "")
     merged: Object = {"apiVersion": "v1", "kind": "Config", "current-context": current}
     for section, _ in _SECTIONS:

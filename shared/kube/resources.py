@@ -45,7 +45,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class OlderVersion:
-    """An older version of a kind, in which its objects are read and written where the newer one is not served.
+    """An older version of a kind, in which its objects are read and written if the newer version is not served.
 
     Attributes:
         version: The name of the version.
@@ -73,7 +73,7 @@ class Resource:
     needs: str = field(default="", compare=False)
     """The software to install for this kind, for messages."""
     older: OlderVersion | None = field(default=None, compare=False, repr=False)
-    """The version that takes the place of this one where an API server does not serve this one."""
+    """The version that replaces this version on API servers that do not serve it."""
 
     @property
     def api_version(self) -> str:
@@ -86,7 +86,7 @@ class Resource:
         return replace(self, version=self.older.version) if self.older else None
 
     def is_read_in(self, api_version: str) -> bool:
-        """Returns whether objects of the kind are read in this version, so that one in an event need not be read."""
+        """Returns whether objects of the kind are read in this version, so that an event's object needs no read."""
         return api_version == self.api_version or self.is_older({"apiVersion": api_version})
 
     def is_older(self, obj: Mapping[str, Any]) -> bool:
@@ -94,7 +94,7 @@ class Resource:
         return self.older is not None and obj.get("apiVersion") == f"{self.group}/{self.older.version}"
 
     def upgraded(self, obj: Object) -> Object:
-        """Returns the object in the shape of this version, whichever of the two it was read in."""
+        """Returns the object in the shape of this version, from either version."""
         return self.older.upgrade(obj) if self.older and self.is_older(obj) else obj
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -161,8 +161,8 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 def dig(obj: Any, path: str | Iterable[str], default: Any = None) -> Any:
     """Returns the value at a path, or `default` if a step is missing, null or not a mapping.
 
-    Returns `default` even if it is a map or a list and the value is not. `path` is dotted, or a sequence of steps for
-    keys that contain dots.
+    Also returns a `default` that is a map or a list if the value has another type. `path` is dotted, or a sequence of
+    steps for keys that contain dots.
     """
     for step in path.split(".") if isinstance(path, str) else path:
         if not isinstance(obj, Mapping) or obj.get(step) is None:

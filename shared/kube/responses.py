@@ -40,7 +40,7 @@ def parse_watch_event(line: bytes, subject: str) -> Object:
 
 @contextmanager
 def understood(subject: str) -> Iterator[None]:
-    """Raises `Unavailable` if a value in an answer is not of the type that an API server sends, wherever it is used.
+    """Raises `Unavailable` in the block if a value in a response has another type than an API server sends.
 
     Whoever owns a workload cluster may replace its API server. The value is not quoted because it may come from a
     Secret.

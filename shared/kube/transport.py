@@ -1,4 +1,4 @@
-"""Sends requests to one API server and reads the responses, within limits in time and size. It judges no status."""
+"""Sends requests to one API server and reads the responses, within limits in time and size, whatever their status."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Transport:
         """Returns a view of these connections whose requests must all be complete within `seconds` from now."""
         view = copy.copy(self)
         view._until = self.latest(seconds)
-        view._delivery = fairness.current()  # the threads of a rollout have none
+        view._delivery = fairness.current()  # the threads of a sync have none
         return view
 
     def latest(self, seconds: float) -> float:
@@ -200,7 +200,7 @@ class Transport:
         return received
 
     def close(self) -> None:
-        """Closes all connections, those with a request in progress after it. A later request opens a new one."""
+        """Closes all connections, busy connections after their request. A later request opens a new connection."""
         self._pool.clear()
 
     def _admitted(self) -> AbstractContextManager[None]:

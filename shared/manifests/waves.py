@@ -1,6 +1,6 @@
 """Puts objects into an order that an API server accepts: Helm's install order, with Helm's hooks around it.
 
-Says also which hooks an operation of Helm runs.
+Also determines the hooks of an operation of Helm.
 """
 
 from __future__ import annotations
@@ -81,14 +81,15 @@ class Wave(NamedTuple):
 def waves(objects: Iterable[Object], operations: Mapping[Identity, Operation] | None = None) -> list[Wave]:
     """Returns the waves to apply one after the other: namespaces, CRDs, Helm's pre-hooks, the rest, post-hooks.
 
-    Hooks are ordered by weight. Those of one weight are applied together, then their Jobs and Pods run one after the
-    other in the order of their names (`execHook` of Helm). The rest is in Helm's install order; objects of one kind
-    keep their order.
+    Hooks are ordered by weight. Hooks of one weight are applied together; then their Jobs and Pods run one after the
+    other in the order of their names (`execHook` of Helm). Other objects are in Helm's install order; objects of one
+    kind keep their order.
 
     Args:
         objects: The objects to apply.
-        operations: The operation in which an object is applied: a hook may run before the rest at an upgrade, and after
-            it at an installation. A hook without operation runs before the rest if any of its hooks does.
+        operations: The operation in which an object is applied, because a hook may run before other objects at an
+            upgrade, and after them at an installation. A hook without operation runs before other objects if any of its
+            hooks does.
     """
     namespaces: list[Object] = []
     crds: list[Object] = []

@@ -60,7 +60,7 @@ def omits_webhooks(provider: Mapping[str, Any]) -> bool:
 
 
 def webhooks_url(provider: Mapping[str, Any]) -> str:
-    """Returns the scheme, host and port at which the provider's webhooks are called; empty for its Service.
+    """Returns the scheme, host and port of the provider's webhooks; empty for its Service.
 
     Raises:
         PolicyError: The annotation has an unknown value.

@@ -14,7 +14,7 @@ from .inputs import Inputs
 from .status import ProviderCondition, ProviderStatusBuilder
 
 RETRY = 60.0
-"""Seconds until a rejected request is repeated: its cause, a webhook or a role, may change without an event."""
+"""Seconds until a rejected request is repeated, because its cause, a webhook or a role, may change without an event."""
 
 _PUBLIC = ("images", "ca.crt")
 """Keys of the Secret whose values are not secret: messages about image overrides cite them."""

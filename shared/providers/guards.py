@@ -9,7 +9,7 @@ from .status import passed_preflight
 
 
 def why_not_due(provider: Object | None, *, checked: bool = True) -> str:
-    """Returns why a phase has nothing to do for the provider; empty if it may have.
+    """Returns why a phase does nothing for the provider; empty if it may have work.
 
     Args:
         provider: The provider object; None if it does not exist.

@@ -37,7 +37,7 @@ class Inputs:
     config_maps: Sequence[Object] = ()
     """The ConfigMaps that `spec.fetchConfig.selector` selects, sorted by name."""
     problem: str = ""
-    """Names a referenced object that does not exist; the other fields are then empty."""
+    """The name of a missing referenced object; the other fields are then empty."""
 
 
 def read(clients: Clients, provider: Object) -> Inputs:
@@ -86,7 +86,7 @@ def inputs_hash(provider: Object, inputs: Inputs, extra: str = "") -> str:
 
     Args:
         provider: The provider object; its uid, its spec and this project's annotations are inputs.
-        inputs: What the provider references.
+        inputs: The content of the objects that the provider references.
         extra: Anything else that changes the objects, such as the image overrides of the configuration.
     """
     parts = [object_hash(provider), dict(inputs.variables), inputs.additional, _content(inputs), extra]

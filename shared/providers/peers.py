@@ -26,7 +26,7 @@ def list_providers(clients: Clients, *kinds: ProviderKind) -> list[Object]:
 def is_operational(core: Mapping[str, Any]) -> bool:
     """Returns whether the core provider runs, so that other providers need not wait for it.
 
-    A running core provider keeps running during an upgrade, and if it fails, so `Ready` alone does not decide.
+    A core provider also runs during an upgrade and after a failed one, so `Ready` alone does not decide.
     """
     conditions = dig(core, "status.conditions")
     return is_true(conditions, "Ready") or is_true(conditions, COMPONENTS_AVAILABLE) or awaits_workloads(core)

@@ -1,4 +1,4 @@
-"""Decides from a provider object alone whether its objects are installed as its spec and annotations ask for."""
+"""Decides from a provider object alone whether its objects are installed as its spec and annotations request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .annotations import own_annotations
 from .status import PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED
 
 _FORMAT = "1"
-"""Part of the hash. To be increased when a change of this code renders other objects from the same inputs."""
+"""Part of the hash. Increase it when a change of this code renders other objects from the same inputs."""
 
 
 def is_reconciled(provider: Object, event: Event, now: datetime) -> bool:

@@ -49,8 +49,8 @@ def repository_of(provider: Object, inputs: Inputs, *, local: bool = False) -> R
 def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSource:
     """Resolves source and version: components in storage first, then a ConfigMap in the provider's namespace.
 
-    Components in storage are those whose digest the provider's status records: nothing in the bucket says which
-    components belong to a version, since whoever writes to the bucket would decide what is installed.
+    The provider's status, not the bucket, records the digest of the components of a version, because otherwise anyone
+    who writes to the bucket could choose the installed components.
 
     A source that the provider names itself (`spec.fetchConfig`) comes first: the ConfigMap replaces it if it does not
     answer.
@@ -64,8 +64,8 @@ def resolve(clients: Clients, provider: Object, inputs: Inputs) -> ResolvedSourc
     repository = repository_of(provider, inputs)
     version = provider_api.spec_version(provider) or repository.default_version()
     fetched = load_components(clients, provider, inputs)
-    # If the components of this version were fetched from elsewhere, a source that the provider names did not answer
-    # then, and is not requested again.
+    # If the components of this version came from elsewhere, the provider's own source did not answer then, and is not
+    # requested again.
     if fetched and (names_source(provider) or fetched.bundle.source == repository.place):
         return ResolvedSource(repository, version, fetched.bundle)
     copy = None if names_source(provider) else downloaded_copy(clients, provider, version, repository.place)
@@ -78,7 +78,7 @@ def names_source(provider: Object) -> bool:
 
 
 def downloaded_copy(clients: Clients, provider: Object, version: str, place: str) -> Repository | None:
-    """Returns the one ConfigMap with the labels of a download of this version, unless it is from another place."""
+    """Returns the only ConfigMap with the labels of a download of this version, unless it has another source."""
     if dig(provider, "spec.fetchConfig.selector") is not None or semver.try_parse(version) is None:
         return None
     if not is_allowed(CONFIG_MAPS):

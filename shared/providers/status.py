@@ -46,7 +46,7 @@ def in_progress(provider: Object) -> bool:
 
 
 def awaits_workloads(provider: Mapping[str, Any]) -> bool:
-    """Returns whether an update has changed workloads of available components, and has not been checked since."""
+    """Returns whether an update has changed workloads of available components, and they have not been checked since."""
     condition = get_condition(dig(provider, "status.conditions"), COMPONENTS_AVAILABLE) or {}
     return condition.get("status") == "Unknown"
 
@@ -70,9 +70,9 @@ class ProviderStatusBuilder(StatusBuilder[ProviderCondition]):
 
 
 def _ready(conditions: list[Object], generation: int | None) -> tuple[str, str, str]:
-    """Returns status, reason and message of `Ready`, from the deletion or from the first phase that is not done.
+    """Returns status, reason and message of `Ready`, from the deletion or from the first incomplete phase.
 
-    A condition that is True for an earlier spec, such as the one before an upgrade, says nothing about the present one.
+    A condition that is True for an earlier spec does not count for the present spec.
     """
     deletion = get_condition(conditions, DELETING)
     if deletion is not None and deletion.get("status") == "True":

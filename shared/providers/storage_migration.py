@@ -1,6 +1,6 @@
-"""Migrates custom resources to another stored version before an upgrade of their CRD removes the one they are in.
+"""Migrates custom resources to another stored version before an upgrade of their CRD removes their version.
 
-The API server's rule: a version may be removed from `spec.versions` only once `status.storedVersions` does not list it.
+The API server allows the removal of a version from `spec.versions` only once `status.storedVersions` does not list it.
 """
 
 from __future__ import annotations

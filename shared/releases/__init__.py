@@ -1,1 +1,1 @@
-"""Cluster stack releases: how they are named, what they hold, where they come from, how they are kept."""
+"""Cluster stack releases: their names, content, sources and storage."""

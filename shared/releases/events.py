@@ -1,4 +1,4 @@
-"""The events by which functions request a release from `release_assets`, and by which it answers."""
+"""The events of release requests by functions, and of the answers by `release_assets`."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def request_release(tag: str, namespace: str, *, source: str, about: Object | No
 
 
 def answer_request(tag: str, about: Object) -> Event:
-    """Returns the event for the object `about`, which waits for release `tag`, that the fetch has ended."""
+    """Returns the event that notifies the object `about`, which waits for release `tag`, of the end of the fetch."""
     return own_event(_FETCHED, source="/release_assets", subject=tag, about=about, data={"release": tag})

@@ -28,7 +28,7 @@ REFERRING_KINDS = (CLUSTER_STACK, CLUSTER_STACK_RELEASE, CLUSTER, CLUSTER_ADDON)
 """The kinds whose objects refer to releases."""
 
 MAX_PINS = 1_000
-"""The most pins of one scope whose tags no object refers to."""
+"""The maximum number of unused pins of one scope."""
 
 _RECORD = re.compile(r"(?:scopes/([0-9a-z]+)/)?(releases|failures|pins)/([^/]+)\.json")
 """Keys of records: manifests of releases, failures of fetches, and pins, which tie a tag to its first content."""

@@ -37,7 +37,7 @@ class InvalidName(ValueError):
 
 
 class IncomparableVersions(ValueError):
-    """Versions of different channels are compared; they have no order."""
+    """A comparison of versions of different channels, which have no order."""
 
 
 @total_ordering

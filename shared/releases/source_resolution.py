@@ -62,7 +62,7 @@ class ScopedSource:
     allowed: frozenset[str] = frozenset()
 
     def allows(self, namespace: str) -> bool:
-        """Returns whether Clusters in this namespace may have the releases; those in the common scope are for all."""
+        """Returns whether Clusters in this namespace may use the releases; the common scope is for all."""
         return (
             self.scope == COMMON_SCOPE or namespace == self.namespace or bool(self.allowed & {namespace, ANY_NAMESPACE})
         )
@@ -70,7 +70,7 @@ class ScopedSource:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseNotShared:
-    """Release `tag` is from a source of `namespace`, which does not allow it to Clusters of namespace `requester`."""
+    """Release `tag` is from a source of `namespace` that Clusters of namespace `requester` must not use."""
 
     tag: str
     namespace: str
@@ -137,7 +137,7 @@ def scope_of(stack: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _LazySource:
-    """Makes the source with each request."""
+    """Creates the source at each request."""
 
     connect: Callable[[], Source]
 
@@ -174,7 +174,7 @@ def _require_allowed(url: str) -> None:
 def _access(clients: HasManagement, key: Key, url: str) -> Access:
     """Returns the access in a Secret, for the hosts that it names, else for the hosts of the settings' sources.
 
-    The author of a ClusterStack may not be allowed to read the Secret, so he must not choose who gets it.
+    The author of a ClusterStack may lack the right to read the Secret, and so must not choose its receiver.
     """
     try:
         secret = clients.management.find(SECRET, key)
@@ -199,6 +199,6 @@ def _publishes(stack: Mapping[str, Any], name: ReleaseName) -> bool:
 
 
 def _other_channel(stack: Mapping[str, Any], name: ReleaseName) -> bool:
-    """Returns whether either the ClusterStack or the release, but not both, is in the stable channel."""
+    """Returns whether exactly one of the ClusterStack and the release is in the stable channel."""
     stable = dig(stack, "spec.channel", STABLE) == STABLE
     return stable is not (name.version.channel == STABLE)

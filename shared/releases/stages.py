@@ -84,7 +84,7 @@ class Stages:
         return next((self.hooks[name] for name in order.get(hook, HOOKS) if self.hooks.get(name)), ())
 
     def desired(self, hook: str) -> tuple[Stage, ...]:
-        """Returns the stages whose charts the cluster has after a hook.
+        """Returns the stages whose charts are installed in the cluster after a hook.
 
         The list of BeforeClusterUpgrade is complete; the list of AfterClusterUpgrade adds charts to it, or deletes
         some.

@@ -8,7 +8,7 @@
 
 All but blobs are records (`shared.records`), which only functions can write.
 
-An interrupted fetch leaves only blobs without references. Of two concurrent fetches of one tag the first manifest
+An interrupted fetch leaves only blobs without references. If two fetches of one tag are concurrent, the first manifest
 counts for both. A damaged or deleted file makes the release absent, and the next fetch repairs it.
 """
 
@@ -72,9 +72,9 @@ class ReleaseStore:
         return other
 
     def save(self, tag: str, source: Source) -> Release:
-        """Fetches a release from a source and stores it. A complete stored release stays, and is returned.
+        """Fetches a release from a source and stores it. If a complete release is stored, returns that.
 
-        Nothing becomes visible if it raises.
+        If it raises, nothing becomes visible.
 
         Raises:
             ReleaseNotFound: The source does not have the release.
@@ -190,7 +190,7 @@ class ReleaseStore:
             return None
 
     def _put_blob(self, received: IngestedFile) -> None:
-        # An existing blob is written again: to repair a damaged one, and to keep an old one from garbage collection.
+        # An existing blob is written again, to repair it if damaged and to protect it from garbage collection.
         self._objects.put(blob_key(received.digest), received.data, if_absent=False)
 
     def _pinned(self, name: ReleaseName) -> dict[str, Blob] | None:
@@ -229,7 +229,7 @@ class ReleaseStore:
 
 
 def _differing(pinned: Mapping[str, Blob], files: Mapping[str, Blob]) -> set[str]:
-    """Returns the names of the files that are not the same in both."""
+    """Returns the names of the files that differ."""
     return {name for name in {*pinned, *files} if pinned.get(name) != files.get(name)}
 
 

@@ -1,4 +1,4 @@
-"""Determines which Clusters use a release, by name and namespace of their ClusterClass."""
+"""Determines the Clusters that use a release, by name and namespace of their ClusterClass."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Answer:
         500: a bug.
 
     `message` is for logs, and for the sender of an event that is answered with 400 or above. `context` is for logs
-    alone: names such as cluster, release and stage, nothing secret. `reconciled` is set where the object already was
+    alone: names such as cluster, release and stage, nothing secret. `reconciled` is set if the object was already
     reconciled and nothing else was read.
     """
 
@@ -61,5 +61,5 @@ def failed(error: ApiError | StorageError) -> Answer:
     """Returns the answer after an error of an API server or of object storage: the event is to be delivered again."""
     if isinstance(error, Unavailable | StorageUnavailable):
         return Answer(503, str(error), retry_after=getattr(error, "retry_after", None) or 2.0)
-    # The settings of the storage, or its content, have to be mended.
+    # A user must correct the settings or the content of the storage.
     return Answer(503, str(error), retry_after=60.0 if isinstance(error, StorageError) else 10.0)

@@ -1,4 +1,4 @@
-"""The HTTP requests that functions and the ingress accept: requests of programs, in a local run only with its token.
+"""Decides which HTTP requests functions and the ingress accept: requests of programs, in a local run with its token.
 
 A web page in a user's browser may send requests to servers on the user's machine. Browsers add `Origin` to each POST
 and to each read from another site, so no request with `Origin` is accepted. A page whose name resolves to this machine

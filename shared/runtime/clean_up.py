@@ -18,7 +18,7 @@ from .task import Task
 from .throttle import Throttle
 
 KEEP = 24.0
-"""The default of `RELEASE_KEEP_HOURS`: hours since the last write in which nothing is deleted."""
+"""The default of `RELEASE_KEEP_HOURS`: nothing is deleted for so many hours after its last write."""
 MIN_INTERVAL = 30.0
 """Seconds between two runs, because any pod can request one."""
 

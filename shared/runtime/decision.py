@@ -1,4 +1,4 @@
-"""The decision of a function about an object, and the part of it that the object does not show yet.
+"""The decision of a function about an object, and its remaining part that the object does not reflect yet.
 
 A function has one `decide`. The runtime calls it before the effects, and once more with their results. An object is
 reconciled if `decide` requests nothing for the recorded state.
@@ -32,7 +32,7 @@ class Decision:
         requeue_after: Seconds until the object is to be reconciled again; None: at its next event.
         reply: The CloudEvent that starts the next step, in another function.
         message: For logs and answers.
-        proceed: Whether this function itself continues: another round of the four steps follows at once.
+        proceed: Whether another round of the four steps of this function follows at once.
         context: More fields for the log line, without secrets.
         reports: The failure of an effect that the status reports. The runtime raises any other failure.
     """
@@ -52,7 +52,7 @@ class Decision:
         return self.requeue_after is None and self.writes_nothing(primary)
 
     def writes_nothing(self, primary: Object) -> bool:
-        """Returns whether the decision is to wait or to do nothing."""
+        """Returns whether the decision only waits or does nothing."""
         return not (
             self.effects or self.proceed or self.reply or self.changes_status(primary) or self.new_events(primary)
         )
@@ -100,8 +100,8 @@ def reconciled_by(
 
     Args:
         decide: The decision of the function.
-        recorded: `recorded(primary, event, now)` returns what the primary object and the event show of the inputs of
-            the decision, without a request; None if only a read shows enough.
+        recorded: `recorded(primary, event, now)` returns the inputs of the decision from the primary object and the
+            event, without a request; None if a read is needed.
     """
 
     def is_reconciled(primary: Object, event: Event, now: datetime) -> bool:

@@ -21,8 +21,8 @@ def emit(triggers: Triggers, events: Iterable[Event], description: str) -> Answe
 
     Args:
         triggers: The declaration of the function that emits them.
-        events: What to post, in order.
-        description: What they are, for the message of the answer: "3 <description>".
+        events: The events to post, in order.
+        description: A noun for the events in the message of the answer: "3 <description>".
 
     Returns:
         The answer: 204, or 503 if there is no sink or it rejected an event.

@@ -56,7 +56,7 @@ the forwarder waits 120 s for the answer."""
 
 @dataclass(frozen=True)
 class Request:
-    """The object that an event asks a function to reconcile.
+    """The request to reconcile an object because of an event.
 
     Attributes:
         event: The event. It is a hint, because the object in it may be outdated.
@@ -82,18 +82,19 @@ class Function(Generic[O]):
             Otherwise the status stays as it was, and the event is retried.
         report: `report(observed, decision, results, now)` replaces the call of `decide` with results, in functions
             whose `decide` ignores them.
-        report_failure: `report_failure(observed, decision, results, now)` does so if an effect failed. It returns None
-            for a failure that it does not report.
+        report_failure: `report_failure(observed, decision, results, now)` replaces it if an effect failed. It returns
+            None for failures that it does not report.
         on_conflict: `on_conflict(clients, observed, decision, results)` is called if another client changed or deleted
             the object while the effects were executed. It undoes their writes, or marks them for repair.
         on_rejected: `on_rejected(primary, error, now)` returns the decision to report if the API server rejects a
             request, so that a retry cannot help. By default the error is recorded as a Kubernetes Event.
         sensitive_values: `sensitive_values(observed)` returns the values to redact from status, events and messages.
         manager: The field manager of the status; a function that shares the status with another function has its own.
-        trusts_events: Whether an object in an event may be decided on before it is read. Not if its content leads to
-            more than its own namespace, because any sender who knows the object's version can invent the content.
+        trusts_events: Whether an object in an event may be decided on before it is read. It must be False if the
+            content of the object gives access beyond its namespace, because any sender who knows the object's version
+            can invent the content.
         is_sole_writer: Whether hardly anyone else writes the object. Then, if an event does not contain the object, the
-            function assumes the object as this process wrote it last.
+            function assumes the last write of this process.
     """
 
     triggers: Triggers
@@ -158,7 +159,7 @@ class Function(Generic[O]):
                 return failed(error)
             except ApiError as error:
                 if assumed is not None and assumed.primary is None:
-                    assumed = None  # perhaps the object exists already: read it
+                    assumed = None  # the object may exist already, so it is read
                     continue
                 return failed(error)
 
@@ -276,7 +277,7 @@ _RECONCILED = Answer(204, "already reconciled", reconciled=True)
 
 
 def _is_about(reply: Event | None, obj: Object) -> bool:
-    """Returns whether the reply asks for the next step of the object."""
+    """Returns whether the reply requests the next step of the object."""
     return reply is not None and reply.type.startswith(OWN) and (reply.kind, reply.key) == (obj["kind"], key_of(obj))
 
 

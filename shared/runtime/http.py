@@ -5,8 +5,8 @@ Knative broker takes for a failed delivery.
 
 POST delivers an event. GET returns the metrics at `/metrics`, unless METRICS_PORT names their own port, and the version
 of this project at `/version`. At `/healthz`, for liveness probes, it returns 503 if a delivery is stuck; at `/readyz`
-500 and what the functions lack. At all other paths it returns 200, for readiness probes. `callers` says whose requests
-are refused.
+it returns 500 and the missing requirements of the functions. At all other paths it returns 200, for readiness probes.
+`callers` decides whose requests are refused.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def target(
         name: The name of the target.
         handle: Reconciles the object of an event.
         clients: By default the clients are configured by the environment of the process.
-        declared: Returns the function's declaration, by which `/readyz` judges.
+        declared: Returns the function's declaration, for `/readyz`.
     """
     logs.set_up()
     tracing.set_up()
@@ -80,7 +80,7 @@ def dispatch(
 ) -> Callable[[flask.Request], flask.Response]:
     """Returns a functions-framework target for several functions; the first segment of the path names the function.
 
-    `declared` returns the declarations of those that run, by which `/readyz` judges.
+    `declared` returns the declarations of the running functions, for `/readyz`.
     """
     logs.set_up()
     tracing.set_up()
@@ -104,7 +104,7 @@ def dispatch(
 
 
 def refused(request: flask.Request) -> flask.Response | None:
-    """Returns the response to a request that is refused because of who sends it, None for others."""
+    """Returns the response to a request of an unauthorized sender, None for other requests."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     server = request.server[0] if request.server else ""
     answer = callers.refusal(request.method, headers, server, callers.token_file())
@@ -156,7 +156,7 @@ def _deliver(
 
 
 def respond_to_get(request: flask.Request, readiness: Readiness | None = None) -> flask.Response:
-    """Returns the metrics, the version, what is missing, or whether the process is healthy."""
+    """Returns the metrics, the version, the missing requirements, or the health of the process."""
     name = request.path.rpartition("/")[2]
     if name == "healthz" and (seconds := _longest_delivery()) > _STUCK_AFTER:
         return flask.Response(f"a delivery has been in progress for {seconds:.0f} s\n", 503, mimetype="text/plain")

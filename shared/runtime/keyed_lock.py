@@ -1,6 +1,6 @@
-"""Serializes work on the same key within a process, and bounds how many keys are worked on at a time.
+"""Serializes work on the same key within a process, and limits the number of keys in progress.
 
-Work for one tenant can be bounded to less than that, so that it leaves room for the work of others.
+A lower limit per tenant can leave room for other tenants.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from ..kube import Unavailable
 from ..locks import acquired
 
 TIMEOUT = 2.0
-"""Seconds that a thread waits by default: it is needed for other events, and its own event is delivered again."""
+"""The default wait in seconds; then the thread serves other events, and its own event is redelivered."""
 
 _ALL = object()
 """Stands for all tenants together."""
 
 
 class KeyedLock:
-    """A lock for each key, made when it is first held and dropped when nothing waits for it.
+    """A lock for each key, created at first use and dropped when nothing waits for it.
 
     Args:
-        work: What is done under the lock, for error messages.
-        limit: How many keys may be held at a time.
-        each: How many of them for one tenant; by default all. With it, all tenants together leave room for one key of
-            no tenant, because one person may be many tenants.
+        work: The name of the work under the lock, for error messages.
+        limit: The maximum number of keys held at a time.
+        each: The maximum for one tenant; by default `limit`. If set, all tenants together leave room for one key of no
+            tenant, because one person may be many tenants.
         timeout: Seconds to wait for a key and for room.
     """
 
@@ -39,11 +39,11 @@ class KeyedLock:
         self._locks: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
         """The lock of each key, with the number of threads that hold it or wait for it."""
         self._shares: dict[Hashable, tuple[BoundedSemaphore, int]] = {}
-        """The same for the room of each tenant, and for the room of all tenants."""
+        """The same for the slots of each tenant, and of all tenants together."""
 
     @contextmanager
     def hold(self, key: Hashable, tenant: str = "") -> Iterator[None]:
-        """Holds the lock of `key` for a tenant; "" stands for no tenant, and has all the room.
+        """Holds the lock of `key` for a tenant; "" stands for no tenant, and has all slots.
 
         Raises `Unavailable` if the lock is not free within the timeout.
         """

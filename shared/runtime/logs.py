@@ -31,14 +31,14 @@ _PLAIN = re.compile(r"[^\s\"=]+")
 
 
 def delivery(function: str, event: Event | None, answer: Answer, seconds: float) -> None:
-    """Logs the answer to an event, as a warning from status 400 on."""
+    """Logs the answer to an event; as a warning if the status is 400 or above."""
     level = logging.INFO if answer.status < 400 else logging.WARNING
     extra = {"delivery": fields(function, event, answer, seconds)}
     log.log(level, "%s", line(function, event, answer, seconds), extra=extra)
 
 
 def line(function: str, event: Event | None, answer: Answer, seconds: float) -> str:
-    """Returns the log line of a delivery that took so many seconds."""
+    """Returns the log line of a delivery with its duration in seconds."""
     subject = f"{event.kind or event.type} {event.key} {event.change or ''}".strip() if event else "-"
     retry = f" again in {answer.retry_after:g}s" if answer.retry_after is not None else ""
     context = "".join(f" {name}={_quoted(value)}" for name, value in answer.context.items())

@@ -1,6 +1,6 @@
 """The missing requirements of functions: served kinds, rights, the object store. `GET /readyz` lists them.
 
-It is no readiness probe, because an object store that is down would take all functions out of their Services, and none
+It is no readiness probe, because an outage of the object store would remove all functions from their Services, and none
 of them could report the reason in a status.
 """
 
@@ -18,7 +18,7 @@ from ..settings import STORAGE
 from ..triggers import Rule, Triggers
 
 _REMEMBERED = 5.0
-"""Seconds for which the findings are remembered, however many requests ask for them."""
+"""Seconds for which the findings are cached, however many requests arrive."""
 
 
 class Readiness:
@@ -37,9 +37,9 @@ class Readiness:
         self._missing: list[str] = []
 
     def missing(self) -> list[str]:
-        """Returns a sentence for each thing that is missing; no element if there is nothing.
+        """Returns a sentence for each missing requirement.
 
-        While another thread asks, the last findings are the answer, because an API server that hangs must not hold all
+        While another thread checks, returns the last findings, because an API server that hangs must not hold all
         threads.
         """
         if self._lock.acquire(blocking=self._until < 0):
@@ -61,7 +61,7 @@ class Readiness:
 
 
 def find_missing(clients: Clients, functions: Iterable[Triggers]) -> Iterator[str]:
-    """Yields a sentence for each thing that these functions need and do not have. Sends two to four requests."""
+    """Yields a sentence for each missing requirement of these functions. Sends two to four requests."""
     functions = [*functions]
     try:
         yield from _kinds(clients, functions)

@@ -1,7 +1,7 @@
 """Records Kubernetes Events about objects of the management cluster, for `kubectl describe` and event exporters.
 
 The name of an event is derived from its object and its content. Recording the same event again increments its count,
-as client-go's event recorder does. So a create whose response was lost can be sent again without a second event.
+as client-go's event recorder does. So a create can be repeated after a lost response without a second event.
 """
 
 from __future__ import annotations

@@ -13,15 +13,15 @@ V = TypeVar("V")
 class SharedRead(Generic[V]):
     """Reads a value at most once in `pause` seconds; calls that arrive in between wait, and share the next value.
 
-    Each call gets a value whose reading began after the call. An older value may lack the object of the event,
-    and a broker does not repeat a delivery if the answer requests it.
+    Each call gets a value whose read began after the call. An older value may lack the object of the event, and brokers
+    do not redeliver on request.
     """
 
     def __init__(self, pause: float) -> None:
         self.pause = pause
         self._lock = threading.Lock()
         self._last: tuple[float, V] | None = None
-        """When the last reading began, by the monotonic clock, and the value."""
+        """The start of the last read, by the monotonic clock, and the value."""
 
     def get(self, read: Callable[[], V]) -> V:
         """Returns a present value. Raises what `read` raises."""

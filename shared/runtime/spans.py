@@ -8,7 +8,7 @@ from .answer import Answer
 
 
 def describe_event(span: Span, event: Event) -> None:
-    """Sets what an event is about: OpenTelemetry's attributes of CloudEvents, and its object."""
+    """Sets OpenTelemetry's attributes of CloudEvents, and the object of the event."""
     span.set(
         {
             "cloudevents.event_id": event.id,
@@ -22,7 +22,7 @@ def describe_event(span: Span, event: Event) -> None:
 
 
 def describe_delivery(span: Span, function: str, event: Event | None, answer: Answer) -> None:
-    """Sets which function was called with which event, and the outcome; fails the span with answers from 500 on."""
+    """Sets the function, the event and the outcome; fails the span if the answer is 500 or above."""
     if event is not None:
         describe_event(span, event)
     span.set({"capi_functions.function": function, "capi_functions.outcome": answer.outcome})

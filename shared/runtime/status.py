@@ -138,7 +138,7 @@ class StatusBuilder(Generic[C]):
         )
 
     def summarized(self) -> list[Object]:
-        """Returns the conditions to write; a subclass adds those that summarize the others."""
+        """Returns the conditions to write; a subclass adds summaries of the others."""
         return self.conditions
 
 

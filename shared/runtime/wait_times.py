@@ -17,7 +17,7 @@ def observe(function: str, before: Mapping[str, Any], status: Mapping[str, Any] 
 
 
 def ended(before: Mapping[str, Any], status: Mapping[str, Any] | None, now: datetime) -> dict[str, float]:
-    """Returns the conditions that are False in `before` but not in `status`, each with its seconds of being False."""
+    """Returns the conditions that are False in `before` but not in `status`, with the seconds that they were False."""
     if not status or "conditions" not in status:
         return {}
     waits: dict[str, float] = {}

@@ -23,7 +23,7 @@ _STATM = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC) if os.path.exis
 
 
 class _Memory:
-    """Measures the memory of imported modules, so that the limit of a call is for the call alone.
+    """Measures the memory of imported modules, so that the limit of a call excludes them.
 
     `base` is this memory in bytes, interpreter included.
     """
@@ -87,7 +87,7 @@ def _execute(memory: _Memory, function: str, arguments: tuple[Any, ...], limits:
 
 
 def _libraries() -> Iterator[str]:
-    """Yields the folders that Python loads code from: of a folder with other things beside packages, the packages."""
+    """Yields the folders of Python's code; for a folder with other content, its packages."""
     own = (sys.prefix, sys.base_prefix)
     yield from own
     for entry in dict.fromkeys(sys.path):

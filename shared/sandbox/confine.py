@@ -1,7 +1,7 @@
-"""Takes from this process what untrusted input has no use for: files, network, other processes, programs.
+"""Removes rights that untrusted input does not need from this process: files, network, other processes, programs.
 
-Any process without privileges can do so for itself, for good, and for the programs that it executes. There are three
-layers, and each holds if the kernel lacks another layer:
+Any unprivileged process can do so for itself and for the programs that it executes, irreversibly. There are three
+independent layers, because a kernel may lack one:
 
 - a filter of system calls (seccomp) refuses sockets, signals, other processes, programs, and files to write;
 - Landlock leaves the named files, and for lookups one port of the loopback interface;
@@ -43,7 +43,7 @@ class Access:
 
     Attributes:
         read: Files and folders to read, with the folders' content.
-        list: Folders whose names can be listed, also those in the folders in them.
+        list: Folders whose names can be listed recursively.
         write: A folder to write; "" for no file at all.
         program: The open file of a program to execute; None for no program.
         port: A TCP port to connect to; None for no network. Without Landlock's rules for TCP it is any port.
@@ -68,7 +68,7 @@ def confine(access: Access) -> None:
 
 
 def missing() -> list[str]:
-    """Returns what the kernel lacks to confine a process: sentences about the rights that remain."""
+    """Returns sentences about the rights that remain because of missing features of the kernel."""
     abi = _landlock_abi()
     found = []
     if not has_system_call_filter():
@@ -327,11 +327,11 @@ _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """The column in `_NUMBERS`, and the number of the architecture in audit records."""
 
 _ABSENT = ("clone3", "openat2")
-"""Calls whose arguments a filter cannot see. They seem not to exist: C libraries and Go use older ones instead."""
+"""Calls whose arguments a filter cannot see. They seem not to exist, so C libraries and Go use older calls instead."""
 _NEWEST = 446
-"""The newest call that this module knows, `landlock_restrict_self`: newer ones seem not to exist."""
+"""The newest call that this module knows, `landlock_restrict_self`; newer calls seem not to exist."""
 _X32 = 0x40000000
-"""From this number on calls belong to another ABI of x86_64."""
+"""Calls from this number on belong to another ABI of x86_64."""
 _TO_WRITE = (
     *("creat", "truncate", "unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir"),
     *("link", "linkat", "symlink", "symlinkat"),

@@ -13,7 +13,7 @@ MIB = 2**20
 class Limits:
     """Limits of one call: `cpu` and `wall` time in seconds, and `memory` in MiB, without the loaded libraries.
 
-    The memory limit is exact up to `SLACK`: in a worker that has not grown yet, a call may use that much more.
+    The memory limit is exact up to `SLACK`, because in a worker that has not grown yet a call may use that much more.
     """
 
     cpu: int
@@ -24,7 +24,7 @@ class Limits:
 SLACK = 64
 """MiB by which a worker may grow: the heaps of some libraries never shrink.
 
-A worker that has grown by more is replaced, since its next call would have less memory than the limit allows.
+A worker that has grown by more is replaced, because its next call would have less memory than the limit.
 """
 
 
@@ -50,7 +50,7 @@ OUT_OF_MEMORY = 77
 """Exit status of a worker whose Python code could not allocate memory."""
 
 _NO_MEMORY = re.compile(r"out of memory|cannot allocate memory|malloc failed|pthread_create failed|memory allocation")
-"""How Go, Rust and the C library report that memory ran out."""
+"""The messages of Go, Rust and the C library about exhausted memory."""
 
 CRASHED = re.compile(r"^(fatal error|runtime(/cgo)?): ", re.MULTILINE)
 """The beginning of a crash report of Go's runtime."""

@@ -1,4 +1,4 @@
-"""Unmaps the pages of libraries that only their loading has read, so that memory shows what a worker uses.
+"""Unmaps the pages of libraries that were only read for loading, so that the memory figure shows a worker's use.
 
 Nothing is lost: Linux maps such a page again, from its cache or the file, when it is read.
 """
@@ -15,7 +15,7 @@ _DONTNEED = 4  # MADV_DONTNEED of Linux
 
 
 def unmap_unchanged() -> None:
-    """Unmaps all pages of files that can only be read, except of mappings with a changed page, which would be lost."""
+    """Unmaps all read-only pages of files, except mappings with a changed page, which would be lost."""
     madvise = ctypes.CDLL(None).madvise
     with suppress(OSError), open("/proc/self/smaps") as smaps:
         for start, size in unchanged(smaps):

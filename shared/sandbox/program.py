@@ -17,10 +17,10 @@ from .limits import CRASHED, MIB, LimitExceeded, Limits, explain
 from .slots import slot
 
 MAX_OUTPUT = 32 * MIB
-"""The size in bytes to which the program may write a file; standard error is one, too."""
+"""The maximum size of a file of the program, in bytes; standard error is such a file, too."""
 
 MAX_STDERR = 64 * 1024
-"""The bytes that are read of the beginning, and of the end, of standard error."""
+"""The bytes that are read from the beginning and from the end of standard error."""
 
 
 def run(
@@ -41,7 +41,7 @@ def run(
     Raises `LimitExceeded`, `Busy` if no slot becomes free, or `OSError` if the program does not start.
     """
     options = {"read": read, "write": str(cwd), "port": port, "limits": _limits(limits)}
-    # Not `preexec_fn`: between fork and exec of a process with threads hardly anything is safe.
+    # Not `preexec_fn`, because hardly anything is safe between fork and exec of a process with threads.
     confined = [sys.executable, "-I", "-S", "-B", confine.__file__, json.dumps(options), *command]
     with slot(), tempfile.TemporaryFile(dir=cwd) as stderr_file:
         code = _run(confined, input, cwd, env, limits, stderr_file)

@@ -1,6 +1,6 @@
-"""Scratch folders of programs: removed after use, or, if this process is killed before, by the next one.
+"""Scratch folders of programs, removed after use, or by the next process if this process is killed.
 
-A folder in use is locked (`flock`), and the kernel releases the locks of a process that ends, however it ends.
+A folder in use is locked (`flock`), and the kernel releases the locks of any process that ends.
 """
 
 from __future__ import annotations

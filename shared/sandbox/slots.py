@@ -1,6 +1,6 @@
-"""The number of untrusted calls that run at a time is limited, since their memory limits add up.
+"""Limits the number of concurrent untrusted calls, because their memory limits add up.
 
-Tenants take turns, and one of them leaves a slot for the others.
+Tenants take turns, and each leaves a slot for the others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pool of worker processes: started on demand, kept warm, killed when they exceed a limit.
 
 A start takes as long as the rendering of thirty small charts, and a worker needs 40 MiB. So a call waits for the worker
-that is in use, and starts a second one only if that does not become free soon.
+in use, and starts a second worker only if the first does not become free soon.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MAX_RESULT = 32 * MIB
 """The limit of one result, in bytes."""
 
 MAX_WORKER_WAIT = 2.0
-"""Seconds after the start of a call in which others wait for its worker, before they start another worker."""
+"""Seconds from the start of a call for which other calls wait for its worker before they start another."""
 
 _GO = {"GOMAXPROCS": "2", "GOGC": "50"}
-"""How many processors the chart engine uses, and by how many percent its heap grows until it is collected."""
+"""The number of processors of the chart engine, and the growth of its heap, in percent, before a collection."""
 _LENGTH = struct.Struct("!Q")
 _ROOT = str(Path(__file__).resolve().parents[2])
 
@@ -44,8 +44,8 @@ _ROOT = str(Path(__file__).resolve().parents[2])
 def call(function: str, *arguments: Any, limits: Limits, raises: Iterable[type[Exception]] = ()) -> Any:
     """Calls `function` (`package.module:name`) in a worker and returns its result, which must be JSON.
 
-    An exception of a type in `raises` is raised here with the same message; any other one becomes a `RuntimeError`.
-    Raises `LimitExceeded`, or `Busy` if no slot becomes free.
+    An exception of a type in `raises` is raised here with the same message; any other exception becomes a
+    `RuntimeError`. Raises `LimitExceeded`, or `Busy` if no slot becomes free.
     """
     with _POOL.worker() as worker:
         response = worker.request(pickle.dumps((function, arguments, limits)), limits)
@@ -142,7 +142,7 @@ class _Pool:
         self._free: list[_Worker] = []
         self._started = False
         self._calls: list[float] = []
-        """When the calls in progress began, in seconds of the monotonic clock."""
+        """The start of each call in progress, in seconds of the monotonic clock."""
         self._lock = Condition()
 
     @contextmanager
@@ -177,7 +177,7 @@ class _Pool:
             raise
 
     def _prepare(self) -> None:
-        """Does what the first worker of this process needs, and logs what the kernel lacks."""
+        """Prepares the first worker of this process, and logs missing features of the kernel."""
         if self._started:
             return
         self._started = True
@@ -186,7 +186,7 @@ class _Pool:
             log.warning("the sandbox is weaker than it could be: %s", sentence)
 
     def _release(self, began: float, worker: _Worker | None) -> None:
-        """Keeps the worker for the next call, or ends it; None stands for a worker that did not start."""
+        """Keeps the worker for the next call, or ends it; None if the worker did not start."""
         with self._lock:
             self._calls.remove(began)
             if worker is not None and worker.reusable and not self._free:

@@ -32,7 +32,7 @@ https://github.com/cloudevents/spec/blob/main/cloudevents/extensions/distributed
 _TRACE = slice(3, 35)
 
 Kind = Literal["producer", "consumer", "client", "server"]
-"""The subject of a span: the sending of an event, its handling; a request and the wait for its answer, its handling."""
+"""The subject of a span: the sending or the handling of an event; the sending or the handling of a request."""
 
 Value = str | int
 _NONE: Mapping[str, Value] = {}
@@ -51,11 +51,11 @@ class Span:
 
 
 NOTHING: AbstractContextManager[Span] = nullcontext(Span())
-"""A block that is not recorded."""
+"""A block without a record."""
 
 
 def set_up(environment: Mapping[str, str] = os.environ) -> None:
-    """Turns traces on if the environment says who receives them. Later calls do nothing."""
+    """Turns traces on if the environment names a receiver. Later calls do nothing."""
     global _recorder
     if _recorder is not None or not is_wanted(environment):
         return
@@ -68,7 +68,7 @@ def set_up(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Returns whether the environment says who receives traces, and turns them off nowhere."""
+    """Returns whether the environment names a receiver of traces, and does not turn them off."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
         return False
     return any(environment.get(name) for name in ENDPOINTS)
@@ -80,7 +80,7 @@ def span(
     """Records a block as a span; an exception fails it.
 
     Args:
-        name: What is done: one of few names.
+        name: The name of the work, one of few.
         kind: See `Kind`.
         attributes: The first ones; see `Span.set`.
         parent: The `traceparent` of its cause; by default it begins a trace.
@@ -106,7 +106,7 @@ def trace_id(traceparent: str) -> str:
 def parent(received: Mapping[str, str], of_event: str) -> str:
     """Returns the `traceparent` of an event's cause.
 
-    The header is of the last hop, so that its span is nearer. But an intermediary may have begun a trace of its own.
+    The header comes from the last hop, so its span is nearer. But an intermediary may have begun another trace.
 
     Args:
         received: The headers of its request, with names in lower case.

@@ -38,11 +38,11 @@ class _Recorded(Span):
 
 
 class Recorder:
-    """The spans of this process, which a thread sends; at the end of the process those that are left."""
+    """The spans of this process, which a thread sends; the end of the process sends the rest."""
 
     def __init__(self) -> None:
         os.environ.setdefault("OTEL_SERVICE_NAME", _NAME)
-        # The SDK reports what it cannot send. It has the log of the process.
+        # The SDK reports failures to the log of the process.
         for handler in logging.getLogger(_NAME).handlers:
             logging.getLogger("opentelemetry").addHandler(handler)
             logging.getLogger("opentelemetry").propagate = False
@@ -52,7 +52,7 @@ class Recorder:
 
     @contextmanager
     def span(self, name: str, kind: Kind, attributes: Mapping[str, Value], parent: str) -> Iterator[Span]:
-        """Records a block; see `shared.tracing.span`. Of an exception it records the type, without the message."""
+        """Records a block; see `shared.tracing.span`. It records the type of an exception, without the message."""
         before = _FORMAT.extract({HEADER: parent}, context=context.Context())
         with self._tracer.start_as_current_span(
             name, before, _KINDS[kind], record_exception=False, set_status_on_exception=False

@@ -37,7 +37,7 @@ def open_repository(
     Args:
         provider: One of the seven provider kinds.
         variables: The keys of the Secret of `spec.configSecret`, decoded.
-        config_maps: What `spec.fetchConfig.selector` selects.
+        config_maps: The ConfigMaps that `spec.fetchConfig.selector` selects.
         selector: The text form of that selector.
         hosts: The hosts that this Secret names for its credentials, None if it names none.
         local: The URL may name a folder: for users on their own machine.

@@ -51,9 +51,8 @@ class RepositoryConfig:
     Exactly one of `selector`, `oci` and `url` is not empty. `type_name` and `name` are the provider's type
     (`infrastructure`) and name. `selector` is the text form of the label selector, and `config_maps` are the ConfigMaps
     that it selects. `variables` are the decoded keys of the Secret in `spec.configSecret`; they are empty if the URL of
-    the catalog has no TLS, so that no credentials are sent to it. `hosts` are those that get credentials of this
-    Secret: the Secret names them, else the catalog does; None if neither does. `local` allows URLs of folders: for
-    commands on the user's machine.
+    the catalog has no TLS, so that no credentials are sent to it. `hosts` get the credentials of this Secret; the
+    Secret names them, else the catalog, else None. `local` allows URLs of folders: for commands on the user's machine.
     """
 
     type_name: str

@@ -127,7 +127,7 @@ class ReleaseRepository(RepositoryAtUrl):
         return found.data if found else None
 
     def _rejection(self, error: SourceError) -> SourceError:
-        """Returns the error of a token that the host does not accept; any other error as it is."""
+        """Returns the error of a token that the host does not accept; any other error unchanged."""
         if not (self.token and error.unauthorized):
             return error
         return InvalidToken(f"{self._origin} does not accept the token (HTTP 401): {_REMEDY}")
@@ -159,7 +159,7 @@ def _serves(config: RepositoryConfig) -> bool:
 
 def _open(config: RepositoryConfig) -> ReleaseRepository:
     host = split(config.url, "https", "http").netloc
-    # Without hosts the token is for the one host that Cluster API Operator sends it to.
+    # Without hosts the token is only for the host to which Cluster API Operator sends it.
     known = config.hosts is not None or origin(config.url)[1:] == _GITHUB[1:]
     [token] = config.credentials(host, "github-token") if known else [""]
     if not token and origin(config.url) == _GITHUB:

@@ -19,8 +19,9 @@ class SourceChain:
     def fetch(self, tag: str) -> Iterator[File]:
         """See `Source.fetch`.
 
-        The next source is tried only if the one before answers that it does not have the release. If a source fails,
-        the chain fails, because a later source may have another release under this tag, which would stay in storage.
+        The next source is tried only if the previous source answers that it does not have the release. If a source
+        fails, the chain fails, because a later source may have another release under this tag, which would stay in
+        storage.
         """
         absences = []
         for source in self.sources:

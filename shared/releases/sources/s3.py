@@ -35,9 +35,8 @@ _KEYS = ("access_key_id", "secret_access_key", "session_token")
 class S3Source:
     """The releases in one bucket. `prefix` has no slash at either end.
 
-    With `ambient`, credentials and endpoint that `access` does not have come from AWS variables, files and roles.
-    Without it, requests without keys are sent unsigned, because a user's bucket must not be read with the operator's
-    rights.
+    If `ambient`, missing credentials and a missing endpoint come from AWS variables, files and roles. Otherwise
+    requests without keys are unsigned, because a user's bucket must not be read with the operator's rights.
     """
 
     bucket: str
@@ -147,7 +146,7 @@ def parse_listing(body: bytes) -> Element | None:
     from xml.etree import ElementTree
 
     try:
-        text = body.decode()  # in another encoding the check for declarations would find none
+        text = body.decode()  # in another encoding the check would miss declarations
         page = ElementTree.fromstring(body) if "<!" not in text else None  # noqa: S314 - entities cannot be declared
     except (UnicodeDecodeError, ElementTree.ParseError, LookupError, ValueError):
         return None
