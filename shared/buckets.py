@@ -1,4 +1,4 @@
-"""Addresses of buckets and folders, how obstore opens them, and what its errors mean.
+"""Parses addresses of buckets and folders, opens them with obstore, and interprets its errors.
 
 boto3 finds the keys of S3 that no setting has; it is imported for this only (0.3 s, 8 MiB).
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 DEFAULT_BUCKET = "capi-functions"
 DEFAULT_REGION = "us-east-1"
 DEFAULT_STORE = "CAPI_FUNCTIONS_DEFAULT_STORE"
-"""The environment variable with the store that is used where no setting names one: the folder of a pod."""
+"""The environment variable with the default store: the folder of a pod."""
 
 CONNECT_TIMEOUT = 2.0  # seconds
 READ_TIMEOUT = 10.0  # seconds without a byte
@@ -51,8 +51,8 @@ _MAX_ERROR = 8192
 _LOCK = Lock()
 _KEYS_LIFETIME = timedelta(minutes=5)  # boto3 renews keys of roles ten minutes before they end
 _NOWHERE = "127.255.255.254:1"
-"""The proxy for all hosts but the endpoint's, at which nobody listens: obstore follows redirects, and has no option
-against it."""
+"""The proxy for all hosts but the endpoint's, at which nobody listens, because obstore follows redirects and has no
+option against it."""
 
 SET_KEYS = f"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys for this bucket ({STORAGE.where})"
 CHECK_ENDPOINT = f"check S3_ENDPOINT_URL ({STORAGE.where})"
@@ -91,7 +91,7 @@ def url_in(settings: Mapping[str, str]) -> str:
 def endpoint_in(settings: Mapping[str, str]) -> str:
     """Returns the S3 endpoint in the settings, without user and password, which S3 does not use; empty: AWS."""
     endpoint = next(filter(None, (settings.get(name) for name in _ENDPOINTS)), "")
-    # A password with an unescaped slash is removed as well, although a URL parser would take its end for a path.
+    # This also removes a password with an unescaped slash, whose end a URL parser would take for a path.
     before, _, address = endpoint.rpartition("@")
     scheme, slashes, _ = before.partition("//")
     return f"{scheme}//{address}" if slashes else endpoint
@@ -103,7 +103,7 @@ def region_in(settings: Mapping[str, str]) -> str:
 
 
 def relevant(settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings that say how to open a bucket."""
+    """Returns the settings for opening a bucket."""
     names = (*(name for name, _ in STORAGE.keys), *_ENDPOINTS[1:])
     return {name: value for name in names if (value := settings.get(name))}
 
@@ -212,7 +212,7 @@ class Bucket:
         return keys if "aws_access_key_id" in keys else {}
 
     def find_keys(self) -> Boto3CredentialProvider | None:
-        """Returns what finds keys of S3 where boto3 does, of a role or in a file; None if there are none.
+        """Returns a provider of the S3 keys that boto3 finds, of a role or in a file; None if there are none.
 
         Raises `StorageError` or `StorageUnavailable`.
         """
@@ -222,7 +222,7 @@ class Bucket:
         try:
             with _LOCK:
                 provider = Boto3CredentialProvider(_session(), ttl=_KEYS_LIFETIME)
-            provider()  # here, since obstore would quote the error as a whole
+            provider()  # here, because obstore would quote the whole error
         except ValueError:
             return None
         except exceptions.ClientError as error:  # of the service that gives out temporary keys
@@ -326,7 +326,7 @@ def _session() -> Any:
 
 
 def failure(error: Exception, bucket: Bucket) -> StorageError:
-    """Returns what an error of obstore means. Its text is parsed, and not quoted, since it has bodies of answers."""
+    """Interprets an error of obstore. Parses its text, but does not quote it, because it contains response bodies."""
     text = str(error)[:_MAX_ERROR]
     if status := re.search(r"Server returned non-2xx status code: (\d{3})", text):
         code = _CODE.search(text, status.end())
@@ -379,7 +379,7 @@ def _refusal(status: int, code: str, bucket: Bucket) -> StorageError:
     reason = f"{code} (HTTP {status})" if code else f"HTTP {status}"
     if code in _ABSENT or status == 404:
         return Absent(reason)
-    if status == 412 or (status == 409 and bucket.scheme == "az"):  # what a condition of ours ends with
+    if status == 412 or (status == 409 and bucket.scheme == "az"):  # the result of a failed precondition of ours
         return Exists(reason)
     if code in _DENIED or status in (401, 403):
         return StorageError(f"{reason}: {SET_KEYS if bucket.scheme == 's3' else CHECK_STORE}")

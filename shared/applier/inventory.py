@@ -24,12 +24,12 @@ KEPT = "kept"
 """Status of an object that should be pruned but must not be, until a person decides."""
 
 _IN_FULL, _LONG, _IN_SHORT, _SHORT = 20, 600, 100, 60
-"""The number of objects whose error or wait is written at length, with at most so many characters, and then the same in
-short. The texts of all other objects become `…`, which still says that there is an error or a wait."""
+"""The number of objects whose error or wait is written at length, and the characters of each; then both numbers for
+short texts. The texts of all other objects become `…`, which still shows that an error or a wait exists."""
 
 MAX_BYTES = 1_150_000
-"""The most bytes of a planned inventory, about 5,000 objects. etcd accepts 1.5 MiB; a quarter of that is left to the
-rest of the status and to the errors of objects."""
+"""The maximum number of bytes of a planned inventory, about 5,000 objects. etcd accepts 1.5 MiB; a quarter remains for
+the rest of the status and for errors."""
 
 _LONGEST_ENTRY = 1024
 _APPLIED = {"uid": "u" * 36, "hash": "h" * 16, "revision": "9" * 10, "status": "not-synced"}
@@ -41,9 +41,9 @@ class InventoryEntry:
     """One object of the inventory.
 
     `uid` and `hash` (of the content) come from the last apply; they are empty before the first. `stored` is the hash of
-    that content as the server stores it, empty if the server stores it as it was applied. `status` is `synced` (applied
-    or verified by the latest sync), `not-synced` (still to do, or failed with `error`) or `kept` (no longer desired,
-    but left in the cluster until a person decides).
+    the content as the server stores it, empty if the server stores it unchanged. `status` is `synced` (applied or
+    verified by the latest sync), `not-synced` (still to do, or failed with `error`) or `kept` (no longer desired, but
+    left in the cluster until a person decides).
     """
 
     group: str
@@ -61,7 +61,7 @@ class InventoryEntry:
     """Why the object is not ready yet; empty once it is."""
     stored: str = ""
     revision: str = ""
-    """The resourceVersion of the last apply, if the object may be pruned without a read while it still has that."""
+    """The resourceVersion in which the object may be pruned without a read; empty if it must be read."""
 
     @property
     def identity(self) -> Identity:
@@ -106,7 +106,7 @@ def load(entries: Any) -> list[InventoryEntry]:
 def dump(entries: Iterable[InventoryEntry]) -> list[Object]:
     """Returns the entries as they are written to a status.
 
-    Texts are shortened, all but the first ones very much, because a workload API server may send any, and the
+    Shortens texts, all but the first ones very much, because a workload API server may send any text, and the
     management API server limits an object to 1.5 MiB.
     """
     dumped, told = [], 0
@@ -141,7 +141,7 @@ def why_too_large(plan: Plan) -> str:
 
 
 def content_hash(obj: Object) -> str:
-    """Returns a hash of the object's content, whatever the order of its keys."""
+    """Returns a hash of the object's content that ignores the order of keys."""
     return hashlib.sha256(json.dumps(obj, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
 
 
@@ -165,7 +165,7 @@ class Step:
     entry: InventoryEntry
     action: Action
     new: bool = False
-    """Whether the inventory does not have the object yet: if it exists, it may belong to another owner."""
+    """Whether the inventory lacks the object, so that an existing object may belong to another owner."""
     operation: Operation | None = None
     """The operation of Helm that the sync corresponds to; None if the object is not of a chart."""
     run: bool = False
@@ -173,7 +173,7 @@ class Step:
 
     @property
     def is_change(self) -> bool:
-        """Whether an object that was applied before gets other content."""
+        """Whether an object that was applied before gets new content."""
         return self.action == "apply" and not self.new and not self.run
 
 

@@ -33,10 +33,10 @@ _written: WeakKeyDictionary[Clients, dict[tuple[Resource, Key], bytes]] = WeakKe
 
 
 class Assumed(NamedTuple):
-    """A primary object that is decided on without a read.
+    """A primary object for a decision without a read.
 
-    `primary` is None if it is assumed not to exist. It is remembered if this process wrote it and the event does not
-    contain it: then no other event follows if it is outdated.
+    `primary` is None if it is assumed not to exist. It is `remembered` if this process wrote it and the event does not
+    contain it, so that no other event follows if it is outdated.
     """
 
     primary: Object | None
