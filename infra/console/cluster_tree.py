@@ -1,25 +1,33 @@
-"""The tree of a Cluster for its page: the objects that it refers to, down to Machines and addon objects."""
+"""The tree of a Cluster for its page: its objects down to Machines and the objects of addons and charts."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
 from infra.operations.describe.cluster_objects import ClusterObjects
-from infra.operations.describe.document import describe_object
+from infra.operations.describe.document import describe_object, mappings
+from infra.operations.listing import release_row
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import READY, get_condition
-from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
+from shared.api.resources import (
+    CLUSTER_RESOURCE_SET_BINDING,
+    HELM_RELEASE_PROXY,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_POOL,
+    MACHINE_SET,
+)
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry
 from shared.kube import ApiError, Client, Key, NotServed, Object, dig, key_of
 from shared.kube.resources import owner_references
 
-_MACHINE_KINDS = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE_POOL, MACHINE)
+_LABELLED_KINDS = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE_POOL, MACHINE, HELM_RELEASE_PROXY)
 _MOST = 1_000
 """Objects of one kind that a page shows."""
 _ROOT = ""
@@ -48,18 +56,25 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Machines:
-    """The machine objects of a Cluster, and why some kinds could not be read."""
+class Parts:
+    """The objects that belong to a Cluster without a reference from it.
+
+    Attributes:
+        objects: Machines, their owners, and HelmReleaseProxies.
+        binding: The ClusterResourceSetBinding.
+        problems: Why some of them could not be read.
+    """
 
     objects: Sequence[Object] = ()
+    binding: Object | None = None
     problems: Sequence[str] = ()
 
 
-def read_machines(management: Client, cluster: Key) -> Machines:
-    """Reads the MachineDeployments, MachineSets, MachinePools and Machines of a Cluster, by their label."""
+def read_parts(management: Client, cluster: Key) -> Parts:
+    """Reads the objects with the label of a Cluster, and its ClusterResourceSetBinding."""
     objects: list[Object] = []
     problems = []
-    for kind in _MACHINE_KINDS:
+    for kind in _LABELLED_KINDS:
         selector = f"{CLUSTER_NAME_LABEL}={cluster.name}"
         try:
             found = list(islice(management.list(kind, cluster.namespace, selector=selector), _MOST + 1))
@@ -71,42 +86,51 @@ def read_machines(management: Client, cluster: Key) -> Machines:
         if len(found) > _MOST:
             problems.append(f"only {_MOST} objects of the kind {kind.kind} are shown")
         objects += found[:_MOST]
-    return Machines(objects, problems)
+    binding = None
+    try:
+        binding = management.find(CLUSTER_RESOURCE_SET_BINDING, cluster)
+    except NotServed:
+        pass
+    except ApiError as error:
+        problems.append(str(error))
+    return Parts(objects, binding, problems)
 
 
-def tree(objects: ClusterObjects, document: Object, machines: Machines, now: datetime) -> list[Node]:
+def tree(objects: ClusterObjects, document: Object, parts: Parts, now: datetime) -> list[Node]:
     """Returns the rows below a Cluster.
 
     Args:
         objects: The objects around the Cluster.
         document: The document of `describe` about them.
-        machines: The machine objects of the Cluster.
+        parts: The other objects of the Cluster.
         now: The present time.
     """
     control_plane = objects.control_plane.object
-    parents = {dig(obj, "metadata.uid") for obj in machines.objects}
+    parents = {dig(obj, "metadata.uid") for obj in parts.objects}
     if control_plane:
         parents.add(dig(control_plane, "metadata.uid"))
     below: dict[Any, list[Object]] = defaultdict(list)
-    for obj in sorted(machines.objects, key=lambda each: (each["kind"], key_of(each))):
+    for obj in sorted(parts.objects, key=lambda each: (each["kind"], key_of(each))):
         owners = [reference.get("uid") for reference in owner_references(obj)]
         below[next((uid for uid in owners if uid in parents and uid != dig(obj, "metadata.uid")), _ROOT)].append(obj)
 
     def nodes(uid: Any, depth: int = 0) -> list[Node]:
         # Owner references of a tenant can form a circle, which no row outside of it refers to; depth bounds the rest.
         return (
-            [_machine(obj, nodes(dig(obj, "metadata.uid"), depth + 1), now) for obj in below[uid]] if depth < 5 else []
+            [_labelled(obj, nodes(dig(obj, "metadata.uid"), depth + 1), now) for obj in below[uid]] if depth < 5 else []
         )
 
-    release = document.get("release")
+    addon, release = document.get("addon", {}), document.get("release", {})
+    expected = bool(release) or addon.get("state") != "absent"  # without a cluster stack there is no ClusterAddon
     rows = [
         _part(document["infrastructure"]) if "infrastructure" in document else None,
         _part(document["controlPlane"], nodes(dig(control_plane, "metadata.uid")) if control_plane else ())
         if "controlPlane" in document
         else None,
         *nodes(_ROOT),
-        _part(document["addon"], _addon_objects(objects.addon.object or {})) if "addon" in document else None,
+        _part(addon, _inventory(objects.addon.object or {})) if "kind" in addon and expected else None,
         _part(release) if release and release.get("state") != "absent" else None,  # a class needs no release
+        *_sets(parts.binding or {}),
     ]
     return [row for row in rows if row]
 
@@ -126,25 +150,55 @@ def _part(part: Object, children: Sequence[Node] = ()) -> Node:
     )
 
 
-def _machine(obj: Object, children: Sequence[Node], now: datetime) -> Node:
+def _labelled(obj: Object, children: Sequence[Node], now: datetime) -> Node:
     described = describe_object(obj, now)
-    replicas = dig(obj, "spec.replicas")
-    ready = f"{dig(obj, 'status.readyReplicas', 0)} of {replicas} replicas ready" if replicas is not None else ""
-    version = dig(obj, "spec.version") or dig(obj, "spec.template.spec.version") or ""
-    parts = (dig(obj, "status.phase", ""), version, ready, dig(obj, "status.nodeRef.name", ""))
+    is_release = obj["kind"] == HELM_RELEASE_PROXY.kind
     conditions = described["conditions"]
     return Node(
         obj["kind"],
         described["name"],
         _state(conditions),
-        ", ".join(map(str, filter(None, parts))),
+        ", ".join(map(str, filter(None, _release_detail(obj) if is_release else _machine_detail(obj)))),
         conditions,
-        children,
+        _inventory(obj) if is_release else children,
     )
 
 
-def _addon_objects(addon: Object) -> list[Node]:
-    entries = inventory.load(dig(addon, "status.resources"))
+def _machine_detail(obj: Object) -> tuple[Any, ...]:
+    replicas = dig(obj, "spec.replicas")
+    ready = f"{dig(obj, 'status.readyReplicas', 0)} of {replicas} replicas ready" if replicas is not None else ""
+    version = dig(obj, "spec.version") or dig(obj, "spec.template.spec.version")
+    return dig(obj, "status.phase"), version, ready, dig(obj, "status.nodeRef.name")
+
+
+def _release_detail(obj: Object) -> tuple[Any, ...]:
+    cells = release_row(obj).cells
+    revision = f"revision {cells['REVISION']}" if cells["REVISION"] else ""
+    return f"chart {cells['CHART']} {cells['VERSION']}".rstrip(), cells["STATUS"], revision
+
+
+def _sets(binding: Object) -> list[Node]:
+    """Returns a row for each ClusterResourceSet of a ClusterResourceSetBinding, with the sources that it applied."""
+    rows = []
+    for entry in mappings(binding, "spec.bindings"):
+        sources = [
+            Node(str(one.get("kind")), str(one.get("name")), *_applied(one)) for one in mappings(entry, "resources")
+        ]
+        state = "good" if all(source.state == "good" for source in sources) else "bad"
+        rows.append(Node("ClusterResourceSet", str(entry.get("clusterResourceSetName")), state, "", (), sources))
+    return rows
+
+
+def _applied(source: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns the state and the detail of a source of a ClusterResourceSet."""
+    if source.get("applied") is True:
+        return "good", f"applied at {source.get('lastAppliedTime')}"
+    return "bad", "not applied"
+
+
+def _inventory(owner: Object) -> list[Node]:
+    """Returns the rows of the objects that a ClusterAddon or HelmReleaseProxy has applied, failing ones first."""
+    entries = inventory.load(dig(owner, "status.resources"))
     rows = [_entry(entry) for entry in sorted(entries, key=lambda each: (not each.error, not each.waiting, str(each)))]
     more = [Node("", f"and {len(rows) - _MOST} more objects")] if len(rows) > _MOST else []
     return rows[:_MOST] + more

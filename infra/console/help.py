@@ -30,6 +30,8 @@ CONDITIONS: Mapping[str, str] = {
     "HelmChartRendered": "The charts of the addons were rendered with the values of this Cluster.",
     "ObjectsReady": "The applied objects of the addons work: Deployments are available, Jobs are complete.",
     "ClusterStackReleaseAssetsReady": "The files of the release are in the object store.",
+    "HelmReleaseReady": "The chart is installed with the wanted values, and its objects are applied.",
+    "ClusterAvailable": "The API server of the cluster answers, so that a chart can be installed.",
     "ProviderInstalled": "The components of the provider are applied.",
     "BootstrapConfigReady": "The configuration with which the Machine starts exists.",
     "NodeReady": "The Node of the Machine reports that it is ready.",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from infra.operations.listing import Row, cluster_row
+from infra.operations.listing import Row, cluster_row, release_row
 from shared.api.cluster import is_paused
 from shared.api.names import addon_of
-from shared.kube import Object, deleting, key_of
+from shared.kube import Key, Object, deleting, key_of
 
 PAGE_SIZE = 100
 STATES = ("waiting", "ready", "paused", "deleting")
@@ -59,16 +59,28 @@ def state_of(cluster: Row) -> str:
     return "ready" if cluster.verdict.ready == "True" else "waiting"
 
 
-def cluster_page(clusters: Iterable[Object], addons: Iterable[Object], search: Search) -> ClusterPage:
-    """Returns the page of a search; the last page if there are fewer pages."""
+def cluster_page(
+    clusters: Iterable[Object], addons: Iterable[Object], search: Search, releases: Iterable[Object] = ()
+) -> ClusterPage:
+    """Returns the page of a search; the last page if there are fewer pages. `releases` are HelmReleaseProxies."""
     addon_by_key = {key_of(addon): addon for addon in addons}
-    rows = [cluster_row(cluster, addon_by_key.get(addon_of(cluster))) for cluster in sorted(clusters, key=key_of)]
+    charts: dict[Key, list[bool]] = defaultdict(list)
+    for release in map(release_row, releases):
+        charts[Key(key_of(release.obj).namespace, release.cells["CLUSTER"])].append(release.verdict.ready == "True")
+    rows = [
+        _with_charts(cluster_row(cluster, addon_by_key.get(addon_of(cluster))), charts.get(key_of(cluster), ()))
+        for cluster in sorted(clusters, key=key_of)
+    ]
     words = search.text.lower().split()
     found = [row for row in rows if search.state in ("", state_of(row)) and all(word in _text(row) for word in words)]
     pages = max(1, -(-len(found) // PAGE_SIZE))
     page = min(search.page, pages)
     shown = found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return ClusterPage(shown, len(found), page, pages, Counter(map(state_of, rows)))
+
+
+def _with_charts(row: Row, ready: Collection[bool]) -> Row:
+    return replace(row, cells={**row.cells, "CHARTS": f"{sum(ready)} of {len(ready)} ready" if ready else ""})
 
 
 def _text(row: Row) -> str:

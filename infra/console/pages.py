@@ -23,14 +23,21 @@ from infra.operations.clusters import get_cluster
 from infra.operations.describe.cluster_objects import ClusterObjects, gather
 from infra.operations.describe.document import document
 from infra.operations.failure import Failure
-from infra.operations.listing import cluster_row, provider_row, stack_row
+from infra.operations.listing import Row, chart_row, cluster_row, provider_row, resource_set_row, stack_row
 from infra.operations.manifests import dump
 from infra.operations.text import age, plain
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
-from shared.kube import ApiError, Client, Key, NotFound, Unavailable, key_of
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_STACK,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+)
+from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, Unavailable, key_of
 
-from .cluster_tree import Machines, read_machines, tree
+from .cluster_tree import Parts, read_parts, tree
 from .help import condition_state, explain
 from .hiding import hide
 from .overview import STATES, Search, cluster_page, state_of
@@ -92,7 +99,12 @@ class Pages:
         """All Clusters that match a search, providers and cluster stacks."""
         watches, search = self._source.watches, Search.of(request.query_params)
         version = watches.version()  # before the objects, so that a change in between is shown soon
-        found = cluster_page(watches.objects(CLUSTER), watches.objects(CLUSTER_ADDON), search)
+        found = cluster_page(
+            watches.objects(CLUSTER), watches.objects(CLUSTER_ADDON), search, watches.objects(HELM_RELEASE_PROXY)
+        )
+
+        def rows(row: Callable[[Object], Row], kind: Resource) -> list[Row]:
+            return [row(obj) for obj in sorted(watches.objects(kind), key=key_of)]
 
         def address(page: int) -> str:
             query = {"q": search.text, "state": search.state, "page": str(page) if page > 1 else ""}
@@ -110,7 +122,9 @@ class Pages:
             found=found,
             address=address,
             providers=[provider_row(obj) for obj in watches.objects(*PROVIDER_KINDS)],
-            stacks=[stack_row(obj) for obj in sorted(watches.objects(CLUSTER_STACK), key=key_of)],
+            stacks=rows(stack_row, CLUSTER_STACK),
+            charts=rows(chart_row, HELM_CHART_PROXY),
+            sets=rows(resource_set_row, CLUSTER_RESOURCE_SET),
         )
 
     def cluster(self, request: Request) -> Response:
@@ -119,7 +133,7 @@ class Pages:
         version = watches.version(key)
         management = self._source.management.within(_READS_WITHIN)
         objects = gather(management, get_cluster(management, key))
-        return cluster_response(request, self._source, objects, read_machines(management, key), version)
+        return cluster_response(request, self._source, objects, read_parts(management, key), version)
 
     def yaml(self, request: Request) -> Response:
         """The Cluster and its ClusterAddon as YAML, without secrets."""
@@ -149,16 +163,14 @@ class Pages:
             quiet += STREAM_INTERVAL
 
 
-def cluster_response(
-    request: Request, source: Source, objects: ClusterObjects, machines: Machines, version: str
-) -> Response:
+def cluster_response(request: Request, source: Source, objects: ClusterObjects, parts: Parts, version: str) -> Response:
     """Returns the page of one Cluster.
 
     Args:
         request: The request, for addresses.
         source: The data of the pages.
         objects: The objects around the Cluster.
-        machines: The machine objects of the Cluster.
+        parts: The other objects of the Cluster.
         version: The version of the data.
     """
     now = datetime.now(UTC)
@@ -177,8 +189,8 @@ def cluster_response(
         state=state_of(cluster_row(objects.cluster, objects.addon.object)),
         usual=[one for one in conditions if condition_state(one) == "good"],
         unusual=[one for one in conditions if condition_state(one) != "good"],
-        nodes=tree(objects, described, machines, now),
-        machine_problems=machines.problems,
+        nodes=tree(objects, described, parts, now),
+        part_problems=parts.problems,
     )
 
 

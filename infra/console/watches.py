@@ -11,18 +11,31 @@ from typing import Literal, Self
 
 from shared.api.names import ADDON_PREFIX
 from shared.api.provider import KINDS as PROVIDERS
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
-from shared.kube import ApiError, Client, Gone, Key, NotServed, Object, Resource, Unavailable, key_of
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_RESOURCE_SET_BINDING,
+    CLUSTER_STACK,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+)
+from shared.kube import ApiError, Client, Gone, Key, NotServed, Object, Resource, Unavailable, dig, key_of
 
 PROVIDER_KINDS = tuple(kind.resource for kind in PROVIDERS)
-KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, *PROVIDER_KINDS)
+CHART_KINDS = (HELM_CHART_PROXY, HELM_RELEASE_PROXY, CLUSTER_RESOURCE_SET, CLUSTER_RESOURCE_SET_BINDING)
+KINDS = (CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, *PROVIDER_KINDS, *CHART_KINDS)
 
 _WATCH_SECONDS = 300
 _SILENCE = 120.0
 """Seconds without a bookmark after which a watch is opened again."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 """Seconds between attempts: the first pause, doubled each time, and the longest."""
-_DROPPED = {"metadata": ("managedFields",), "status": ("resources", "history", "drift", "stages")}
+_DROPPED = {
+    "metadata": ("managedFields",),
+    "spec": ("values", "valuesTemplate", "bindings"),
+    "status": ("resources", "history", "drift", "stages"),
+}
 """Fields that an overview does not need. The inventory of a ClusterAddon can have hundreds of objects."""
 
 
@@ -111,16 +124,16 @@ class Watches:
             before, self._objects[kind] = self._objects[kind], found
             for key in before.keys() | found.keys():
                 if before.get(key) != found.get(key):
-                    self._count(kind, key)
+                    self._count(found.get(key) or before[key])
 
     def set(self, kind: Resource, key: Key, obj: Object | None) -> None:
         """Sets one object after a change, None after its deletion."""
         with self._lock:
-            if obj is None:
-                self._objects[kind].pop(key, None)
-            else:
+            before = self._objects[kind].pop(key, None)
+            if obj is not None:
                 self._objects[kind][key] = _kept(obj)
-            self._count(kind, key)
+            if changed := obj or before:
+                self._count(changed)
 
     def set_problem(self, kind: Resource, problem: Problem | None) -> None:
         """Sets the problem of a kind, None once the kind is followed again."""
@@ -132,11 +145,10 @@ class Watches:
             if (before and before.what) != (problem and problem.what):
                 self._problem_changes += 1
 
-    def _count(self, kind: Resource, key: Key) -> None:
+    def _count(self, obj: Object) -> None:
         self._changes += 1
-        if kind in (CLUSTER, CLUSTER_ADDON):
-            name = key.name.removeprefix(ADDON_PREFIX) if kind == CLUSTER_ADDON else key.name
-            self._changed[Key(key.namespace, name)] = self._changes
+        if cluster := _cluster_of(obj):
+            self._changed[cluster] = self._changes
 
 
 class _Watch:
@@ -208,3 +220,16 @@ def _kept(obj: Object) -> Object:
         else part
         for name, part in obj.items()
     }
+
+
+def _cluster_of(obj: Object) -> Key | None:
+    """Returns the Cluster whose page shows the object; None for an object of the overview only."""
+    key = key_of(obj)
+    match obj.get("kind"):
+        case CLUSTER.kind | CLUSTER_RESOURCE_SET_BINDING.kind:
+            return key
+        case CLUSTER_ADDON.kind:
+            return Key(key.namespace, key.name.removeprefix(ADDON_PREFIX))
+        case HELM_RELEASE_PROXY.kind:
+            return Key(key.namespace, str(dig(obj, "spec.clusterRef.name")))
+    return None

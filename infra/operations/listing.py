@@ -151,6 +151,39 @@ def addon_row(addon: Object) -> Row:
     return Row(addon, cells, _reconciled(addon, _verdict(addon, READY)))
 
 
+def chart_row(chart: Object) -> Row:
+    """Returns the row of a HelmChartProxy."""
+    selected = dig(chart, "status.matchingClusters")
+    cells = {
+        "CHART": _text(chart, "spec.chartName"),
+        "VERSION": _text(chart, "spec.version") or "newest",
+        "CLUSTERS": str(len(selected)) if isinstance(selected, list) else "0",
+    }
+    return Row(chart, cells, _reconciled(chart, _verdict(chart, READY)))
+
+
+def release_row(release: Object) -> Row:
+    """Returns the row of a HelmReleaseProxy."""
+    cells = {
+        "CLUSTER": _text(release, "spec.clusterRef.name"),
+        "CHART": _text(release, "spec.chartName"),
+        "VERSION": _text(release, "status.chartVersion") or _text(release, "spec.version"),
+        "REVISION": str(dig(release, "status.revision") or ""),
+        "STATUS": _text(release, "status.status"),
+    }
+    return Row(release, cells, _reconciled(release, _verdict(release, READY)))
+
+
+def resource_set_row(resource_set: Object) -> Row:
+    """Returns the row of a ClusterResourceSet."""
+    sources = dig(resource_set, "spec.resources")
+    cells = {
+        "STRATEGY": _text(resource_set, "spec.strategy") or "ApplyOnce",
+        "SOURCES": str(len(sources)) if isinstance(sources, list) else "0",
+    }
+    return Row(resource_set, cells, _reconciled(resource_set, _verdict(resource_set, "ResourcesApplied")))
+
+
 def provider_row(provider: Object) -> Row:
     """Returns the row of a provider."""
     status = status_of(provider)

@@ -74,7 +74,7 @@ def _filled(value: Any) -> Any:
     return [_filled(item) for item in value] if isinstance(value, list) else value
 
 
-def _listed(obj: Object, path: str) -> list[Mapping[str, Any]]:
+def mappings(obj: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
     """Returns the mappings in a list field; an empty list if another program wrote the field in another form."""
     value = dig(obj, path)
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
@@ -104,7 +104,7 @@ def describe_object(obj: Object, now: datetime) -> Object:
         "deleting": deleting(obj),
         "deletingFor": age(dig(obj, "metadata.deletionTimestamp"), now),
         "finalizers": finalizers(obj, catalog.triggers().values()),
-        "conditions": [_condition(one, now) for one in _listed(obj, "status.conditions")],
+        "conditions": [_condition(one, now) for one in mappings(obj, "status.conditions")],
     }
 
 
@@ -128,7 +128,7 @@ def _addon(addon: Object, now: datetime) -> Object:
                 **{name: stage.get(name) for name in ("name", "action", "phase", "since")},
                 "for": age(stage.get("since"), now),
             }
-            for stage in _listed(addon, "status.stages")
+            for stage in mappings(addon, "status.stages")
         ],
         "inventory": _inventory(entries),
         "drift": dig(addon, "status.drift"),
@@ -137,14 +137,14 @@ def _addon(addon: Object, now: datetime) -> Object:
                 **{name: entry.get(name) for name in ("clusterStack", "version", "at")},
                 "for": age(entry.get("at"), now),
             }
-            for entry in _listed(addon, "status.history")
+            for entry in mappings(addon, "status.history")
         ],
     }
 
 
 def _waiting(addon: Object, now: datetime) -> Object | None:
     """Returns the condition that Ready summarises, if Ready is not true and the state can still change."""
-    conditions = _listed(addon, "status.conditions")
+    conditions = mappings(addon, "status.conditions")
     ready = get_condition(conditions, READY) or {}
     if ready.get("status") in (None, "True"):
         return None

@@ -10,14 +10,26 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from infra.console.cluster_tree import Machines, tree
+from infra.console.cluster_tree import Parts, tree
 from infra.console.overview import Search, cluster_page
 from infra.console.pages import Source, cluster_response
+from infra.console.watches import KINDS
 from infra.operations.describe.cluster_objects import ClusterObjects
 from infra.operations.describe.document import document
 from shared.api.provider import CORE
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
-from shared.kube import Object, Resource
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_RESOURCE_SET_BINDING,
+    CLUSTER_STACK,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+)
+from shared.kube import Key, Object, Resource
 from shared.references import LookupResult
 from tests.support.console import get
 from tests.support.objects import manifest
@@ -41,9 +53,9 @@ def addon(name: str = "demo", applied: str = "stack-v1", **status: Any) -> Objec
     return manifest(CLUSTER_ADDON, f"cluster-addon-{name}", "team", spec={"clusterStack": applied}, status=status)
 
 
-def page_of(source: Source, objects: ClusterObjects, machines: Machines = Machines()) -> str:  # noqa: B008 - frozen
+def page_of(source: Source, objects: ClusterObjects, parts: Parts = Parts()) -> str:  # noqa: B008 - frozen
     scope = {"type": "http", "headers": [], "root_path": "/t", "path_params": {"namespace": "team", "name": "demo"}}
-    return bytes(cluster_response(Request(scope), source, objects, machines, "1").body).decode()
+    return bytes(cluster_response(Request(scope), source, objects, parts, "1").body).decode()
 
 
 class Elements(HTMLParser):
@@ -89,6 +101,62 @@ def test_overview_shows_clusters_providers_and_stacks(source: Source, address: s
     for shown in ("CoreProvider", "v1.13.0", "team/scs", "v7", "2 shown", "1 waiting", "1 ready"):
         assert shown in text
     Elements(text)
+
+
+def release(name: str, ready: str = "True", owner: str = "demo", **status: Any) -> Object:
+    spec = {"clusterRef": {"name": owner}, "chartName": "cilium", "version": "1.17.1"}
+    content = {"spec": spec, "status": {"conditions": [condition("Ready", ready, "no image")], **status}}
+    return manifest(HELM_RELEASE_PROXY, name, "team", **content)
+
+
+def binding(*sources: Object, owner: str = "demo") -> Object:
+    bindings = [{"clusterResourceSetName": "base", "resources": list(sources)}]
+    return manifest(CLUSTER_RESOURCE_SET_BINDING, owner, "team", spec={"bindings": bindings})
+
+
+def test_overview_shows_charts_and_resource_sets(source: Source, address: str) -> None:
+    source.watches.set_all(CLUSTER, [cluster(), cluster("other")])
+    assert "Charts" not in get(address).text
+    selected = {"matchingClusters": [{"name": "demo"}], "conditions": [condition("Ready", message="no repository")]}
+    chart = manifest(HELM_CHART_PROXY, "cni", "team", spec={"chartName": "cilium"}, status=selected)
+    source.watches.set_all(HELM_CHART_PROXY, [chart])
+    source.watches.set_all(HELM_RELEASE_PROXY, [release("one"), release("two", "False")])
+    sources = [{"kind": "ConfigMap", "name": "a"}, {"kind": "Secret", "name": "b"}]
+    resource_set = manifest(CLUSTER_RESOURCE_SET, "base", "team", spec={"resources": sources})
+    source.watches.set_all(CLUSTER_RESOURCE_SET, [resource_set])
+    text = get(address).text
+    for shown in ("team/cni", "cilium", "newest", "no repository", "1 of 2 ready", "team/base", "ApplyOnce"):
+        assert shown in text
+    assert get(address, "?q=demo+of").text.count("of 2 ready") == 1
+    Elements(text)
+
+
+def test_changes_of_charts_and_sets_belong_to_their_cluster(source: Source) -> None:
+    demo, other = Key("team", "demo"), Key("team", "other")
+    for changed in (release("one"), binding(), addon(), cluster()):
+        before = source.watches.version(demo), source.watches.version(other)
+        kind = next(kind for kind in KINDS if kind.kind == changed["kind"])
+        source.watches.set(kind, Key("team", changed["metadata"]["name"]), changed)
+        assert source.watches.version(demo) != before[0]
+        assert source.watches.version(other) == before[1]
+
+
+def test_tree_has_charts_and_sets_with_their_objects() -> None:
+    applied = {"group": "", "version": "v1", "kind": "Service", "namespace": "x", "name": "y", "status": "synced"}
+    parts = Parts(
+        [release("one", "False", resources=[applied], revision=3, status="failed", chartVersion="1.17.2")],
+        binding(
+            {"kind": "ConfigMap", "name": "a", "applied": True, "lastAppliedTime": SINCE},
+            {"kind": "Secret", "name": "b", "applied": False},
+        ),
+    )
+    objects = ClusterObjects(cluster())
+    chart, base = tree(objects, document(objects, NOW), parts, NOW)
+    assert (chart.kind, chart.name, chart.state) == ("HelmReleaseProxy", "one", "bad")
+    assert chart.detail == "chart cilium 1.17.2, failed, revision 3"
+    assert [(row.kind, row.name, row.state) for row in chart.children] == [("Service", "x/y", "good")]
+    assert (base.kind, base.name, base.state) == ("ClusterResourceSet", "base", "bad")
+    assert [row.detail for row in base.children] == [f"applied at {SINCE}", "not applied"]
 
 
 @pytest.mark.parametrize(
@@ -174,8 +242,8 @@ def test_tree_leads_from_owners_down_to_machines_and_addon_objects() -> None:
         control_plane=LookupResult("present", "KubeadmControlPlane", control_plane),
         addon=LookupResult("present", "ClusterAddon", addon(resources=[resource])),
     )
-    machines = Machines([first, machine(MACHINE, "cp-a", control_plane), deployment, replicas, circle])
-    rows = tree(objects, document(objects, NOW), machines, NOW)
+    parts = Parts([first, machine(MACHINE, "cp-a", control_plane), deployment, replicas, circle])
+    rows = tree(objects, document(objects, NOW), parts, NOW)
     assert [(row.kind, row.name) for row in rows] == [
         ("KubeadmControlPlane", "cp"),
         ("Machine", "circle"),
@@ -195,6 +263,10 @@ def test_hostile_text_is_text_in_the_overview(source: Source, address: str) -> N
     source.watches.set_all(CORE.resource, [manifest(CORE.resource, HOSTILE, HOSTILE, spec={"version": HOSTILE})])
     stack = manifest(CLUSTER_STACK, HOSTILE, HOSTILE, spec={"channel": HOSTILE}, status={"usableVersions": HOSTILE})
     source.watches.set_all(CLUSTER_STACK, [stack])
+    source.watches.set_all(
+        HELM_CHART_PROXY, [manifest(HELM_CHART_PROXY, HOSTILE, HOSTILE, spec={"chartName": HOSTILE})]
+    )
+    source.watches.set_all(HELM_RELEASE_PROXY, [release(HOSTILE, HOSTILE, HOSTILE)])
     for query in ("", "?q=alert&page=1"):
         harmless(get(address, query).text)
     harmless(get(address, "?q=%3Cscript%3Ealert(1)%3C/script%3E%22%20onfocus%3Dalert(1)").text)
@@ -226,21 +298,26 @@ def test_hostile_text_is_text_in_the_page_of_a_cluster(source: Source) -> None:
         addon=LookupResult("present", HOSTILE, hostile_addon),
         events=[event],
     )
-    machines = Machines(
-        [machine(MACHINE, HOSTILE, status={"phase": HOSTILE, "conditions": [bad_condition]})], [HOSTILE]
+    parts = Parts(
+        [machine(MACHINE, HOSTILE, status={"phase": HOSTILE, "conditions": [bad_condition]})],
+        binding({"kind": HOSTILE, "name": HOSTILE, "applied": True, "lastAppliedTime": HOSTILE}),
+        [HOSTILE],
     )
-    harmless(page_of(source, objects, machines))
+    harmless(page_of(source, objects, parts))
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "text", [1, "a"], {"a": {"b": []}}, [{"type": ["Ready"], "status": {}}]])
 def test_objects_of_any_shape_make_a_page(source: Source, wrong: Any) -> None:
     infrastructure = {"kind": "Any", "metadata": {"name": "x", "namespace": "team"}, "status": {"conditions": wrong}}
     odd = machine(MACHINE, "odd", status=wrong, spec=wrong)
+    release = machine(HELM_RELEASE_PROXY, "odd", status=wrong, spec=wrong)
     objects = ClusterObjects(
         cluster(infrastructureRef={"kind": "Any", "name": "x"}),
         infrastructure=LookupResult("present", "Any", infrastructure),
     )
-    Elements(page_of(source, objects, Machines([odd])))
+    Elements(
+        page_of(source, objects, Parts([odd, release], manifest(CLUSTER_RESOURCE_SET_BINDING, "demo", spec=wrong)))
+    )
 
 
 def harmless(text: str) -> None:
