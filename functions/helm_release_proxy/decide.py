@@ -20,13 +20,13 @@ from shared.effects import Effect, Patch, Results, ensure_finalizer, write_ahead
 from shared.event import Event
 from shared.helm_charts.store import MissingChart
 from shared.helm_proxies.names import HRP_FINALIZER, INSTALLED, RELEASE_NAME_GENERATED
-from shared.helm_proxies.release_record import DEPLOYED, FAILED
+from shared.helm_proxies.release_record import DEPLOYED, FAILED, UNINSTALLED, UNINSTALLING
 from shared.kube import deleting, dig
 from shared.runtime import Decision
 
 from .deletion import reconcile_deletion
-from .observe import Adoption, LeftTo, Observed, Problem, Rival, UpToDate, Work
-from .rollout import ReleaseIncomplete, Rolled, RollOutRelease
+from .observe import Adoption, GivenUp, LeftTo, Observed, Problem, Removal, Rival, UpToDate, Work
+from .rollout import ReleaseIncomplete, RemoveRelease, Rolled, RollOutRelease
 from .status import CLUSTER_AVAILABLE, RELEASE_READY, ReleaseStatusBuilder
 from .triggers import is_installed_once
 
@@ -94,8 +94,13 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
             builder.set_true(RELEASE_READY, "Ready")
             reply = chart.lookup_request(proxy, now, source=SOURCE)
             return builder.decision(*_finalizer(builder), reply=reply, message="deployed")
+        case GivenUp(chart):
+            reply = chart.lookup_request(proxy, now, source=SOURCE)
+            return builder.decision(*_finalizer(builder), reply=reply, message="failed and undone: not tried again")
         case Adoption() as adoption:
             return _adopt(builder, adoption)
+        case Removal() as removal:
+            return _undo_installation(builder, removal, results)
         case Work() as work:
             return _roll_out(builder, work, results)
     return Decision(message="nothing to do")
@@ -157,7 +162,7 @@ def _roll_out(builder: ReleaseStatusBuilder, work: Work, results: Results | None
     """Installs, upgrades or checks the release, and reports the results."""
     name = f"release {work.record.name} revision {work.record.revision}"
     if results is not None and isinstance(results.error, ReleaseIncomplete):
-        return _incomplete(builder, results.error, name)
+        return _incomplete(builder, results.error, name, work)
     if results is not None and results.error is not None:
         return Decision()  # the runtime raises the error
     if results is not None and (rolled := results.of(RollOutRelease)):
@@ -168,8 +173,10 @@ def _roll_out(builder: ReleaseStatusBuilder, work: Work, results: Results | None
         return _wait(builder, BROKEN_RETRY, problem)
     effects: list[Effect] = [*_finalizer(builder)]
     if work.operation != "check":
-        if work.is_new:
+        fields: dict[str, Any] = {}
+        if work.is_new and work.operation != "rollback":
             builder.set_false(RELEASE_READY, "HelmReleasePending", f"release is in state {work.record.status}")
+            fields = {"failedAttempt": None, "formerRecordDigest": work.former_digest or None}
         intent = builder.status(
             status=work.record.status,
             revision=work.record.revision,
@@ -177,15 +184,53 @@ def _roll_out(builder: ReleaseStatusBuilder, work: Work, results: Results | None
             recordDigest=work.record.digest,
             chartVersion=work.chart.version,
             resources=inventory.dump(inventory.intent(plan)),
+            **fields,
         )
         effects += write_ahead(HELM_RELEASE_PROXY, builder.obj, intent)
     effects.append(RollOutRelease(work, builder.now))
     return Decision((*effects, *_mark_installed(builder)), message=name)
 
 
-def _incomplete(builder: ReleaseStatusBuilder, error: ReleaseIncomplete, name: str) -> Decision:
+def _undo_installation(builder: ReleaseStatusBuilder, removal: Removal, results: Results | None) -> Decision:
+    """Removes a failed installation with `atomic`. The condition keeps the failure."""
+    name = f"release {removal.release.name}"
+    if results is None:
+        intent = builder.status(status=UNINSTALLING)
+        effects: tuple[Effect, ...] = (
+            *write_ahead(HELM_RELEASE_PROXY, builder.obj, intent),
+            RemoveRelease(removal, builder.now),
+        )
+        return Decision(effects, message=f"the failed installation of {name} is undone")
+    if isinstance(results.error, ReleaseIncomplete):
+        error = results.error
+        builder.fail(f"the failed installation is not undone: {error}")
+        fields: dict[str, Any] = {} if error.entries is None else {"resources": inventory.dump(error.entries)}
+        decision = builder.decision(requeue_after=FAILURE_RETRY, message=f"{name}: {error}", **fields)
+        return replace(decision, reports=error)
+    if results.error is not None:
+        return Decision()  # the runtime raises the error
+    builder.fail(f"{_failure(builder)}; the installation is undone")
+    return builder.decision(
+        message=f"the failed installation of {name} is undone",
+        status=UNINSTALLED,
+        revision=None,
+        digest=None,
+        recordDigest=None,
+        failedAttempt=removal.attempt,
+        resources=[],
+    )
+
+
+def _failure(builder: ReleaseStatusBuilder) -> str:
+    return str((get_condition(builder.conditions, RELEASE_READY) or {}).get("message") or "failed")
+
+
+def _incomplete(builder: ReleaseStatusBuilder, error: ReleaseIncomplete, name: str, work: Work) -> Decision:
     message, record = str(error), error.record
-    if error.waiting:
+    if work.operation == "rollback":
+        if not error.waiting:
+            builder.fail(f"the rollback is not complete: {message}")
+    elif error.waiting:
         builder.set_false(RELEASE_READY, "HelmReleasePending", message, progress=True)
     else:
         builder.fail(message)
@@ -194,13 +239,20 @@ def _incomplete(builder: ReleaseStatusBuilder, error: ReleaseIncomplete, name: s
         fields = {"status": record.status, "revision": record.revision}
     # Without a record of this revision the next attempt begins anew.
     fields |= {"digest": None} if error.entries is None else {"resources": inventory.dump(error.entries)}
-    seconds = READY_RETRY if error.waiting else FAILURE_RETRY
+    seconds = READY_RETRY if error.waiting or work.options.atomic else FAILURE_RETRY
     decision = builder.decision(requeue_after=seconds, message=f"{name}: {message}", **fields)
     return replace(decision, reports=error)
 
 
 def _deployed(builder: ReleaseStatusBuilder, work: Work, rolled: Rolled, name: str) -> Decision:
-    builder.set_true(RELEASE_READY, "Ready", event_type="")
+    fields: dict[str, Any] = {"digest": work.digest}
+    if work.operation == "rollback":
+        builder.fail(f"{_failure(builder)}; {work.record.description.lower()} is done")
+        fields = {"digest": None, "failedAttempt": work.attempt, "formerRecordDigest": None}
+    elif dig(builder.obj, "status.failedAttempt") == work.attempt:
+        fields = {}
+    else:
+        builder.set_true(RELEASE_READY, "Ready", event_type="")
     if rolled.outcome.written or rolled.outcome.pruned:
         builder.add_event("ReleaseDeployed", f"{name}: {rolled.outcome.summary}")
     return builder.decision(
@@ -208,9 +260,9 @@ def _deployed(builder: ReleaseStatusBuilder, work: Work, rolled: Rolled, name: s
         reply=work.chart.lookup_request(builder.obj, builder.now, source=SOURCE),
         status=DEPLOYED,
         revision=work.record.revision,
-        digest=work.digest,
-        chartVersion=work.chart.version,
+        chartVersion=(work.record.chart_version if work.operation == "rollback" else work.chart.version),
         resources=inventory.dump(rolled.outcome.entries),
+        **fields,
     )
 
 

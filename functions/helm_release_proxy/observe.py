@@ -25,6 +25,8 @@ from shared.helm_charts.store import MissingChart, StoredChart, read_chart
 from shared.helm_proxies.names import INSTALLED
 from shared.helm_proxies.release_record import (
     DEPLOYED,
+    FAILED,
+    PENDING_ROLLBACK,
     History,
     RecordError,
     ReleaseRecord,
@@ -76,6 +78,13 @@ class UpToDate:
 
 
 @dataclass(frozen=True)
+class GivenUp:
+    """An operation with this chart, these values and options has failed and was undone. It is not tried again."""
+
+    chart: StoredChart
+
+
+@dataclass(frozen=True)
 class Adoption:
     """A deployed release of this chart and these values exists, which another installer may have made."""
 
@@ -98,6 +107,8 @@ class Work:
         options: The options of the HelmReleaseProxy.
         crds: The objects of the `crds/` folders to create before.
         operation: The operation of Helm; `check` for a deployed release.
+        attempt: Identifies chart, values and options.
+        former_digest: The digest of the deployed record, to which a failed upgrade may be rolled back; "" for none.
     """
 
     chart: StoredChart
@@ -107,6 +118,8 @@ class Work:
     rollout: Sync
     options: Options
     operation: Operation
+    attempt: str
+    former_digest: str = ""
     crds: Sequence[Object] = ()
 
     @property
@@ -125,9 +138,11 @@ class Removal:
     entries: Sequence[InventoryEntry]
     hooks: Sequence[Object]
     options: Options
+    attempt: str = ""
+    """Identifies chart, values and options of a failed installation that is undone; "" if the release is deleted."""
 
 
-Finding = LeftTo | ConnectionFailed | MissingChart | Problem | Rival | UpToDate | Adoption | Work | Removal
+Finding = LeftTo | ConnectionFailed | MissingChart | Problem | Rival | UpToDate | GivenUp | Adoption | Work | Removal
 
 
 @dataclass(frozen=True)
@@ -198,6 +213,9 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
     ready = is_true(dig(proxy, "status.conditions"), READY) and dig(proxy, "status.status") == DEPLOYED
     if ready and dig(proxy, "status.digest") == digest and not request.event.is_look:
         return Observed(proxy, cluster, UpToDate(chart), values.confidential)
+    attempt = inventory.digest(digest, inventory.content_hash(dig(spec, "options", {})))
+    if options.atomic and dig(proxy, "status.failedAttempt") == attempt and not request.event.is_look:
+        return Observed(proxy, cluster, GivenUp(chart), values.confidential)
     if rival := _find_rival(clients, proxy):
         return _connected(clients, proxy, cluster, Rival(rival))
     connection = connect_workload(clients, key_of(cluster))
@@ -206,7 +224,7 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
     confidential = set(values.confidential)
     finding: Finding
     try:
-        finding = _next_step(proxy, connection, release, chart, values, options, digest, confidential)
+        finding = _next_step(proxy, connection, release, chart, values, options, digest, attempt, confidential)
     except UnknownKinds as error:
         connection.cluster.discovery.invalidate()  # the next look may find that they are served
         finding = Problem(str(error))
@@ -237,8 +255,9 @@ def _next_step(
     values: Values,
     options: Options,
     digest: str,
+    attempt: str,
     confidential: set[str],
-) -> Adoption | Work | ConnectionFailed:
+) -> Adoption | GivenUp | Work | Removal | ConnectionFailed:
     """Returns the next step of a release. A revision is rendered once; afterwards its record has the objects."""
     history = read_history(connection.cluster.client, release.name, release.namespace)
     latest, entries = history.latest, inventory.load(dig(proxy, "status.resources"))
@@ -247,13 +266,35 @@ def _next_step(
     is_recorded = latest is not None and latest.revision == dig(proxy, "status.revision")
     recorded_digest = dig(proxy, "status.recordDigest")
     rules = policy(release, options)
-    if (
-        latest is not None
-        and is_recorded
-        and recorded_digest == latest.digest
-        and dig(proxy, "status.digest") == digest
-    ):
-        operation: Operation = "check" if latest.status == DEPLOYED else history.operation_of(latest.revision)
+    gave_up = options.atomic and dig(proxy, "status.failedAttempt") == attempt
+    is_ours = latest is not None and is_recorded and recorded_digest == latest.digest
+    if gave_up and not is_ours:
+        return GivenUp(chart)
+    if latest is not None and is_ours and (gave_up or dig(proxy, "status.digest") == digest):
+        operation = _operation(proxy, latest, history)
+        if options.atomic and latest.status == FAILED and operation == "install":
+            failed = History(history.revisions[-1:], latest)
+            return Removal(connection, release, failed, entries, (), replace(options, keep_history=False), attempt)
+        former = history.deployed
+        if (
+            options.atomic
+            and latest.status == FAILED
+            and former is not None
+            and former.digest == dig(proxy, "status.formerRecordDigest")
+        ):
+            objects = _objects_of(former, options)
+            confidential |= recorded_texts(former.config, values)
+            confidential.update(text for obj in objects for text in secret_values(obj))
+            rollout = plan_sync(
+                connection,
+                objects,
+                entries,
+                rules,
+                default_namespace=release.namespace,
+                operation="rollback",
+            )
+            record = former.rollback(history.next_revision)
+            return Work(chart, digest, history, record, rollout, options, "rollback", attempt)
         objects = _objects_of(latest, options)
         if charts.traits(chart.archive, archive).looks_up:
             confidential.update(text for obj in objects for text in secret_values(obj))
@@ -266,7 +307,7 @@ def _next_step(
             operation=operation,
             resumed=operation != "check",
         )
-        return Work(chart, digest, history, latest, rollout, options, operation)
+        return Work(chart, digest, history, latest, rollout, options, operation, attempt)
     if latest is not None and (not entries or not is_recorded):
         entries = _adopted(latest, history, connection, release, options)
         same = latest.chart_version == chart.version and dig(latest.chart, "metadata.name") == chart.name
@@ -310,7 +351,30 @@ def _next_step(
         default_namespace=release.namespace,
         operation=operation,
     )
-    return Work(chart, digest, history, record, rollout, options, operation, crds)
+    former_digest = _former_digest(proxy, history)
+    return Work(chart, digest, history, record, rollout, options, operation, attempt, former_digest, crds)
+
+
+def _operation(proxy: Object, latest: ReleaseRecord, history: History) -> Operation:
+    """Returns the operation that continues with the newest record."""
+    if PENDING_ROLLBACK in (
+        latest.status,
+        dig(proxy, "status.status"),
+    ):  # a deployed one: its status is not written yet
+        return "rollback"
+    return "check" if latest.status == DEPLOYED else history.operation_of(latest.revision)
+
+
+def _former_digest(proxy: Object, history: History) -> str:
+    """Returns the digest of the deployed record if the functions have stored it or taken it over, else ""."""
+    former = history.deployed
+    if former is None:
+        return ""
+    if former is history.latest:
+        trusted = dig(proxy, "status.recordDigest") in (None, former.digest)
+    else:
+        trusted = dig(proxy, "status.formerRecordDigest") == former.digest
+    return former.digest if trusted else ""
 
 
 def _kept(crd: Object) -> Object:

@@ -24,6 +24,8 @@ class Options:
     disable_hooks: bool = False
     wait: bool = False
     wait_for_jobs: bool = False
+    atomic: bool = False
+    """Whether a failed installation is removed, and a failed upgrade rolled back; implies `wait`."""
     timeout: float = _TIMEOUT
     """The seconds until objects and hooks have to be ready."""
     skip_crds: bool = False
@@ -49,6 +51,7 @@ class Options:
         return cls(
             disable_hooks=options.get("disableHooks") is True,
             wait=options.get("wait") is True or options.get("atomic") is True,
+            atomic=options.get("atomic") is True,
             wait_for_jobs=options.get("waitForJobs") is True,
             timeout=float(whole_seconds(timeout)) if isinstance(timeout, str) and timeout else _TIMEOUT,
             skip_crds=options.get("skipCRDs") is True,

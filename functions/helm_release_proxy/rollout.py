@@ -82,17 +82,20 @@ class RollOutRelease:
             except (ApiError, RecordError) as error:
                 raise ReleaseIncomplete(_beginning(error, record), work.history.latest) from error
         problem = waiting = ""
+        unavailable = False
         try:
             outcome = work.rollout.execute(clients)
             if unready := self._unready(outcome):
                 waiting = f"waiting for {format_waiting(unready)}"
         except SyncIncomplete as error:
-            outcome = error.outcome
+            outcome, unavailable = error.outcome, error.unavailable
             problem, waiting = ("", str(error)) if error.waiting and not outcome.failed_hooks else (str(error), "")
         if waiting and self._is_overdue(record):
             problem = f"not ready after {work.options.timeout:g} s: {waiting}"
         if waiting and not problem:
             raise ReleaseIncomplete(waiting, record, outcome.entries, waiting=True)
+        if unavailable:  # whether the operation fails is open
+            raise ReleaseIncomplete(problem, record, outcome.entries)
         try:
             record = self._end(client, record, problem)
         except (ApiError, RecordError) as error:
@@ -124,16 +127,19 @@ class RollOutRelease:
         write_record(client, record, self.now)
 
     def _end(self, client: Client, record: ReleaseRecord, problem: str) -> ReleaseRecord:
-        """Stores how the operation has ended. The record of a deployed release stays as it is."""
-        work = self.work
-        if record.status == DEPLOYED or (problem and record.status == FAILED):
+        """Stores how the operation has ended. The record of a deployed release stays as it is.
+
+        A rollback that has a problem has not ended: the next attempt continues with it.
+        """
+        work, is_rollback = self.work, self.work.operation == "rollback"
+        if record.status == DEPLOYED or (problem and (is_rollback or record.status == FAILED)):
             return record
         verb = "Upgrade" if work.operation == "upgrade" else "Install"
         if problem:
             record = replace(record, status=FAILED, description=f"{verb} failed: {problem}"[:_MAX_DESCRIPTION])
             write_record(client, record, self.now)
             return record
-        record = replace(record, status=DEPLOYED, description=f"{verb} complete")
+        record = replace(record, status=DEPLOYED, description=record.description if is_rollback else f"{verb} complete")
         write_record(client, record, self.now)
         former = work.history.deployed
         if former is not None and former.revision != record.revision:

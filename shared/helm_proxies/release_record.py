@@ -31,7 +31,7 @@ from shared.manifests import Manifest, Operation, delete_policies, hooks_of, ide
 DEPLOYED, FAILED, SUPERSEDED, UNINSTALLED, UNINSTALLING = (
     *("deployed", "failed", "superseded", "uninstalled", "uninstalling"),
 )
-PENDING_INSTALL, PENDING_UPGRADE = "pending-install", "pending-upgrade"
+PENDING_INSTALL, PENDING_UPGRADE, PENDING_ROLLBACK = "pending-install", "pending-upgrade", "pending-rollback"
 _REMOVED: Final = (UNINSTALLED, UNINSTALLING)
 _TYPE: Final = "helm.sh/release.v1"
 _MAX_BYTES: Final = 740_000
@@ -91,6 +91,11 @@ class ReleaseRecord:
         """Returns the record of an operation that begins now."""
         time = rfc3339(now)
         return replace(self, first_deployed=self.first_deployed or time, last_deployed=time)
+
+    def rollback(self, revision: int) -> ReleaseRecord:
+        """Returns the record of a rollback to this revision, which is the next `revision`."""
+        description = f"Rollback to {self.revision}"
+        return replace(self, revision=revision, status=PENDING_ROLLBACK, description=description)
 
     @property
     def manifests(self) -> list[Manifest]:

@@ -126,7 +126,8 @@ class HelmOptions(Model):
     disable_open_api_validation: bool | None = Field(None, alias="disableOpenAPIValidation")
     """Has no effect: the API server checks all fields of server-side apply."""
     atomic: bool | None = None
-    """Implies `wait`. A failed operation is not rolled back yet."""
+    """Implies `wait`. A failed installation is removed, and a failed upgrade rolled back; neither is tried again with
+    the same chart, values and options."""
     enable_client_cache: bool = False
     """Has no effect: each chart is fetched once."""
     take_ownership: bool | None = None
@@ -231,6 +232,11 @@ class HelmReleaseProxyStatus(Model):
     """Identifies chart and values that were applied last."""
     record_digest: str | None = None
     """The SHA-256 of the manifests in Helm's record of the revision. A record with other manifests is not applied."""
+    former_record_digest: str | None = None
+    """The SHA-256 of the manifests in the record of the deployed revision, while a later revision is not deployed. A
+    rollback applies only a record with this digest."""
+    failed_attempt: str | None = None
+    """Identifies chart, values and options that have failed with `atomic`, and are not tried again."""
     chart_version: str | None = None
     """The version of the chart that was applied last."""
 

@@ -163,3 +163,19 @@ def test_hook_that_the_helm_program_has_left_runs_again(helm_world: HelmWorld) -
     settled(world)
     assert world.history()[-1] == (2, "deployed")
     assert jobs(world)["pre"]["metadata"]["uid"] != former
+
+
+def test_failed_hook_of_an_atomic_upgrade_rolls_back_without_hooks(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a"), "pre.yaml": job("pre", "pre-install,pre-upgrade")})
+    world.proxy(options={"atomic": True})
+    settled(world)
+    first = jobs(world)["pre"]["metadata"]["uid"]
+    world.chart("2.0.0", {"b.yaml": MAP.format("b"), "up.yaml": failing_job("up", "pre-upgrade")})
+    world.proxy(version="2.0.0", options={"atomic": True})
+    failed(world)
+    settled(world)
+    assert world.history() == [(1, "superseded"), (2, "failed"), (3, "deployed")]
+    assert {name: one["metadata"]["uid"] for name, one in jobs(world).items()} == {"pre": first}
+    assert world.client.find(CONFIG_MAP, Key(world.releases, "b")) is None
+    assert "up failed" in world.condition("HelmReleaseReady")["message"]

@@ -234,6 +234,95 @@ def test_immutable_object_is_recreated_by_force_only(helm_world: HelmWorld) -> N
     assert world.client.get(CONFIG_MAP, Key(world.releases, "a"))["data"] == {"x": "2"}
 
 
+REJECTED = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: [rejected]\n"
+
+
+def test_failed_atomic_upgrade_is_rolled_back_once(helm_world: HelmWorld) -> None:
+    world = helm_world
+    options = {"atomic": True}
+    world.chart("1.0.0", TWO)
+    world.proxy(values="x: old\n", options=options)
+    assert world.call().retry_after is None
+    world.chart("2.0.0", {"a.yaml": MAP.format("a"), "c.yaml": MAP.format("c"), "z.yaml": REJECTED})
+    world.proxy(version="2.0.0", values="x: new\n", options=options)
+    assert world.call().retry_after
+    assert world.history() == [(1, "deployed"), (2, "failed")]
+    failing = world.read()["status"]
+    assert world.call().retry_after is None
+    after = [(1, "superseded"), (2, "failed"), (3, "deployed")]
+    assert world.history() == after
+    listed = json.loads(world.helm("history", "web", "--output", "json"))[-1]
+    assert (listed["description"], listed["chart"]) == ("Rollback to 1", "web-1.0.0")
+    assert names(world) == {"a", "b"}
+    assert world.client.get(CONFIG_MAP, Key(world.releases, "a"))["data"] == {"x": "old"}
+    condition = world.condition("HelmReleaseReady")
+    assert condition["status"] == "False"
+    assert "ConfigMap" in condition["message"]
+    assert "rollback to 1 is done" in condition["message"]
+    assert (dig(world.read(), "status.status"), dig(world.read(), "status.revision")) == ("deployed", 3)
+
+    attempt = dig(world.read(), "status.failedAttempt")  # a process that ends before it reports the rollback
+    lost = {**failing, "status": "pending-rollback", "revision": 3, "failedAttempt": None}
+    patch = {"status": {**lost, "recordDigest": dig(world.read(), "status.recordDigest")}}
+    world.client.patch(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"), patch, subresource="status")
+    world.call()
+    assert dig(world.read(), "status.failedAttempt") == attempt
+    assert world.condition("Ready")["status"] == "False"
+    condition = world.condition("HelmReleaseReady")
+    world.call()
+    world.client.patch(CONFIG_MAP, Key(world.releases, "a"), {"data": {"x": "other"}})
+    world.call(resync=True)
+    assert world.history() == after, "the same operation is not tried again"
+    assert world.client.get(CONFIG_MAP, Key(world.releases, "a"))["data"] == {"x": "old"}
+    assert world.condition("HelmReleaseReady") == condition
+
+    world.chart("3.0.0", {"a.yaml": MAP.format("a")})
+    world.proxy(version="3.0.0", values="x: new\n", options=options)
+    assert world.call().retry_after is None, world.read()
+    assert names(world) == {"a"}
+    assert world.condition("Ready")["status"] == "True"
+    assert world.history()[-1] == (4, "deployed")
+    assert dig(world.read(), "status.failedAttempt") is None
+
+
+def test_rollback_refuses_a_forged_record(helm_world: HelmWorld) -> None:
+    world = helm_world
+    options = {"atomic": True}
+    world.chart("1.0.0", TWO)
+    world.proxy(options=options)
+    world.call()
+    world.chart("2.0.0", {"a.yaml": MAP.format("a"), "z.yaml": REJECTED})
+    world.proxy(version="2.0.0", options=options)
+    world.call()
+    forge(world, 1, 1, manifest="apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil}\n")
+    assert world.call().retry_after
+    assert "evil" not in names(world)
+    assert world.history() == [(1, "deployed"), (2, "failed")]
+
+
+def test_failed_atomic_installation_is_undone_once(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", {**TWO, "z.yaml": REJECTED})
+    world.proxy(options={"atomic": True})
+    assert world.call().retry_after
+    assert world.history() == [(1, "failed")]
+    assert world.call().retry_after is None
+    assert names(world) == set()
+    assert json.loads(world.helm("list", "--output", "json")) == []
+    assert "the installation is undone" in world.condition("HelmReleaseReady")["message"]
+    before = world.read()
+    world.call()
+    world.call(resync=True)
+    assert world.read() == before
+    assert names(world) == set()
+    world.proxy(values="x: 1\n", options={"atomic": True})
+    assert world.call().retry_after, "other values are another attempt"
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    world.call()
+    assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None
+    assert names(world) == set()
+
+
 def test_name_is_generated_once_and_history_kept(helm_world: HelmWorld) -> None:
     world = helm_world
     world.proxy(releaseName=None, options={"uninstall": {"keepHistory": True}})
