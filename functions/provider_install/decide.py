@@ -25,6 +25,7 @@ from shared.runtime import Decision
 
 from . import objects, planning, serving
 from .observe import Observed
+from .report import report
 
 INPUT_RETRY = 30.0
 """Seconds until a missing object or kind is looked for again."""
@@ -33,8 +34,13 @@ INVALID_RETRY = 120.0
 can resolve. Either change triggers an event; the interval is for the case that the event is lost."""
 
 
-def decide(observed: Observed, now: datetime, _results: Results | None = None) -> Decision:
+def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
     """Decides the next step: a wait, or the sync."""
+    decision = _decide(observed, now)
+    return report(observed, decision, results, now) if results else decision
+
+
+def _decide(observed: Observed, now: datetime) -> Decision:
     provider = observed.provider
     if (reason := why_not_due(provider)) or provider is None:
         return Decision(message=reason)

@@ -9,15 +9,12 @@ from shared.runtime import Function
 from .conflict import on_conflict
 from .decide import decide
 from .observe import observe
-from .report import report, report_failure
 from .triggers import TRIGGERS
 
 FUNCTION = Function(
     TRIGGERS,
     observe,
     decide,
-    report,
-    report_failure,
     on_conflict=on_conflict,
     on_rejected=report_rejection(PROVIDER_INSTALLED, "InstallFailed"),
     sensitive_values=sensitive_values,

@@ -35,13 +35,15 @@ PARTIAL_RETRY = 20.0
 
 
 def report(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision:
-    """Returns the decision with the status that reports its sync, if it has one."""
-    provider, outcomes = observed.provider, results.of(Sync)
-    if provider is None or not outcomes:
+    """Returns the decision with the status that reports its sync, if it has one; reports no other failure."""
+    provider, error, outcomes = observed.provider, results.error, results.of(Sync)
+    if provider is None or not (error or outcomes):
         return decision
+    builder = ProviderStatusBuilder(provider, now, kubernetes_events=list(decision.kubernetes_events))
+    if error is not None:
+        return _report_failure(builder, observed, decision, error)
     outcome = outcomes[-1]
     sync = next(effect for effect in decision.effects if isinstance(effect, Sync))
-    builder = ProviderStatusBuilder(provider, now, kubernetes_events=list(decision.kubernetes_events))
     _add_event_of_adopted(builder, outcome)
     if _is_complete(observed, sync):
         return _installed(builder, observed, provider, outcome)
@@ -55,18 +57,19 @@ def report(observed: Observed, decision: Decision, results: Results, now: dateti
     return builder.decision(requeue_after=BACKEND_RETRY, message=message, resources=inventory.dump(outcome.entries))
 
 
-def report_failure(observed: Observed, decision: Decision, results: Results, now: datetime) -> Decision | None:
+def _report_failure(
+    builder: ProviderStatusBuilder, observed: Observed, decision: Decision, error: Exception
+) -> Decision:
     """Reports a sync in which objects failed, or that has no version in common with the stored objects."""
-    if observed.provider is None:
-        return None
-    builder = ProviderStatusBuilder(observed.provider, now, kubernetes_events=list(decision.kubernetes_events))
-    match results.error:
-        case SyncIncomplete() as error:
+    match error:
+        case SyncIncomplete():
             _add_event_of_adopted(builder, error.outcome)
-            return _failed(builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
-        case NoCommonVersion() as error:
-            return _failed(builder, observed, str(error))
-    return None
+            failed = _failed(builder, observed, str(error), resources=inventory.dump(error.outcome.entries))
+        case NoCommonVersion():
+            failed = _failed(builder, observed, str(error))
+        case _:
+            return decision
+    return replace(failed, reports=error)
 
 
 def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: SyncOutcome) -> None:

@@ -80,10 +80,6 @@ class Function(Generic[O]):
             were any, `decide` is called again with their results, and this decision is reported; its effects are not
             executed. If an effect failed with `results.error`, the decision has to name the error in `reports`.
             Otherwise the status stays as it was, and the event is retried.
-        report: `report(observed, decision, results, now)` replaces the call of `decide` with results, in functions
-            whose `decide` ignores them.
-        report_failure: `report_failure(observed, decision, results, now)` replaces it if an effect failed. It returns
-            None for failures that it does not report.
         on_conflict: `on_conflict(clients, observed, decision, results)` is called if another client changed or deleted
             the object while the effects were executed. It undoes their writes, or marks them for repair.
         on_rejected: `on_rejected(primary, error, now)` returns the decision to report if the API server rejects a
@@ -100,8 +96,6 @@ class Function(Generic[O]):
     triggers: Triggers
     observe: Callable[[Clients, Request], O]
     decide: Decide[O]
-    report: Callable[[O, Decision, Results, datetime], Decision] | None = None
-    report_failure: Callable[[O, Decision, Results, datetime], Decision | None] | None = None
     on_conflict: Callable[[Clients, O, Decision, Results], None] | None = None
     on_rejected: Callable[[Object, ApiError, datetime], Decision] | None = None
     sensitive_values: Callable[[O], Collection[str]] = field(default=lambda _observed: ())
@@ -213,9 +207,7 @@ class Function(Generic[O]):
     ) -> Answer | None:
         """Reports the results of the effects. Raises the error of a failed effect unless the decision reports it."""
         if results.error is not None:
-            decision = self._reported_failure(clients, primary, observed, decision, results, now)
-        elif self.report is not None:
-            decision = self.report(observed, decision, results, now)
+            decision = self._reported_failure(clients, primary, observed, results, results.error, now)
         elif decision.effects:
             decision = self.decide(observed, now, results)
         decision = decision.redacted(self.sensitive_values(observed))
@@ -231,20 +223,14 @@ class Function(Generic[O]):
         clients: Clients,
         primary: Object | None,
         observed: O,
-        decision: Decision,
         results: Results,
+        error: Exception,
         now: datetime,
     ) -> Decision:
         """Returns the decision that reports the failure of an effect. Raises the error if no decision reports it."""
-        error = results.error or AssertionError("no effect failed")
-        if self.report_failure is not None:
-            reported = self.report_failure(observed, decision, results, now)
-            if reported is not None:
-                return reported
-        else:
-            decision = self.decide(observed, now, results)
-            if decision.reports is error:
-                return decision
+        decision = self.decide(observed, now, results)
+        if decision.reports is error:
+            return decision
         if primary is not None and is_rejection(error):
             if self.on_rejected is not None:
                 return self.on_rejected(dict(latest(primary, results)), error, now)

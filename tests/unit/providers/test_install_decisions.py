@@ -10,7 +10,6 @@ import pytest
 
 from functions.provider_install.decide import decide
 from functions.provider_install.observe import Observed
-from functions.provider_install.report import report, report_failure
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.provider import FINALIZER
 from shared.api.resources import CLUSTERCTL_PROVIDER, CONFIG_MAP
@@ -266,11 +265,10 @@ def test_webhooks_follow_once_their_backends_run(found: Observed, with_webhooks:
 # -- report ------------------------------------------------------------------------------------------------------
 
 
-def reported_by(found: Observed, outcome: SyncOutcome | Exception) -> Decision | None:
+def reported_by(found: Observed, outcome: SyncOutcome | Exception) -> Decision:
     decision = decide(found, NOW)
-    if isinstance(outcome, Exception):
-        return report_failure(found, decision, results_of(decision, {}, outcome), NOW)
-    return report(found, decision, results_of(decision, {Sync: outcome}), NOW)
+    failed = isinstance(outcome, Exception)
+    return decide(found, NOW, results_of(decision, {} if failed else {Sync: outcome}, outcome if failed else None))
 
 
 A = InventoryEntry("", "v1", "ConfigMap", "ns", "a")
@@ -282,7 +280,6 @@ A = InventoryEntry("", "v1", "ConfigMap", "ns", "a")
 def test_installed_provider_is_reported_and_judged_next(installed: str, events: list[str]) -> None:
     obj = made(installed=installed)
     decision = reported_by(observed(obj, resync=True), SyncOutcome((A,)))
-    assert decision is not None
     assert condition(decision)[:2] == ("True", "ProviderInstalled")
     assert condition(decision, "ProviderUpgraded")[0] == ("True" if installed else "")
     assert decision.reply is not None
@@ -331,7 +328,6 @@ def test_workloads_that_start_are_checked_once_they_run(before: list[Object], av
 )
 def test_workloads_are_checked_at_once_otherwise(found: Observed, outcome: SyncOutcome) -> None:
     decision = reported_by(found, outcome)
-    assert decision is not None
     assert decision.reply is not None
     assert condition(decision, "ComponentsAvailable")[0] == "True"
 
@@ -352,14 +348,12 @@ def test_failed_upgrade_that_is_not_wanted_any_more_is_forgotten(status: str, ke
 
 def test_backends_that_run_are_followed_by_their_webhooks() -> None:
     decision = reported_by(observed(None, config_map(), WEBHOOK), SyncOutcome((A,)))
-    assert decision is not None
     assert (decision.proceed, decision.status) == (True, {"resources": dump([A])})
 
 
 def test_backends_that_start_are_waited_for() -> None:
     waiting = replace(A, waiting="is starting")
     decision = reported_by(observed(None, config_map(), WEBHOOK), SyncOutcome((waiting,)))
-    assert decision is not None
     assert condition(decision)[:2] == ("False", "WaitingForBackends")
     assert "ConfigMap ns/a is starting" in condition(decision)[2]
     assert (decision.requeue_after, decision.proceed) == (15.0, False)
@@ -371,7 +365,6 @@ def test_objects_that_were_taken_over_are_reported(count: int, more: str) -> Non
     outcome = SyncOutcome(conflicts=[(A, FieldConflict(f"m{number}", "")) for number in range(count)])
     for result in (outcome, SyncIncomplete(outcome)):
         decision = reported_by(observed(), result)
-        assert decision is not None
         [event] = [each for each in decision.kubernetes_events if each.reason == "ObjectsTakenOver"]
         assert event.type == "Warning"
         assert event.message.endswith(f"ConfigMap ns/a (m{min(count, 5) - 1}){more}")
@@ -383,21 +376,20 @@ def test_objects_that_were_taken_over_are_reported(count: int, more: str) -> Non
 )
 def test_failed_rollout_is_reported_and_repeated(installed: str, error: Exception) -> None:
     decision = reported_by(observed(made(installed=installed)), error)
-    assert decision is not None
     assert condition(decision)[:2] == ("False", "InstallFailed")
     assert str(error) in condition(decision)[2]
     assert condition(decision, "ProviderUpgraded")[:2] == (
         ("False", "ComponentsUpgradeError") if installed else ("", "")
     )
     assert condition(decision)[2].startswith("from v1.0.0 to v1.1.0: ") is bool(installed)
-    assert decision.requeue_after == 20.0
+    assert (decision.requeue_after, decision.reports) == (20.0, error)
     resources = dump([replace(A, error="refused")]) if isinstance(error, SyncIncomplete) else None
     assert (decision.status or {}).get("resources") == resources
     assert {event.type for event in decision.kubernetes_events} <= {"Warning", "Normal"}
 
 
 def test_other_failures_are_not_reported() -> None:
-    assert reported_by(observed(), ValueError("a bug")) is None
-    assert report_failure(Observed(None), Decision(), results_of(Decision(), {}), NOW) is None
-    waiting = decide(observed(components=None), NOW)
-    assert report(observed(components=None), waiting, results_of(waiting, {}), NOW) == waiting
+    assert reported_by(observed(), ValueError("a bug")).reports is None
+    assert decide(Observed(None), NOW, results_of(Decision(), {})).reports is None
+    waiting = observed(components=None)
+    assert decide(waiting, NOW, results_of(decide(waiting, NOW), {})) == decide(waiting, NOW)
