@@ -23,7 +23,7 @@ from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
 from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 
-from . import objects, planning, serving
+from . import certificates, objects, planning
 from .observe import Observed
 from .report import report
 
@@ -60,7 +60,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
         return _failed(builder, observed.rendered.reason, str(observed.rendered), INVALID_RETRY)
     assert observed.management is not None
     assert observed.policy is not None
-    if message := serving.foreign_secret(provider, observed.requests, observed.secrets):
+    if message := certificates.foreign_secret(provider, observed.requests, observed.secrets):
         return _failed(builder, "CertificateSecretTaken", message, INPUT_RETRY)
     return _sync(builder, observed, provider, observed.policy, observed.management, observed.rendered)
 
@@ -102,7 +102,7 @@ def _sync(
     if problem := why_too_large(plan):
         return _failed(builder, "TooManyObjects", problem, INVALID_RETRY)
     resource = provider_api.kind_of(provider).resource
-    effects = serving.renewals(observed.issued, observed.secrets)
+    effects = certificates.renewals(observed.issued, observed.secrets)
     effects += ensure_finalizer(resource, provider, provider_api.FINALIZER)
     effects += planning.record_intent(builder, observed, provider, plan, complete)
     for crd in desired_objects:

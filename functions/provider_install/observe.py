@@ -32,7 +32,7 @@ from shared.providers.inventory import inventory_of
 from shared.providers.status import PROVIDER_INSTALLED
 from shared.runtime import Request
 
-from .serving import Secrets, foreign_secret, issue_due
+from .certificates import Secrets, foreign_secret, issue_due
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from shared.providers.status import COMPONENTS_AVAILABLE, PROVIDER_INSTALLED, PR
 from shared.providers.storage_migration import NoCommonVersion
 from shared.runtime import Decision
 
+from .certificates import next_renewal
 from .observe import Observed
-from .serving import next_renewal
 
 BACKEND_RETRY = 15.0
 """Seconds until webhook backends are checked again, in case the event of a workload (`provider_report`) is lost."""

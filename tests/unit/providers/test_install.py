@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.provider_install import objects, planning, serving
+from functions.provider_install import certificates, objects, planning
 from functions.provider_install.observe import Observed
 from shared.addons.owner import OWNER
 from shared.api.provider import PROVIDER_LABEL
@@ -31,7 +31,7 @@ CORE = provider(version="v1.0.0")
 
 
 def issued(before: Object | None, now: datetime = NOW) -> dict[Key, Object]:
-    return serving.issue_due([REQUEST], {REQUEST.secret: before}, now)
+    return certificates.issue_due([REQUEST], {REQUEST.secret: before}, now)
 
 
 def as_read(secret: Object) -> Object:
@@ -41,7 +41,7 @@ def as_read(secret: Object) -> Object:
 
 def test_missing_certificate_is_created_as_an_object_of_the_provider() -> None:
     secrets = issued(None)
-    assert serving.renewals(secrets, {REQUEST.secret: None}) == []
+    assert certificates.renewals(secrets, {REQUEST.secret: None}) == []
     [created] = objects.all_objects(CORE, [], {REQUEST.certificate: secrets[REQUEST.secret]}, {})
     metadata = created["metadata"]
     assert Key(metadata["namespace"], metadata["name"]) == REQUEST.secret
@@ -52,7 +52,7 @@ def test_missing_certificate_is_created_as_an_object_of_the_provider() -> None:
 def test_valid_certificate_is_kept_until_it_is_due() -> None:
     secret = as_read(issued(None)[REQUEST.secret])
     assert issued(secret) == {}
-    [renewal] = [serving.next_renewal([REQUEST], {REQUEST.secret: secret})]
+    [renewal] = [certificates.next_renewal([REQUEST], {REQUEST.secret: secret})]
     assert renewal is not None
     assert NOW < renewal < NOW + VALIDITY
     assert issued(secret, renewal - timedelta(seconds=1)) == {}
@@ -62,7 +62,7 @@ def test_valid_certificate_is_kept_until_it_is_due() -> None:
 def test_renewed_certificate_replaces_the_one_that_was_read() -> None:
     before = as_read(issued(None)[REQUEST.secret])
     secrets = issued(before, NOW + VALIDITY)
-    [effect] = serving.renewals(secrets, {REQUEST.secret: before})
+    [effect] = certificates.renewals(secrets, {REQUEST.secret: before})
     assert isinstance(effect, Patch)
     assert effect.obj == before  # a Secret that was changed since is not overwritten
     assert dig(effect.patch, ("data", "tls.crt")) != before["data"]["tls.crt"]
@@ -80,9 +80,9 @@ def test_renewed_certificate_replaces_the_one_that_was_read() -> None:
 )
 def test_secret_of_another_owner_is_found(data: Object, labels: Object, foreign: bool) -> None:
     found: Object = {"metadata": {"name": "cert", "labels": labels}, "data": data}
-    assert bool(serving.foreign_secret(CORE, [REQUEST], {REQUEST.secret: found})) is foreign
+    assert bool(certificates.foreign_secret(CORE, [REQUEST], {REQUEST.secret: found})) is foreign
     found["metadata"]["annotations"] = {"cert-manager.io/certificate-name": "serving"}
-    assert serving.foreign_secret(CORE, [REQUEST], {REQUEST.secret: found}) == ""
+    assert certificates.foreign_secret(CORE, [REQUEST], {REQUEST.secret: found}) == ""
 
 
 # -- plans ---------------------------------------------------------------------------------------------------------
