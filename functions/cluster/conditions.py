@@ -16,7 +16,7 @@ from .merge import Reasons, Weight, summarize, weigh
 from .observed import Observed
 from .probe import PROBED
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role
-from .scope import Scope, foreign_conditions
+from .status import ClusterStatusBuilder, foreign_conditions
 
 TOPOLOGY_TIMEOUT = timedelta(minutes=1)
 """The time that a topology controller has for its first reconciliation of a new Cluster."""
@@ -29,39 +29,39 @@ _TOPOLOGY_FAILED = ("ReconcileFailed", "ClusterClassNotReconciled")
 """The reasons for which an unreconciled topology makes the Cluster unavailable. The others are about a rollout."""
 
 
-def set_infrastructure_ready(scope: Scope, observed: Observed) -> None:
+def set_infrastructure_ready(builder: ClusterStatusBuilder, observed: Observed) -> None:
     """Sets `InfrastructureReady` to the condition `Ready` of the infrastructure object."""
     if observed.infrastructure.state != "unreferenced":
-        _mirror(scope, INFRASTRUCTURE, observed.infrastructure)
-    elif _is_topology_awaited(scope.cluster):
-        _set_topology_awaited(scope, INFRASTRUCTURE)
+        _mirror(builder, INFRASTRUCTURE, observed.infrastructure)
+    elif _is_topology_awaited(builder.cluster):
+        _set_topology_awaited(builder, INFRASTRUCTURE)
     else:
-        scope.set(INFRASTRUCTURE.condition, "True", "NotUsed")
+        builder.set(INFRASTRUCTURE.condition, "True", "NotUsed")
 
 
-def set_control_plane_available(scope: Scope, observed: Observed) -> None:
+def set_control_plane_available(builder: ClusterStatusBuilder, observed: Observed) -> None:
     """Sets `ControlPlaneAvailable` to the condition `Available` of the control-plane object.
 
     Without such an object the control plane is available once one of its Machines, if there are any, has a node.
     """
     type_ = CONTROL_PLANE.condition
     if observed.control_plane.state != "unreferenced":
-        _mirror(scope, CONTROL_PLANE, observed.control_plane)
-    elif _is_topology_awaited(scope.cluster):
-        _set_topology_awaited(scope, CONTROL_PLANE)
+        _mirror(builder, CONTROL_PLANE, observed.control_plane)
+    elif _is_topology_awaited(builder.cluster):
+        _set_topology_awaited(builder, CONTROL_PLANE)
     elif observed.failure:
-        scope.set(type_, "Unknown", "InternalError", observed.failure)
+        builder.set(type_, "Unknown", "InternalError", observed.failure)
     elif observed.descendants is None:
-        scope.keep(type_)
+        builder.keep(type_)
     elif not machines(observed.descendants, control_plane=True):
-        scope.set(type_, "True", "NotUsed")
-    elif scope.initialization.get(CONTROL_PLANE.fact):
-        scope.set(type_, "True", "Available")
+        builder.set(type_, "True", "NotUsed")
+    elif builder.initialization.get(CONTROL_PLANE.fact):
+        builder.set(type_, "True", "Available")
     else:
-        scope.set(type_, "False", "NotAvailable", WAITING_FOR_NODE)
+        builder.set(type_, "False", "NotAvailable", WAITING_FOR_NODE)
 
 
-def set_control_plane_initialized(scope: Scope, observed: Observed) -> None:
+def set_control_plane_initialized(builder: ClusterStatusBuilder, observed: Observed) -> None:
     """Sets `ControlPlaneInitialized`, which never becomes False again.
 
     Without a control-plane object the control plane is initialized once one of its Machines has a node; without
@@ -69,45 +69,45 @@ def set_control_plane_initialized(scope: Scope, observed: Observed) -> None:
     """
     type_: Final = CONTROL_PLANE_INITIALIZED
     found = observed.control_plane
-    if scope.initialization.get(CONTROL_PLANE.fact):
-        scope.set(type_, "True", "Initialized")
+    if builder.initialization.get(CONTROL_PLANE.fact):
+        builder.set(type_, "True", "Initialized")
     elif found.state == "failed":
-        scope.set(type_, "Unknown", found.reason or "InternalError", found.error)
+        builder.set(type_, "Unknown", found.reason or "InternalError", found.error)
     elif found.state == "absent":
-        scope.set(type_, "Unknown", "ObjectDoesNotExist", f"{found.kind} does not exist")
+        builder.set(type_, "Unknown", "ObjectDoesNotExist", f"{found.kind} does not exist")
     elif found.object is not None:
-        scope.set(type_, "False", "NotInitialized", "Control plane not yet initialized")
-    elif _is_topology_awaited(scope.cluster):
-        message = "" if deleting(scope.cluster) else WAITING_FOR_TOPOLOGY
-        scope.set(type_, "Unknown", "ObjectDoesNotExist", message)
+        builder.set(type_, "False", "NotInitialized", "Control plane not yet initialized")
+    elif _is_topology_awaited(builder.cluster):
+        message = "" if deleting(builder.cluster) else WAITING_FOR_TOPOLOGY
+        builder.set(type_, "Unknown", "ObjectDoesNotExist", message)
     elif observed.failure:
-        scope.set(type_, "Unknown", "InternalError", observed.failure)
+        builder.set(type_, "Unknown", "InternalError", observed.failure)
     elif observed.descendants is None:
-        scope.keep(type_)
+        builder.keep(type_)
     else:
         own = machines(observed.descendants, control_plane=True)
-        answers = any(dig(machine, "status.nodeRef") for machine in own) if own else scope.is_true(PROBED)
+        answers = any(dig(machine, "status.nodeRef") for machine in own) if own else builder.is_true(PROBED)
         if answers:
-            scope.initialization[CONTROL_PLANE.fact] = True
-            scope.set(type_, "True", "Initialized")
+            builder.initialization[CONTROL_PLANE.fact] = True
+            builder.set(type_, "True", "Initialized")
         else:
             message = WAITING_FOR_NODE if own else "Waiting for the API server of the cluster to answer"
-            scope.set(type_, "False", "NotInitialized", message)
+            builder.set(type_, "False", "NotInitialized", message)
 
 
-def set_available(scope: Scope, observed: Observed) -> None:
+def set_available(builder: ClusterStatusBuilder, observed: Observed) -> None:
     """Sets `Available`: the Cluster is available if all summarized conditions are good.
 
     Requeues the Cluster if the gates of the class were not read, because any condition may then belong to a gate.
     """
-    own = dig(scope.cluster, "spec.availabilityGates")
+    own = dig(builder.cluster, "spec.availabilityGates")
     listed = (observed.class_gates or ()) if own is None else own
-    foreign = {condition["type"] for condition in foreign_conditions(scope.conditions)}
+    foreign = {condition["type"] for condition in foreign_conditions(builder.conditions)}
     if observed.class_gates is None and foreign - {TOPOLOGY_RECONCILED}:  # that one is summarized anyway
-        scope.waits.append(0.0)
+        builder.waits.append(0.0)
     gates = {gate["conditionType"]: gate.get("polarity") for gate in listed if gate.get("conditionType")}
     negative = {"Deleting", *(type_ for type_, polarity in gates.items() if polarity == "Negative")}
-    gone = {INFRASTRUCTURE.condition, CONTROL_PLANE.condition} if deleting(scope.cluster) else set()
+    gone = {INFRASTRUCTURE.condition, CONTROL_PLANE.condition} if deleting(builder.cluster) else set()
 
     def weight(condition: Object) -> Weight:
         type_, reason = condition["type"], condition.get("reason")
@@ -118,14 +118,14 @@ def set_available(scope: Scope, observed: Observed) -> None:
         return weigh(condition, negative=type_ in negative)
 
     merged = summarize(
-        scope.conditions,
+        builder.conditions,
         (*_AVAILABLE, TOPOLOGY_RECONCILED, *gates),
         Reasons("Available", "NotAvailable", "AvailableUnknown"),
         weight,
         # If a user sets the references, no topology controller is needed.
-        optional=() if _is_topology_awaited(scope.cluster) else (TOPOLOGY_RECONCILED,),
+        optional=() if _is_topology_awaited(builder.cluster) else (TOPOLOGY_RECONCILED,),
     )
-    scope.set("Available", *merged)
+    builder.set("Available", *merged)
 
 
 def _is_topology_awaited(cluster: Object) -> bool:
@@ -137,65 +137,65 @@ def _is_topology_awaited(cluster: Object) -> bool:
     return dig(cluster, "spec.topology") is not None and not filled_in
 
 
-def _set_topology_awaited(scope: Scope, role: Role) -> None:
-    message = "" if deleting(scope.cluster) else WAITING_FOR_TOPOLOGY
-    late = not deleting(scope.cluster) and _topology_overdue(scope)
+def _set_topology_awaited(builder: ClusterStatusBuilder, role: Role) -> None:
+    message = "" if deleting(builder.cluster) else WAITING_FOR_TOPOLOGY
+    late = not deleting(builder.cluster) and _topology_overdue(builder)
     if late:
         message += (
             "; no topology controller has reconciled this Cluster yet: is Cluster API core running, with its "
             "feature gate ClusterTopology? Without it, set spec.infrastructureRef and spec.controlPlaneRef yourself"
         )
     event_type = "Warning" if late and role is INFRASTRUCTURE else ""
-    scope.set(role.condition, "False", "ObjectDoesNotExist", message, event_type=event_type)
+    builder.set(role.condition, "False", "ObjectDoesNotExist", message, event_type=event_type)
 
 
-def _topology_overdue(scope: Scope) -> bool:
+def _topology_overdue(builder: ClusterStatusBuilder) -> bool:
     """Returns whether the topology controller missed its time; before that, requeues the Cluster for that moment."""
-    created = cluster_api.created_at(scope.cluster)
-    if created is None or get_condition(scope.conditions, TOPOLOGY_RECONCILED) is not None:
+    created = cluster_api.created_at(builder.cluster)
+    if created is None or get_condition(builder.conditions, TOPOLOGY_RECONCILED) is not None:
         return False
-    left = (created + TOPOLOGY_TIMEOUT - scope.now).total_seconds()
+    left = (created + TOPOLOGY_TIMEOUT - builder.now).total_seconds()
     if left > 0:
-        scope.waits.append(left)
+        builder.waits.append(left)
     return left <= 0
 
 
-def _mirror(scope: Scope, role: Role, found: LookupResult) -> None:
+def _mirror(builder: ClusterStatusBuilder, role: Role, found: LookupResult) -> None:
     """Sets the Cluster's condition for a referenced object: the object's own, or why the object cannot be read."""
-    being_deleted = deleting(scope.cluster)
+    being_deleted = deleting(builder.cluster)
     if found.state == "failed":
         status = "False" if found.reason == NOT_ALLOWED else "Unknown"
-        scope.set(role.condition, status, found.reason or "InternalError", found.error, event_type="Warning")
+        builder.set(role.condition, status, found.reason or "InternalError", found.error, event_type="Warning")
     elif found.object is None:
-        existed = scope.initialization.get(role.fact) is True
+        existed = builder.initialization.get(role.fact) is True
         reason, message = "ObjectDoesNotExist", f"{found.kind} does not exist"
         if existed:
             still = "" if being_deleted else " while the cluster still exists"
             reason, message = "ObjectDeleted", f"{found.kind} has been deleted{still}"
         # An infrastructure object is often created a moment after its Cluster: no warning is recorded for that.
         is_unexpected = not being_deleted and (existed or role is CONTROL_PLANE)
-        scope.set(role.condition, "False", reason, message, event_type="Warning" if is_unexpected else "")
+        builder.set(role.condition, "False", reason, message, event_type="Warning" if is_unexpected else "")
     else:
-        _mirror_object(scope, role, found.kind, found.object)
+        _mirror_object(builder, role, found.kind, found.object)
 
 
-def _mirror_object(scope: Scope, role: Role, kind: str, obj: Object) -> None:
+def _mirror_object(builder: ClusterStatusBuilder, role: Role, kind: str, obj: Object) -> None:
     found, problem = get_condition(conditions(obj), role.object_condition), _invalid(conditions(obj))
     if problem:
         message = f"failed to convert status.conditions from {kind} to []metav1.Condition: {problem}"
-        scope.set(role.condition, "Unknown", "InvalidConditionReported", message)
+        builder.set(role.condition, "Unknown", "InvalidConditionReported", message)
     elif found is not None:
         reason, message = found.get("reason") or "", found.get("message") or ""
         if not is_reason(reason):  # the API server would refuse it
             reason, message = "", ": ".join(filter(None, (reason, message)))
         reason = reason or (role.object_condition if found["status"] == "True" else "NoReasonReported")
-        scope.set(role.condition, found["status"], reason, message)
-    elif scope.initialization.get(role.fact):
-        scope.set(role.condition, "True", role.object_condition)
+        builder.set(role.condition, found["status"], reason, message)
+    elif builder.initialization.get(role.fact):
+        builder.set(role.condition, "True", role.object_condition)
     else:
         detail = dig(obj, "status.failureMessage")
         message = f"{kind} {role.field} is false" + (f": {detail}" if detail else "")
-        scope.set(role.condition, "False", f"Not{role.object_condition}", message)
+        builder.set(role.condition, "False", f"Not{role.object_condition}", message)
 
 
 def _invalid(reported: list[Object]) -> str:

@@ -1,4 +1,4 @@
-"""Decides about one Cluster in an ordered list of phases, each of which adds to the scope.
+"""Decides about one Cluster in an ordered list of phases, each of which adds to the builder.
 
 The rules come from the Cluster API book, "InfraCluster contract".
 """
@@ -30,7 +30,7 @@ from .machines import AGGREGATES, set_aggregate, set_remediating
 from .observed import Observed
 from .probe import set_remote_connection_probe
 from .references import CONTROL_PLANE, INFRASTRUCTURE, REFERENCE_RETRY, check_reference, reconcile_reference
-from .scope import FINALIZER, Scope, status_fields
+from .status import FINALIZER, ClusterStatusBuilder, status_fields
 
 CORE_RETRY = 30.0
 """Seconds until the next check whether core has observed a change: core's writes do not trigger this function."""
@@ -63,43 +63,43 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     if dig(newest, "metadata.generation") != dig(cluster, "metadata.generation"):
         return decide(replace(observed, cluster=dict(newest)), now)
     if observed.core in ("live", "late"):
-        return _decide_beside_core(observed, Scope(cluster, now))
-    scope = Scope(cluster, now)
+        return _decide_beside_core(observed, ClusterStatusBuilder(cluster, now))
+    builder = ClusterStatusBuilder(cluster, now)
     if observed.core == "gone":
-        scope.add_event("ClusterAPIGone", CORE_GONE, "Warning")
-    if _set_paused(scope):
-        return Decision(status={"conditions": scope.conditions}, message="paused")
+        builder.add_event("ClusterAPIGone", CORE_GONE, "Warning")
+    if _set_paused(builder):
+        return Decision(status={"conditions": builder.conditions}, message="paused")
     if not deleting(cluster):
         # Adding the finalizer triggers another event, but continuing at once saves a reconciliation.
-        scope.effects += ensure_finalizer(CLUSTER, cluster, FINALIZER)
+        builder.effects += ensure_finalizer(CLUSTER, cluster, FINALIZER)
     observed = _check_references(observed)
     for role, found in ((INFRASTRUCTURE, observed.infrastructure), (CONTROL_PLANE, observed.control_plane)):
-        reconcile_reference(scope, role, found, watched=found.resource not in observed.unwatched)
-    _report_unwatched(scope, observed)
-    _set_conditions(scope, observed)
+        reconcile_reference(builder, role, found, watched=found.resource not in observed.unwatched)
+    _report_unwatched(builder, observed)
+    _set_conditions(builder, observed)
     if deleting(cluster):
-        reconcile_deletion(scope, observed)
+        reconcile_deletion(builder, observed)
     else:
-        scope.set("Deleting", "False", "NotDeleting")
-    set_available(scope, observed)
-    fields = {**status_fields(scope), **_replicas(observed), "deprecated": deprecated(scope, observed)}
-    return scope.decision(
-        *scope.effects, requeue_after=min(scope.waits, default=None), message="; ".join(scope.errors), **fields
+        builder.set("Deleting", "False", "NotDeleting")
+    set_available(builder, observed)
+    fields = {**status_fields(builder), **_replicas(observed), "deprecated": deprecated(builder, observed)}
+    return builder.decision(
+        *builder.effects, requeue_after=min(builder.waits, default=None), message="; ".join(builder.errors), **fields
     )
 
 
-def _set_conditions(scope: Scope, observed: Observed) -> None:
+def _set_conditions(builder: ClusterStatusBuilder, observed: Observed) -> None:
     """Sets the conditions about the objects of the Cluster."""
-    if observed.failure and not deleting(scope.cluster):
-        scope.errors.append(observed.failure)
-        scope.waits.append(REFERENCE_RETRY)
-    set_remote_connection_probe(scope, observed.probe, waits_on=observed.recorded and not observed.ended_wait)
-    set_infrastructure_ready(scope, observed)
-    set_control_plane_initialized(scope, observed)
-    set_control_plane_available(scope, observed)
+    if observed.failure and not deleting(builder.cluster):
+        builder.errors.append(observed.failure)
+        builder.waits.append(REFERENCE_RETRY)
+    set_remote_connection_probe(builder, observed.probe, waits_on=observed.recorded and not observed.ended_wait)
+    set_infrastructure_ready(builder, observed)
+    set_control_plane_initialized(builder, observed)
+    set_control_plane_available(builder, observed)
     for one in AGGREGATES:
-        set_aggregate(scope, observed, one)
-    set_remediating(scope, observed)
+        set_aggregate(builder, observed, one)
+    set_remediating(builder, observed)
 
 
 def _replicas(observed: Observed) -> Object:
@@ -115,33 +115,35 @@ def _replicas(observed: Observed) -> Object:
     return fields
 
 
-def _report_unwatched(scope: Scope, observed: Observed) -> None:
+def _report_unwatched(builder: ClusterStatusBuilder, observed: Observed) -> None:
     """Warns that changes of referenced objects start no function: when they are adopted, and at each resync."""
-    adopted = [one.resource for one in scope.effects if isinstance(one, Patch)]
+    adopted = [one.resource for one in builder.effects if isinstance(one, Patch)]
     for kind in observed.unwatched:
         if observed.look or kind in adopted:
             message = NOT_WATCHED.format(kind=kind.kind, group=kind.group)
-            scope.kubernetes_events.append(KubernetesEvent("KindNotWatched", message, "Warning", once=True))
+            builder.kubernetes_events.append(KubernetesEvent("KindNotWatched", message, "Warning", once=True))
 
 
-def _decide_beside_core(observed: Observed, scope: Scope) -> Decision:
+def _decide_beside_core(observed: Observed, builder: ClusterStatusBuilder) -> Decision:
     """While Cluster API core manages the Cluster, changes nothing, not even the status, until core allows the deletion.
 
     Only then deletes the Cluster's objects, because core's BeforeClusterDelete hooks need them.
     """
-    if not deleting(scope.cluster):
+    if not deleting(builder.cluster):
         retry = CORE_RETRY if observed.core == "late" else None
         events = (LEFT_TO_CORE,) if observed.look else ()
         return Decision(kubernetes_events=events, requeue_after=retry, message="Cluster API core manages this Cluster")
-    if not cluster_api.ok_to_delete(scope.cluster):
+    if not cluster_api.ok_to_delete(builder.cluster):
         if observed.core == "live":
             return Decision(requeue_after=DELETION_RETRY, message="Cluster API core manages this deletion")
-        message = wait_for_core(scope)
-        return Decision(status={"conditions": scope.conditions}, requeue_after=DELETION_RETRY, message=message)
-    if not _set_paused(scope):
-        reconcile_deletion(scope, _check_references(observed))
+        message = wait_for_core(builder)
+        return Decision(status={"conditions": builder.conditions}, requeue_after=DELETION_RETRY, message=message)
+    if not _set_paused(builder):
+        reconcile_deletion(builder, _check_references(observed))
     return Decision(
-        tuple(scope.effects), requeue_after=min(scope.waits, default=None), message="Cluster API core allows deletion"
+        tuple(builder.effects),
+        requeue_after=min(builder.waits, default=None),
+        message="Cluster API core allows deletion",
     )
 
 
@@ -154,15 +156,15 @@ def _check_references(observed: Observed) -> Observed:
     )
 
 
-def _set_paused(scope: Scope) -> bool:
+def _set_paused(builder: ClusterStatusBuilder) -> bool:
     """Sets the condition `Paused`, and returns whether the Cluster is paused."""
     reasons = []
-    if dig(scope.cluster, "spec.paused") is True:
+    if dig(builder.cluster, "spec.paused") is True:
         reasons.append("Cluster spec.paused is set to true")
-    if PAUSED_ANNOTATION in dig(scope.cluster, "metadata.annotations", {}):
+    if PAUSED_ANNOTATION in dig(builder.cluster, "metadata.annotations", {}):
         reasons.append("Cluster has the cluster.x-k8s.io/paused annotation")
     if reasons:
-        scope.set("Paused", "True", "Paused", ", ".join(reasons))
+        builder.set("Paused", "True", "Paused", ", ".join(reasons))
     else:
-        scope.set("Paused", "False", "NotPaused")
+        builder.set("Paused", "False", "NotPaused")
     return bool(reasons)

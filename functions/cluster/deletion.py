@@ -16,7 +16,7 @@ from .descendants import DESCENDANTS, Descendants, machines, selector, served_as
 from .merge import enumerated
 from .observed import Observed
 from .references import adopt, check_reference
-from .scope import FINALIZER, Scope
+from .status import FINALIZER, ClusterStatusBuilder
 
 DELETION_RETRY = 5.0
 """Seconds until the next reconciliation."""
@@ -51,22 +51,22 @@ def waits_for_reference(observed: Observed) -> bool:
     return deleting(check_reference(cluster, found).object or {})
 
 
-def reconcile_deletion(scope: Scope, observed: Observed) -> None:
-    """Adds the next deletions to the scope, or a condition with the objects that block the deletion."""
-    if not has_finalizer(scope.cluster, FINALIZER):
+def reconcile_deletion(builder: ClusterStatusBuilder, observed: Observed) -> None:
+    """Adds the next deletions to the decision, or a condition with the objects that block the deletion."""
+    if not has_finalizer(builder.cluster, FINALIZER):
         return
     if observed.failure:
-        _wait(scope, "InternalError", observed.failure)
+        _wait(builder, "InternalError", observed.failure)
         return
     if observed.descendants is None and not waits_for_reference(observed):
-        scope.waits.append(0.0)
+        builder.waits.append(0.0)
         return
     pending = _pending(observed, observed.descendants or {})
     if pending:
         for resource, objects in pending.items():
-            own = [one for one in objects if owned_by(one, scope.cluster) and not deleting(one)]
-            scope.effects += [Delete(served_as(resource, one), one) for one in own]
-        _wait(scope, "WaitingForWorkersDeletion", _format_pending(pending))
+            own = [one for one in objects if owned_by(one, builder.cluster) and not deleting(one)]
+            builder.effects += [Delete(served_as(resource, one), one) for one in own]
+        _wait(builder, "WaitingForWorkersDeletion", _format_pending(pending))
         return
     for found, reason in (
         (observed.control_plane, _CONTROL_PLANE),
@@ -77,30 +77,30 @@ def reconcile_deletion(scope: Scope, observed: Observed) -> None:
         if found.state == "failed":
             hint = "; the deletion continues once the kind is served, or its CRD is deleted"
             hint = hint if found.reason == NOT_SERVED else ""
-            _wait(scope, found.reason or "InternalError", found.error + hint)
+            _wait(builder, found.reason or "InternalError", found.error + hint)
             return
         if found.object is not None and found.resource is not None:
-            if not owned_by(found.object, scope.cluster):
-                adopt(scope, found)  # only owned objects are deleted, so it is adopted first
+            if not owned_by(found.object, builder.cluster):
+                adopt(builder, found)  # only owned objects are deleted, so it is adopted first
             elif not deleting(found.object):
-                scope.effects.append(Delete(found.resource, found.object))
-            _wait(scope, reason, f"Waiting for {found.kind} to be deleted")
+                builder.effects.append(Delete(found.resource, found.object))
+            _wait(builder, reason, f"Waiting for {found.kind} to be deleted")
             return
-    scope.effects += [DeleteSecrets(scope.cluster), RemoveFinalizer(CLUSTER, scope.cluster, FINALIZER)]
-    scope.set("Deleting", "True", "DeletionCompleted", "Deletion completed")
+    builder.effects += [DeleteSecrets(builder.cluster), RemoveFinalizer(CLUSTER, builder.cluster, FINALIZER)]
+    builder.set("Deleting", "True", "DeletionCompleted", "Deletion completed")
 
 
-def wait_for_core(scope: Scope) -> str:
+def wait_for_core(builder: ClusterStatusBuilder) -> str:
     """Sets the condition of a deletion that Cluster API core has not observed yet. Returns the message."""
-    until = rfc3339(core_deadline(scope.cluster) or scope.now)
+    until = rfc3339(core_deadline(builder.cluster) or builder.now)
     message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to observe its deletion"
-    scope.set("Deleting", "True", "WaitingForClusterAPI", message)
+    builder.set("Deleting", "True", "WaitingForClusterAPI", message)
     return message
 
 
-def _wait(scope: Scope, reason: str, message: str) -> None:
-    scope.set("Deleting", "True", reason, message)
-    scope.waits.append(DELETION_RETRY)
+def _wait(builder: ClusterStatusBuilder, reason: str, message: str) -> None:
+    builder.set("Deleting", "True", reason, message)
+    builder.waits.append(DELETION_RETRY)
 
 
 def _pending(observed: Observed, descendants: Descendants) -> dict[Resource, list[Object]]:

@@ -8,7 +8,7 @@ from shared.kube import Object, dig
 
 from .observed import Observed
 from .references import CONTROL_PLANE, INFRASTRUCTURE, failure
-from .scope import Scope
+from .status import ClusterStatusBuilder
 
 _CONDITIONS = {
     INFRASTRUCTURE.condition: "InfrastructureReady",
@@ -20,19 +20,19 @@ _SUMMARIZED = ("ControlPlaneReady", "InfrastructureReady")
 """The conditions that the v1beta1 condition `Ready` summarizes; the first one precedes the other."""
 
 
-def deprecated(scope: Scope, observed: Observed) -> Object:
+def deprecated(builder: ClusterStatusBuilder, observed: Observed) -> Object:
     """Returns the patch of `status.deprecated`: conditions with severities, and failures of referenced objects."""
-    conditions = dig(scope.cluster, "status.deprecated.v1beta1.conditions", [])
+    conditions = dig(builder.cluster, "status.deprecated.v1beta1.conditions", [])
     for type_, name in _CONDITIONS.items():
-        found = get_condition(scope.conditions, type_)
+        found = get_condition(builder.conditions, type_)
         if found is not None:
             status, message = found["status"], found.get("message") or ""
             reason = "" if status == "True" else found.get("reason") or ""
             severity = "Info" if status == "False" else None
-            conditions = set_condition(conditions, name, status, reason, message, now=scope.now, severity=severity)
+            conditions = set_condition(conditions, name, status, reason, message, now=builder.now, severity=severity)
     summarized = [one for type_ in (*_SUMMARIZED, READY) if (one := get_condition(conditions, type_)) is not None]
-    block = [*remove_condition(conditions, READY), get_condition(summary(summarized, now=scope.now), READY)]
-    return {"v1beta1": {"conditions": [_without_message(one) for one in block if one], **_failure(scope, observed)}}
+    block = [*remove_condition(conditions, READY), get_condition(summary(summarized, now=builder.now), READY)]
+    return {"v1beta1": {"conditions": [_without_message(one) for one in block if one], **_failure(builder, observed)}}
 
 
 def _without_message(condition: Object) -> Object:
@@ -40,7 +40,7 @@ def _without_message(condition: Object) -> Object:
     return {name: value for name, value in condition.items() if name != "message" or value}
 
 
-def _failure(scope: Scope, observed: Observed) -> Object:
+def _failure(builder: ClusterStatusBuilder, observed: Observed) -> Object:
     """Returns the patch of the failure that a referenced object reports.
 
     A failure that is no longer reported is removed, but only if both objects were read.
@@ -51,5 +51,5 @@ def _failure(scope: Scope, observed: Observed) -> Object:
     if not (reason or message) and (observed.recorded or unreadable):
         return {}
     now = {"failureReason": reason or None, "failureMessage": message or None}
-    before = dig(scope.cluster, "status.deprecated.v1beta1", {})
+    before = dig(builder.cluster, "status.deprecated.v1beta1", {})
     return {name: value for name, value in now.items() if value or name in before}

@@ -19,7 +19,7 @@ from shared.kube import Object, owned_by
 from .descendants import Descendants, is_of_pool, machines
 from .merge import Merged, Reasons, aggregate, subject
 from .observed import Observed
-from .scope import Scope
+from .status import ClusterStatusBuilder
 
 _NEW = timedelta(seconds=10)
 """The time that a new Machine has until it is expected to report whether it is up to date."""
@@ -117,32 +117,32 @@ AGGREGATES = (
 )
 
 
-def set_aggregate(scope: Scope, observed: Observed, one: Aggregate) -> None:
+def set_aggregate(builder: ClusterStatusBuilder, observed: Observed, one: Aggregate) -> None:
     """Sets the condition to the aggregate, or says why the objects could not be read."""
     unreadable = one.with_control_plane and observed.control_plane.state == "failed"
     failure = observed.failure or (observed.control_plane.error if unreadable else "")
     if failure:
-        scope.set(one.type, "Unknown", UNREADABLE, failure)
+        builder.set(one.type, "Unknown", UNREADABLE, failure)
     elif observed.descendants is None:
-        scope.keep(one.type)
-    elif objects := list(one.members(observed, observed.descendants, one, scope.now)):
-        scope.set(one.type, *aggregate(objects, one.of, one.reasons, conditions, negative=one.negative))
+        builder.keep(one.type)
+    elif objects := list(one.members(observed, observed.descendants, one, builder.now)):
+        builder.set(one.type, *aggregate(objects, one.of, one.reasons, conditions, negative=one.negative))
     else:
-        scope.set(one.type, "False" if one.negative else "True", one.none)
+        builder.set(one.type, "False" if one.negative else "True", one.none)
 
 
-def set_remediating(scope: Scope, observed: Observed) -> None:
+def set_remediating(builder: ClusterStatusBuilder, observed: Observed) -> None:
     """Sets `Remediating`: whether owners of unhealthy Machines replace these."""
     type_: Final = "Remediating"
     if observed.failure:
-        scope.set(type_, "Unknown", UNREADABLE, observed.failure)
+        builder.set(type_, "Unknown", UNREADABLE, observed.failure)
     elif observed.descendants is None:
-        scope.keep(type_)
+        builder.keep(type_)
     else:
         own = [machine for machine in observed.descendants.get(MACHINE, ()) if not is_of_pool(machine)]
         unhealthy = [machine for machine in own if _is_false(machine, "HealthCheckSucceeded")]
         replaced = [machine for machine in unhealthy if _is_false(machine, "OwnerRemediated")]
-        scope.set(type_, *_remediation(unhealthy, replaced))
+        builder.set(type_, *_remediation(unhealthy, replaced))
 
 
 def _remediation(unhealthy: list[Object], replaced: list[Object]) -> Merged:

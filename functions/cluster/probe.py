@@ -20,7 +20,7 @@ from shared.clients import Clients
 from shared.kube import ApiError, Client, NotServed, Object, Unauthorized, deleting, dig, key_of
 from shared.kube.circuit_breaker import NotSent
 
-from .scope import Scope
+from .status import ClusterStatusBuilder
 
 PROBED: Final = "RemoteConnectionProbe"
 GRACE = timedelta(seconds=50)
@@ -120,43 +120,45 @@ def _ask(client: Client) -> None:
         client.text("/", timeout=TIMEOUT)
 
 
-def set_remote_connection_probe(scope: Scope, attempt: Probe | None, *, waits_on: bool) -> None:
+def set_remote_connection_probe(builder: ClusterStatusBuilder, attempt: Probe | None, *, waits_on: bool) -> None:
     """Sets the condition to the outcome of an attempt; without one it stays as it is.
 
     Requeues the Cluster for the next attempt; with `waits_on`, only if the attempt is due now, because the former
     requeue is still pending.
     """
-    before = get_condition(scope.initial, PROBED)
+    before = get_condition(builder.initial, PROBED)
     if attempt is None or attempt.outcome == "skipped":
         reason, message = "ProbeFailed", "Remote connection not established yet"
         before = before or {"status": "False", "reason": reason, "message": message}
-        scope.set(PROBED, before["status"], before.get("reason") or reason, before.get("message") or "")
-        left = due(scope.cluster, scope.now)
+        builder.set(PROBED, before["status"], before.get("reason") or reason, before.get("message") or "")
+        left = due(builder.cluster, builder.now)
         waits_on = waits_on and attempt is None
         if left is not None and not waits_on:
-            scope.waits.append(left or _FIRST)
+            builder.waits.append(left or _FIRST)
         if left == 0 and waits_on:
-            scope.waits.append(0.0)
+            builder.waits.append(0.0)
     elif attempt.outcome == "succeeded":
         failed = before is not None and before["status"] == "False" and not _never_succeeded(before)
-        scope.set(PROBED, "True", "ProbeSucceeded", event_type="Normal" if failed else "")
+        builder.set(PROBED, "True", "ProbeSucceeded", event_type="Normal" if failed else "")
     else:
-        _set_failed(scope, before, attempt.error)
+        _set_failed(builder, before, attempt.error)
 
 
-def _set_failed(scope: Scope, before: Object | None, error: str) -> None:
-    earlier = failures(scope.cluster)
-    now = Failures(earlier.attempts + 1 if earlier else 1, scope.now, earlier.since if earlier else scope.now)
-    scope.waits.append((now.next - scope.now).total_seconds())
+def _set_failed(builder: ClusterStatusBuilder, before: Object | None, error: str) -> None:
+    earlier = failures(builder.cluster)
+    now = Failures(earlier.attempts + 1 if earlier else 1, builder.now, earlier.since if earlier else builder.now)
+    builder.waits.append((now.next - builder.now).total_seconds())
     details = now.to_text(error)
     worked = before is not None and before["status"] == "True"
     if worked and now.last - now.since <= GRACE:
-        scope.set(PROBED, "True", "ProbeSucceeded", f"Remote connection probe fails {details}")
+        builder.set(PROBED, "True", "ProbeSucceeded", f"Remote connection probe fails {details}")
     elif not worked and _never_succeeded(before) and now.attempts < _NOT_YET:
-        scope.set(PROBED, "False", "ProbeFailed", f"Remote connection not established yet {details}")
+        builder.set(PROBED, "False", "ProbeFailed", f"Remote connection not established yet {details}")
     else:
         message = f"Remote connection probe failed {details}"
-        scope.set(PROBED, "False", "ProbeFailed", message, event_type="Warning", progress=not _never_succeeded(before))
+        builder.set(
+            PROBED, "False", "ProbeFailed", message, event_type="Warning", progress=not _never_succeeded(before)
+        )
 
 
 def _never_succeeded(condition: Object | None) -> bool:

@@ -17,7 +17,7 @@ from shared.kube import Object, deleting, dig, key_of, owner_reference, owners, 
 from shared.kube.resources import split_api_version
 from shared.references import NOT_ALLOWED, LookupResult
 
-from .scope import Scope
+from .status import ClusterStatusBuilder
 
 GROUPS = ("infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io")
 """The API groups of most infrastructure and control plane providers."""
@@ -102,68 +102,68 @@ def failure(found: LookupResult) -> tuple[str, str]:
     return reason, f'Failure detected from referenced resource {kind} with name "{key_of(obj).name}": {message}'
 
 
-def reconcile_reference(scope: Scope, role: Role, found: LookupResult, *, watched: bool) -> None:
+def reconcile_reference(builder: ClusterStatusBuilder, role: Role, found: LookupResult, *, watched: bool) -> None:
     """Adopts the object and copies the facts of its status; `watched`: changes of its kind start the function."""
     if found.state == "unreferenced":
         # With a topology, the reference is set later; without a topology, the Cluster needs no infrastructure.
-        if role is INFRASTRUCTURE and not deleting(scope.cluster) and dig(scope.cluster, "spec.topology") is None:
-            scope.initialization[role.fact] = True
+        if role is INFRASTRUCTURE and not deleting(builder.cluster) and dig(builder.cluster, "spec.topology") is None:
+            builder.initialization[role.fact] = True
         return
     if found.state == "failed":
-        scope.errors.append(found.error)
-        scope.waits.append(REFERENCE_RETRY)
+        builder.errors.append(found.error)
+        builder.waits.append(REFERENCE_RETRY)
         return
     if found.object is None:
-        if not deleting(scope.cluster):
-            if scope.initialization.get(role.fact):
-                scope.errors.append(f"{found.kind} has been deleted after being {role.participle}")
-            scope.waits.append(REFERENCE_RETRY)
+        if not deleting(builder.cluster):
+            if builder.initialization.get(role.fact):
+                builder.errors.append(f"{found.kind} has been deleted after being {role.participle}")
+            builder.waits.append(REFERENCE_RETRY)
         return
-    if not deleting(scope.cluster):
-        adopt(scope, found)
+    if not deleting(builder.cluster):
+        adopt(builder, found)
     if not deleting(found.object):
-        _copy_facts(scope, role, found.object, found.contract, watched=watched)
+        _copy_facts(builder, role, found.object, found.contract, watched=watched)
 
 
-def _copy_facts(scope: Scope, role: Role, obj: Object, contract: str, *, watched: bool) -> None:
-    was_true = scope.initialization.get(role.fact) is True
+def _copy_facts(builder: ClusterStatusBuilder, role: Role, obj: Object, contract: str, *, watched: bool) -> None:
+    was_true = builder.initialization.get(role.fact) is True
     reports_fact = cluster_api.provisioned if role is INFRASTRUCTURE else cluster_api.control_plane_initialized
     if not reports_fact(obj, contract) and not was_true:
         if not watched:
-            scope.waits.append(REFERENCE_RETRY)
+            builder.waits.append(REFERENCE_RETRY)
         return
-    _copy_endpoint(scope, obj)
+    _copy_endpoint(builder, obj)
     if role is INFRASTRUCTURE:
         try:
-            scope.failure_domains = cluster_api.failure_domains(obj, contract)
+            builder.failure_domains = cluster_api.failure_domains(obj, contract)
         except ValueError as error:
-            scope.errors.append(f"{obj['kind']} {obj['metadata']['name']}: {error}")
+            builder.errors.append(f"{obj['kind']} {obj['metadata']['name']}: {error}")
     if not was_true:
-        scope.initialization[role.fact] = True
+        builder.initialization[role.fact] = True
         fact = role.fact[0].upper() + role.fact[1:]
         reason = "InfrastructureReady" if role is INFRASTRUCTURE else fact
-        scope.add_event(reason, f"Cluster {key_of(scope.cluster).name} {fact} is now True")
+        builder.add_event(reason, f"Cluster {key_of(builder.cluster).name} {fact} is now True")
 
 
-def adopt(scope: Scope, found: LookupResult) -> None:
+def adopt(builder: ClusterStatusBuilder, found: LookupResult) -> None:
     """Sets owner reference and label in one patch, unless the object has them."""
     if found.object is None or found.resource is None:
         return
-    name = key_of(scope.cluster).name
-    wanted = owner_reference(scope.cluster, controller=dig(scope.cluster, "spec.topology") is not None)
+    name = key_of(builder.cluster).name
+    wanted = owner_reference(builder.cluster, controller=dig(builder.cluster, "spec.topology") is not None)
     patch: Object = {}
     if (references := with_owner(found.object, wanted)) is not None:
         patch["ownerReferences"] = references
     if dig(found.object, ("metadata", "labels", CLUSTER_NAME_LABEL)) != name:
         patch["labels"] = {CLUSTER_NAME_LABEL: name}
     if patch:
-        scope.effects.append(Patch(found.resource, found.object, {"metadata": patch}))
+        builder.effects.append(Patch(found.resource, found.object, {"metadata": patch}))
 
 
-def _copy_endpoint(scope: Scope, source: Object) -> None:
+def _copy_endpoint(builder: ClusterStatusBuilder, source: Object) -> None:
     offered = cluster_api.endpoint(source) or cluster_api.api_endpoint(source)
-    if scope.endpoint is None and offered is not None:
-        scope.endpoint = offered
+    if builder.endpoint is None and offered is not None:
+        builder.endpoint = offered
         host, port = offered
         spec = {"controlPlaneEndpoint": {"host": host, "port": port}}
-        scope.effects.append(Patch(CLUSTER, scope.cluster, {"spec": spec}))
+        builder.effects.append(Patch(CLUSTER, builder.cluster, {"spec": spec}))

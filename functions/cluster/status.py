@@ -21,7 +21,7 @@ _ORDER = get_args(ClusterCondition)
 
 
 @dataclass
-class Scope(StatusBuilder[ClusterCondition]):
+class ClusterStatusBuilder(StatusBuilder[ClusterCondition]):
     """The decisions of the phases of one reconciliation; each phase adds its own."""
 
     initialization: dict[str, Any] = field(init=False)
@@ -75,17 +75,17 @@ def _rank(condition: Object) -> tuple[int, bool, str]:
     return _ORDER.index(type_ if is_own else before), is_own, type_
 
 
-def status_fields(scope: Scope) -> Object:
+def status_fields(builder: ClusterStatusBuilder) -> Object:
     """Returns the fields of the status beside the conditions, and adds an event if the phase changes."""
-    new = phase(scope.cluster, provisioned=scope.provisioned, endpoint=scope.endpoint is not None)
-    if new != dig(scope.cluster, "status.phase", "Pending"):  # Pending is the initial phase, which needs no event
-        scope.add_event(new, f"Cluster {scope.cluster['metadata']['name']} is {new}")
+    new = phase(builder.cluster, provisioned=builder.provisioned, endpoint=builder.endpoint is not None)
+    if new != dig(builder.cluster, "status.phase", "Pending"):  # Pending is the initial phase, which needs no event
+        builder.add_event(new, f"Cluster {builder.cluster['metadata']['name']} is {new}")
     # Cluster API's CRD accepts neither an empty object nor an empty list here.
-    fields: Object = {"phase": new, "initialization": scope.initialization or None}
-    if scope.failure_domains is not None:
-        fields["failureDomains"] = scope.failure_domains or None
-    if not scope.errors:
-        fields["observedGeneration"] = scope.generation
+    fields: Object = {"phase": new, "initialization": builder.initialization or None}
+    if builder.failure_domains is not None:
+        fields["failureDomains"] = builder.failure_domains or None
+    if not builder.errors:
+        fields["observedGeneration"] = builder.generation
     return fields
 
 

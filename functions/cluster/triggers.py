@@ -27,7 +27,7 @@ from .descendants import MACHINES, POOL_LABEL
 from .probe import has_kubeconfig
 from .reconciled import is_reconciled
 from .references import ENDINGS, GROUPS
-from .scope import FINALIZER, foreign_conditions
+from .status import FINALIZER, foreign_conditions
 
 
 def owning_cluster(obj: Mapping[str, Any]) -> Key:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from functions import catalog
-from functions.cluster.scope import FINALIZER
+from functions.cluster.status import FINALIZER
 from functions.cluster_hooks.function import call
 from functions.cluster_hooks.protocol import HANDLERS
 from infra import local_control_plane

@@ -16,7 +16,7 @@ from functions.addon_cleanup.triggers import TRIGGERS as ADDON_CLEANUP
 from functions.addon_create.triggers import TRIGGERS as ADDON_CREATE
 from functions.cluster.decide import decide
 from functions.cluster.observed import Observed
-from functions.cluster.scope import FINALIZER as CLUSTER_FINALIZER
+from functions.cluster.status import FINALIZER as CLUSTER_FINALIZER
 from functions.cluster.triggers import TRIGGERS as OF_CLUSTER
 from functions.cluster_stack.conditions import AVAILABLE, CLIENT, PROVIDER, RELEASES, SYNCED
 from functions.cluster_stack.deletion import FINALIZER

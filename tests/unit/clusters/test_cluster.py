@@ -10,7 +10,7 @@ import pytest
 from functions.cluster.decide import decide
 from functions.cluster.deletion import DeleteSecrets, waits_for_reference
 from functions.cluster.observed import Observed
-from functions.cluster.scope import FINALIZER, phase
+from functions.cluster.status import FINALIZER, phase
 from shared.api.conditions import get_condition
 from shared.api.core import CORE_ANNOTATION, core_state
 from shared.api.resources import (

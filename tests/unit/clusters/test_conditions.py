@@ -17,7 +17,7 @@ from functions.cluster.merge import Reasons, aggregate
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
 from functions.cluster.recorded import recorded, shows_machines, shows_no_machines
-from functions.cluster.scope import FINALIZER
+from functions.cluster.status import FINALIZER
 from functions.cluster.triggers import TRIGGERS, relevant_in_cluster
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET

@@ -11,7 +11,7 @@ import pytest
 from functions.cluster.decide import decide
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe
-from functions.cluster.scope import FINALIZER
+from functions.cluster.status import FINALIZER
 from functions.sweep.function import not_covered, not_reconciled
 from functions.sweep.triggers import SWEPT
 from shared import profiles
