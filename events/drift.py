@@ -1,4 +1,4 @@
-"""Spreads looks for drift over the time between two rounds, so that settled objects are not all read at once.
+"""Spreads looks for drift over the time between two rounds, so that reconciled objects are not all read at once.
 
 A look is an event with `resync` set. It makes a function reconcile an object that seems reconciled. After a restart it
 also resumes periodic work, such as polling a source.
@@ -32,7 +32,7 @@ class _Look:
 
 
 class DriftLooks:
-    """Submits an event for each settled object at its own time after a round.
+    """Submits an event for each reconciled object at its own time after a round.
 
     Args:
         triggers: The functions by name.

@@ -29,8 +29,8 @@ from .health import Activity
 from .informer import SILENCE
 from .ingress import Ingress
 from .memory import without_objects
+from .reconciled import ReconciledRound, View
 from .rounds import PlainRound, Round
-from .settled import SettledRound, View
 from .shard import ALL, Shard
 from .specs import InformerSpec
 from .timer import Timer
@@ -259,7 +259,7 @@ class Forwarder:
     def _begin_round(self, specs: Collection[InformerSpec]) -> Round:
         if not self._active:
             return PlainRound(lambda _event, _functions: None, lambda _function, _event: False)
-        return SettledRound(self._view, self._submit, self._drift.add, specs)
+        return ReconciledRound(self._view, self._submit, self._drift.add, specs)
 
     def _changed(self, event: Event, functions: Collection[str]) -> None:
         if not self._active and not _is_listed(event):

@@ -332,7 +332,7 @@ class Informer:
         self._known[key] = new
         changed = self._changed(known, new) if known is not None else set()
         if listing is not None and (known is not None or not self._round):
-            # A resync concerns settled objects; a later change counts like a watched change.
+            # A resync concerns reconciled objects; a later change counts like a watched change.
             news = changed if listing.resync else set()
             self._emit("update", obj, [name for name in self._interested("update", key) if name in news])
             self._report(obj, listing, without=news)

@@ -13,7 +13,7 @@ from shared.event import Event, change_event
 from shared.kube import Object
 from shared.triggers import PrimaryRef, Triggers
 
-from .settled import is_about
+from .reconciled import is_about
 
 LIMIT = 64 << 20
 """Bytes of all events in a queue."""

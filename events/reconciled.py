@@ -1,9 +1,9 @@
-"""Skips settled objects when all kinds are listed, after a start and at each resync.
+"""Skips reconciled objects when all kinds are listed, after a start and at each resync.
 
-The lists bring every object, so nothing needs to be read. An event is skipped if the function's `Triggers.is_settled`
-holds for the primary object and the object of the event. An event about another object is held until the primary kind
-is listed. An event that depends on references to its object is held until all kinds are listed. In doubt an event is
-delivered. Whole objects are kept only until the kinds are listed.
+The lists bring every object, so nothing needs to be read. An event is skipped if `Triggers.is_reconciled_as_listed` of
+the function holds for the primary object and the object of the event. An event about another object is held until the
+primary kind is listed. An event that depends on references to its object is held until all kinds are listed. In doubt
+an event is delivered. Whole objects are kept only until the kinds are listed.
 
 An event by reference shows nothing of its object, which may have changed while nothing watched it. If the primary
 object by itself is reconciled, such an event is delivered after a start as a drift check, at its own time.
@@ -31,7 +31,7 @@ log = logging.getLogger("capi-functions.events")
 PATIENCE = 5.0
 """Seconds without a listed object or kind after which the round stops waiting for kinds that are not listed."""
 
-OnSettled = Callable[[Event, str, PrimaryRef], object]
+OnReconciled = Callable[[Event, str, PrimaryRef], object]
 """Called with an event, a function that need not reconcile, and the primary object."""
 
 
@@ -72,13 +72,14 @@ class View:
         return self.knows(ref.resource, ref.key) is False
 
 
-class SettledRound:
-    """A round that forwards the events of objects that are not settled.
+class ReconciledRound:
+    """A round that forwards the events of objects that are not reconciled.
 
     Args:
         view: See `View`.
         forward: Called with an event and the functions that it is delivered to.
-        on_settled: See `OnSettled`; called once for each function and primary object, and for each event by reference.
+        on_reconciled: See `OnReconciled`; called once for each function and primary object, and for each event by
+            reference.
         specs: The lists to wait for.
         patience: See `PATIENCE`.
     """
@@ -87,14 +88,14 @@ class SettledRound:
         self,
         view: View,
         forward: OnChange,
-        on_settled: OnSettled,
+        on_reconciled: OnReconciled,
         specs: Iterable[InformerSpec],
         *,
         patience: float = PATIENCE,
     ) -> None:
         self._view = view
         self._forward = forward
-        self._on_settled = on_settled
+        self._on_reconciled = on_reconciled
         self._patience = patience
         self._lock = threading.RLock()
         self._unlisted = set(specs)
@@ -104,7 +105,7 @@ class SettledRound:
         }
         """The listed objects of each kind that events about other objects are mapped to."""
         self._held: list[tuple[Event, str, PrimaryRef]] = []
-        self._settled: set[tuple[str, PrimaryRef, str]] = set()
+        self._reported: set[tuple[str, PrimaryRef, str]] = set()
         self._progress = time.monotonic()
         self._over = threading.Event()
 
@@ -180,20 +181,20 @@ class SettledRound:
         if primary is None and ref.resource is not None:
             primary = self._objects.get(ref.resource, {}).get(ref.key)
         declared = self._view.triggers[name]
-        settled = primary is not None and declared.is_settled(primary, event, datetime.now(UTC))
-        if settled:
+        reconciled = primary is not None and declared.is_reconciled_as_listed(primary, event, datetime.now(UTC))
+        if reconciled:
             self._look(event, name, ref)
-        return not settled
+        return not reconciled
 
     def _look(self, event: Event, name: str, ref: PrimaryRef) -> None:
-        """Reports the primary object as settled once, and after a start also each event by reference."""
+        """Reports the primary object as reconciled once, and after a start also each event by reference."""
         by_reference = event.object is None and not is_about(event, ref)
         if by_reference and event.resync:
             return  # a change would have been watched
         look = (name, ref, event.id if by_reference else "")
-        if look not in self._settled:
-            self._settled.add(look)
-            self._on_settled(event, name, ref)
+        if look not in self._reported:
+            self._reported.add(look)
+            self._on_reconciled(event, name, ref)
 
 
 def is_about(event: Event, ref: PrimaryRef) -> bool:

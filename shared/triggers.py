@@ -85,7 +85,7 @@ class Watch:
             event of that object makes the function read everything. The forwarder then delivers no such change.
             False for a function that creates its primary object, and if the key does not belong to a primary object.
         creates_primary: Whether the function creates the primary object for each object of this kind that `key` maps.
-            Then that object is not settled while its primary object does not exist, and a new one has none yet.
+            Then that object is not reconciled while its primary object does not exist, and a new one has none yet.
         creator: The field manager with which the function itself, and nobody else, creates objects of this kind. The
             forwarder does not send it these objects, because it continues after it has created one. A broker cannot
             filter them.
@@ -238,10 +238,10 @@ class Triggers:
     is_reconciled: Callable[[Object, Event, datetime], bool] | None = None
     """`is_reconciled(primary, event, now)` returns whether the primary object and the object in the event alone show
     that there is nothing to do at that time. It reads no cluster. The runtime calls it before it reads anything, except
-    for a resync and a repetition; sweep and forwarder call `is_settled`, with `add` events of the listed objects. It
-    must be false if the spec is newer than the status, and for an update while the function waits for something,
-    because a newer event ends a wait, and nothing else repeats it. None: the function always reads, and leaves the
-    sweep to the other functions of the kind."""
+    for a resync and a repetition; sweep and forwarder call `is_reconciled_as_listed`, with `add` events of the listed
+    objects. It must be false if the spec is newer than the status, and for an update while the function waits for
+    something, because a newer event ends a wait, and nothing else repeats it. None: the function always reads, and
+    leaves the sweep to the other functions of the kind."""
     finalizer: str = ""
     """The finalizer that it removes from its primary objects: their deletion waits until the function runs."""
     memory: str = "512Mi"
@@ -251,10 +251,10 @@ class Triggers:
     defined_kinds: DefinedKinds | None = None
     """The contract-selected kinds that it watches. They exclude kinds in `watches`."""
 
-    def is_settled(self, primary: Object, event: Event, now: datetime) -> bool:
+    def is_reconciled_as_listed(self, primary: Object, event: Event, now: datetime) -> bool:
         """Returns whether the primary object and the event's object, seen for the first time, show no work.
 
-        The sweep and the forwarder judge listed objects by this. In doubt an object is not settled: if it is being
+        The sweep and the forwarder judge listed objects by this. In doubt an object is not reconciled: if it is being
         deleted, if its status is about an earlier generation, or if `is_reconciled` fails or is not declared.
         """
         observed = dig(primary, "status.observedGeneration")

@@ -120,7 +120,7 @@ def _has_work(declared: Triggers, event: Event, listed: _Listed, now: datetime) 
     if watch is None or watch.referenced_by or ref is None or ref.resource is None or declared.is_reconciled is None:
         return False
     primary = _find(ref, listed)
-    return watch.creates_primary if primary is None else not declared.is_settled(primary, event, now)
+    return watch.creates_primary if primary is None else not declared.is_reconciled_as_listed(primary, event, now)
 
 
 def _objects(clients: Clients, swept: Sequence[Triggers], kind: str | None) -> Iterator[Object]:

@@ -65,7 +65,7 @@ def topology_condition(cluster: Object) -> Object:
     return dict(found) if found.get("observedGeneration") == cluster["metadata"]["generation"] else {}
 
 
-def is_settled(state: State, key: Key) -> bool:
+def is_reconciled(state: State, key: Key) -> bool:
     """Returns whether core has reconciled the topology of a Cluster, and its MachineDeployments and MachineSets."""
     condition = topology_condition(cluster_in(state, key))
     if not condition or condition.get("reason") in _NOT_YET:

@@ -27,7 +27,7 @@ from shared.kube.crds import CRD, await_all_established
 from ..failure import Failure
 from . import loading
 from .change import Change, is_cluster, merge_patch
-from .progress import State, fingerprint, identify, is_settled, outdated_machines, played_control_plane
+from .progress import State, fingerprint, identify, is_reconciled, outdated_machines, played_control_plane
 from .snapshot import OWN_CONTROLLERS, Snapshot, provider_of, refuse_external_patches
 
 _FIELD_MANAGER = "preview"
@@ -182,7 +182,7 @@ class Simulation:
             now, current = time.monotonic(), fingerprint(state)
             if current != last:
                 last, since = current, now
-            waiting = [str(key) for key in wanted if not is_settled(state, key)]
+            waiting = [str(key) for key in wanted if not is_reconciled(state, key)]
             if not waiting and now - since >= _QUIET:
                 return state
             if now - began > _WITHIN:

@@ -17,7 +17,7 @@ from infra import local_control_plane
 from infra.cli.main import app
 from infra.cli.terminal import topology_plan_text
 from infra.operations.preview import Change, TopologyPlan, preview
-from infra.operations.preview.progress import State, cluster_in, identify, is_settled, topology_condition
+from infra.operations.preview.progress import State, cluster_in, identify, is_reconciled, topology_condition
 from infra.operations.preview.reader import ReadOnlyClient
 from infra.operations.preview.result import MachineChange, ObjectChange, machine_changes, object_changes
 from infra.operations.preview.snapshot import OWN_CONTROLLERS, Kind, take
@@ -196,7 +196,9 @@ def prepare(core: LiveCore) -> World:
     def is_ready() -> bool:
         state = read(core.client, resources)
         machines = [dig(obj, "status.nodeRef.name") for id_, obj in state.items() if id_[1] == MACHINE.kind]
-        return all(is_settled(state, key) for key in keys.values()) and len(machines) == 2 * len(keys) and all(machines)
+        return (
+            all(is_reconciled(state, key) for key in keys.values()) and len(machines) == 2 * len(keys) and all(machines)
+        )
 
     def details() -> object:
         return [dig(core.client.get(CLUSTER, key), "status.conditions") for key in keys.values()]

@@ -19,7 +19,7 @@ import yaml
 
 from functions.cluster.decide import decide
 from functions.cluster.observed import Observed
-from functions.cluster.scope import FINALIZER
+from functions.cluster.status import FINALIZER
 from shared.api.resources import CLUSTER
 from shared.kube import Client, Key, Object, dig
 from tests.support import processes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from events.settled import SettledRound, View, joined_kinds
+from events.reconciled import ReconciledRound, View, joined_kinds
 from events.specs import informer_specs
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import Change, Event, change_event
@@ -59,7 +59,7 @@ class Listing:
         self.forwarded: list[tuple[str, str]] = []
         self.looks: list[tuple[str, str, PrimaryRef]] = []
         view = View(triggers, lambda _r, _k: self.known, lambda _f, event: event.name == referenced)
-        self.round = SettledRound(
+        self.round = ReconciledRound(
             view,
             lambda event, functions: self.forwarded.extend((event.kind, name) for name in functions),
             lambda event, name, ref: self.looks.append((event.kind, name, ref)),

@@ -466,5 +466,5 @@ def test_cluster_whose_machines_could_not_be_listed_is_read_again(control_plane:
     settled = settled_cluster(cluster(spec), deepcopy(READY), control_plane := deepcopy(control_plane))
     failed = unread(settled, READY, control_plane)
     event = change_event(failed, "update", source="/test")
-    assert not catalog.triggers()["cluster"].is_settled(failed, event, NOW)
+    assert not catalog.triggers()["cluster"].is_reconciled_as_listed(failed, event, NOW)
     assert recorded(failed, event, "none") is None, "an attempt to connect alone is not enough"
