@@ -66,11 +66,14 @@ class Loop:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         calls = _in_child(lambda: self._calls(session.items)) or []
         breadth = Counter(number for number, _, _ in calls)  # the tests that call little are the likeliest to fail
+        gc.unfreeze()  # the collector does not list what a module under test has frozen
         functions = [
             found
             for found in gc.get_objects()
             if isinstance(found, FunctionType) and found.__code__.co_filename in self._paths
         ]
+        if not functions:
+            raise pytest.UsageError("no unit test imports the modules")
         gc.freeze()  # or the collector of each child would copy the memory of this process
         for mutant in self.mutants:
             first = min(each.lineno for each in [mutant.function, *getattr(mutant.function, "decorator_list", [])])
