@@ -1,4 +1,4 @@
-"""The reasons in conditions of Clusters and ClusterAddons: what each means, and what to do.
+"""The reasons in conditions of Clusters and ClusterAddons: the meaning and the remedy of each.
 
 docs/operations.md has the same tables; a test compares them.
 """
@@ -16,8 +16,8 @@ class Reason:
         kind: The kind of the objects that have it.
         condition: The type of the condition; empty for several types.
         names: The reasons.
-        meaning: What it means, in Markdown.
-        remedy: What to do, in Markdown.
+        meaning: The meaning, in Markdown.
+        remedy: The remedy, in Markdown.
     """
 
     kind: str
@@ -33,9 +33,9 @@ REASONS = (
         "ClusterReady",
         ("ControlPlaneNotReady",),
         "no kubeconfig Secret yet, or the workload API server does not answer or rejects the credentials",
-        'wait; "No program has reconciled this Cluster", which the Cluster has as `Available=Unknown` with the '
-        "reason `NotReconciled`: start a Cluster API core, or choose a profile with `cluster`; if it persists, "
-        "check the infrastructure with `describe`, and the Secret `<cluster>-kubeconfig`",
+        'wait; if the message is "No program has reconciled this Cluster" (the Cluster has `Available=Unknown` with '
+        "the reason `NotReconciled`), start a Cluster API core, or choose a profile with `cluster`; if the condition "
+        "persists, check the infrastructure with `describe`, and the Secret `<cluster>-kubeconfig`",
     ),
     Reason(
         "ClusterAddon",
@@ -229,5 +229,5 @@ REASONS = (
 
 
 def find(name: str) -> list[Reason]:
-    """Returns the entries of a reason, whatever the case of its letters; none for an unknown one."""
+    """Returns the entries of a reason, ignoring case; none for an unknown reason."""
     return [reason for reason in REASONS if name.casefold() in map(str.casefold, reason.names)]
