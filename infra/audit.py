@@ -1,11 +1,11 @@
-"""Checks what the image consists of: `make audit`.
+"""Checks the components of the image: `make audit`.
 
     vulnerabilities   known ones of its Python packages, from PyPI by pip-audit
     licences          each package has a licence that permits what the project does
     changes           packages of the image and Go modules of helm that were added, removed or changed since a commit
 
-Debian's packages and Go's modules are pinned by digest; their vulnerabilities are for a scanner with the SBOM of the
-image (`out/capi-functions.spdx.json`).
+Debian's packages and Go's modules are pinned by digest; a scanner with the SBOM of the image
+(`out/capi-functions.spdx.json`) finds their vulnerabilities.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CLASSIFIER = "License :: "
 
 
 def main() -> int:
-    """Runs the checks. Returns 1 if one of them finds something that a person has to look at."""
+    """Runs the checks. Returns 1 if one of them finds something for a person to check."""
     options = argparse.ArgumentParser(prog="python -m infra.audit", description=__doc__)
     options.add_argument("checks", nargs="*", metavar="CHECK", help="names of checks; default: all")
     options.add_argument("--since", default="", metavar="COMMIT", help="for `changes` (default: the newest tag)")
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def vulnerabilities() -> bool:
-    """Prints the known vulnerabilities of the Python packages. Without an answer of PyPI it prints so, and is True."""
+    """Prints the known vulnerabilities of the Python packages. Returns True, with a note, if PyPI does not answer."""
     run = subprocess.run(
         [
             *(sys.executable, "-m", "pip_audit", "--requirement", REQUIREMENTS, "--require-hashes", "--disable-pip"),
@@ -80,7 +80,7 @@ def vulnerabilities() -> bool:
 
 
 def licences() -> bool:
-    """Prints each Python package of the image whose licence is unknown, or not among those permitted."""
+    """Prints each Python package of the image whose licence is unknown or not permitted."""
     refused = []
     pinned = pins((PROJECT / REQUIREMENTS).read_text())
     for name in pinned:
@@ -105,7 +105,7 @@ def licence(distribution: Distribution) -> str:
 
 
 def changes(since: str) -> bool:
-    """Prints what the image has got, lost or replaced since a commit. Is True: a person decides what it means."""
+    """Prints the changes of the image since a commit. Returns True, because a person judges them."""
     since = since or _git("describe", "--tags", "--abbrev=0")
     if not since:
         print("changes: not listed, since the repository has no tag; name a commit with --since")

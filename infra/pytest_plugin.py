@@ -25,7 +25,7 @@ def _plane(directory: Path) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A kube-apiserver with etcd for the session. It ends with the session, however that ends."""
+    """A kube-apiserver with etcd for the session, which always ends with the session."""
     yield from _plane(tmp_path_factory.mktemp("control-plane") / "management")
 
 

@@ -22,8 +22,8 @@ STACKS = {"stack": VERSIONS, "fleet": ("v1",)}
 def sources(version: str, stack: str = "stack") -> Files:
     """Returns the source files of a version.
 
-    The folder of the first version is complete. That of a later version has the files that it adds or replaces, and an
-    empty file `<path>.removed` for each file that it removes.
+    The folder of the first version is complete. The folder of a later version has the added and replaced files, and an
+    empty file `<path>.removed` for each removed file.
     """
     files: dict[str, bytes] = {}
     for step in STACKS[stack][: STACKS[stack].index(version) + 1]:
@@ -41,12 +41,12 @@ def release(version: str, stack: str = "stack") -> tuple[Release, Files]:
 
 
 def content(files: Files) -> Mapping[str, object]:
-    """Returns files in a form to compare: archives as their content, since bytes differ between versions of zlib."""
+    """Returns files in comparable form: archives as their content, because bytes differ between versions of zlib."""
     return {name: charts.inspect(data, name) if name.endswith(".tgz") else data for name, data in files.items()}
 
 
 def main() -> int:
-    """Writes the releases that have changed; with `--check` only names them, and returns 1 if there are any."""
+    """Writes the changed releases; with `--check` only names them, and returns 1 if there are any."""
     releases = (release(version, stack) for stack, versions in STACKS.items() for version in versions)
     built = {one.name.tag: files for one, files in releases}
     existing = {tag: build.read_folder(RELEASES / tag) for tag in built}

@@ -1,8 +1,8 @@
 """Generates the admission policy for the functions' writes of Secrets.
 
 Functions may write Secrets in all namespaces: kubeconfigs, CAs, manifests. RBAC cannot distinguish these from a Secret
-that the control plane fills with the token of another ServiceAccount, or from the settings of the installation. Either
-would lend a function, and who takes it over, the rights of the functions of providers.
+that the control plane fills with the token of another ServiceAccount, or from the settings of the installation. Writing
+either would give a function, and an attacker who takes it over, the rights of the provider functions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Generates `infra/chart`, a Helm chart: the objects of the kustomizations as data, which its few templates configure.
 
-`objects.yaml` is a template itself, because it names the namespace of the release, and some values. Which objects are
-part of a release follows from its mode and its profile; the tables for both are in the same file.
+`objects.yaml` is a template itself, because it names the namespace of the release, and some values. Mode and profile
+determine the objects of a release; the tables for both are in the same file.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
 
 
 def _modes(declared: Mapping[str, Triggers]) -> Object:
-    """Returns for each mode the objects of the installation, and what it needs of each function.
+    """Returns for each mode the objects of the installation, and the required parts of each function.
 
     `watcher` names the rights and sources of a profile, `env` the variables of the servers. The mode `single` has
     `parts` of its own.
@@ -159,10 +159,10 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
 
 
 def _calling_forwarder(declared: Mapping[str, Triggers]) -> Iterable[Object]:
-    """Yields the forwarder that calls each function at its Service, and receives what functions emit.
+    """Yields the forwarder that calls each function at its Service, and receives emitted events.
 
-    It has one replica, also during an upgrade: a second one, in standby, would refuse the events that the Service sends
-    to it.
+    It has one replica, also during an upgrade, because a second replica, in standby, would refuse the events that the
+    Service sends to it.
     """
     deployment = forwarder.deployment(
         "--functions=http://{function}", "--host=0.0.0.0", f"--port={single.INGRESS}", single.without(declared)

@@ -16,9 +16,9 @@ from shared.kube.resources import Object
 from .files import Document, yaml_text
 
 _KEPT = {"helm.sh/resource-policy": "keep"}
-"""Helm must not delete a CRD that it has taken over, nor one of a smaller release. All of its objects would be gone.
+"""Keeps Helm from deleting a CRD, even if a later release lacks it, because all of its objects would be lost.
 
-Not for the group that Cluster API installs, because whoever deletes that provider decides about its CRDs.
+Not for the group that Cluster API installs, because the deletion of that provider decides about its CRDs.
 """
 
 _DROPPED = {"title", "additionalProperties", "$defs"}

@@ -26,9 +26,9 @@ JETSTREAM: Object = {
 }
 """The configuration of a Broker of the class NatsJetStreamBroker.
 
-Its default keeps all events for ever. `Interest` keeps an event until each Trigger has handled it, and `maxAge` bounds
-how long, because an event stays if the filter ends in the last attempt. The filter fetches single events, because the
-time for an acknowledgement of each of a batch begins when the batch is fetched.
+Its default keeps all events for ever. `Interest` keeps an event until each Trigger has handled it. `maxAge` limits
+this, because an event stays if the filter ends in the last attempt. The filter fetches single events, because for a
+batch the time limit of each acknowledgement begins with the fetch.
 """
 
 _SOURCES = "sources.knative.dev/v1"

@@ -17,7 +17,7 @@ from .knative import BASE, in_a_cluster, kustomization
 from .network import FORWARDER as NAME
 
 PROFILES = "capi-functions.dev/profiles"
-"""The annotation of the forwarder's pods that names their profiles: a change restarts them, as they read these once."""
+"""The annotation of the forwarder's pods with their profiles. A change restarts the pods, which read profiles once."""
 
 _REPLICAS = 2
 _MEMORY = "256Mi"
@@ -68,7 +68,7 @@ def lease_access(account: str = NAME, *more: Rule, lease: str = NAME) -> Iterabl
 
 
 def everywhere(account: str = NAME, lease: str = NAME) -> list[Object]:
-    """Returns the rights of a forwarder that an installation for some namespaces has in the whole cluster."""
+    """Returns the cluster-wide rights of a forwarder in an installation for some namespaces."""
     return rbac.everywhere(role_of(lease), [_WATCH_CRDS], account, NAMESPACE)
 
 

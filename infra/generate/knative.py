@@ -1,4 +1,4 @@
-"""Generates `infra/manifests/base`: what the functions need with Knative Eventing, without a source of changes.
+"""Generates `infra/manifests/base`: the functions with Knative Eventing, without a source of changes.
 
 `infra/manifests/forwarder` adds the forwarder, and `infra/manifests/sources` Knative's ApiServerSources.
 """
@@ -21,7 +21,7 @@ from . import admission, eventing, network, parts, workloads
 from .files import Document, yaml_text
 
 BASE = "../base"
-"""The base, as the kustomizations beside it name it."""
+"""The path of the base in the kustomizations beside it."""
 
 SWEEPS: dict[str, tuple[str, Object]] = {
     "sweep": ("*/2 * * * *", {}),
@@ -76,7 +76,7 @@ def policy_files() -> dict[str, str]:
 
 
 def in_a_cluster(declared: Mapping[str, Triggers], wanted: Collection[str] = ("all",)) -> dict[str, Triggers]:
-    """Returns the functions of the profiles `wanted`, without those for local runs only."""
+    """Returns the functions of the profiles `wanted`, without functions for local runs only."""
     return {
         name: triggers
         for name, triggers in declared.items()

@@ -1,8 +1,8 @@
 """Generates NetworkPolicies: who may send requests to the functions.
 
-They restrict ingress. Egress goes to API servers, registries and object stores anywhere; policies cannot name
-these, since network plugins differ in how they match the address of an API server. So a policy for egress is an option,
-and restricts ports. The functions themselves refuse link-local and metadata addresses (`shared.network`).
+They restrict ingress. Egress goes to API servers, registries and object stores anywhere. Policies cannot name these,
+because network plugins match the address of an API server differently. So a policy for egress is an option, and
+restricts ports. The functions themselves refuse link-local and metadata addresses (`shared.network`).
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def of_functions(namespace: str) -> Object:
 def of_proxies() -> list[Object]:
     """Returns the rules that Knative Services add to the policy of functions.
 
-    Requests go to their proxies, and Prometheus reads the metrics at the functions' own port, because the proxies have
-    the port that other pods have for metrics.
+    Requests go to their proxies. Prometheus reads the metrics at the functions' own port, because the proxies occupy
+    the usual port of metrics.
     """
     return [_rule([pods_of(SERVING), pods_of(GATEWAY)], _PROXY), _rule([pods_of(*PROMETHEUS)], [workloads.PORT])]
 
@@ -93,7 +93,7 @@ def policy(
 def egress(namespace: str) -> Object:
     """Returns the policy, an option of the chart, for connections of pods: to names, pods beside them, and `EGRESS`.
 
-    It names ports and no addresses, as API servers, registries and object stores can be anywhere.
+    It names ports and no addresses, because API servers, registries and object stores can be anywhere.
     """
     names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
     open_ports = [{"protocol": "TCP", "port": port} for port in EGRESS]

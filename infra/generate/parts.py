@@ -1,4 +1,4 @@
-"""The objects of one function, in parts that installations put together; all have its labels, to be left out by."""
+"""The objects of one function, in parts that installations combine; overlays leave them out by their labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def access(function: str, triggers: Triggers, *, account: str = "", role: str = 
 
 
 def everywhere(function: str, triggers: Triggers, *, account: str = "", role: str = "") -> list[Object]:
-    """Returns the rights of a function that an installation for some namespaces has in the whole cluster."""
+    """Returns the cluster-wide rights of a function in an installation for some namespaces."""
     name = workloads.name_of(function)
     return [
         *_labelled(name, rbac.everywhere(role or role_of(function), triggers.needed_rules, account or name, NAMESPACE))
@@ -53,7 +53,7 @@ def server(function: str, triggers: Triggers) -> list[Object]:
 
 
 def subscriptions(function: str, triggers: Triggers) -> list[Object]:
-    """Returns what connects the server of a function with the Broker."""
+    """Returns the objects that connect the server of a function with the Broker."""
     name = workloads.name_of(function)
     objects = [*eventing.triggers_of(triggers, name, NAMESPACE)]
     if triggers.emits:

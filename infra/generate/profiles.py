@@ -2,8 +2,8 @@
 
 `serving` is like `forwarder`, with Knative Services.
 
-Profiles cannot be put together in a kustomization, as the kinds that the event sources watch, and their rights, depend
-on all of them. So each combination has its overlay.
+Kustomizations cannot combine profiles, because the watched kinds of the event sources, and their rights, depend on all
+profiles. So each combination has its overlay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .files import yaml_text
 
 _PARTS = ("addons", "providers", "kubeconfig")
 _WITHOUT_CORE = "standalone"
-"""Contains `addons` and `kubeconfig`; together with `providers` it is all that `infra/manifests/forwarder` runs."""
+"""Contains `addons` and `kubeconfig`; with `providers` it has all functions of `infra/manifests/forwarder`."""
 
 COMBINATIONS: tuple[tuple[str, ...], ...] = (
     *(some for count in range(1, len(_PARTS) + 1) for some in combinations(_PARTS, count)),

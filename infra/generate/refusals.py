@@ -1,4 +1,4 @@
-"""Generates admission policies that refuse Clusters and providers which functions would only report as wrong.
+"""Generates admission policies that refuse Clusters and providers that functions would only report as wrong.
 
 The rules come from the functions, in CEL: the names of releases (`shared.releases.naming`), the downgrade of a provider
 (`shared.components.versions`), and the values of annotations (`shared.applier.policy`, `shared.providers.annotations`).

@@ -26,10 +26,10 @@ _FORWARDER = "../forwarder"
 _COMPONENT = "component"
 
 REPLICAS = 4
-"""The most replicas of a function. With their threads they bound the requests that a burst of events causes."""
+"""The maximum number of replicas of a function. Replicas times threads caps concurrent requests."""
 
 SECONDS = 600
-"""The time for an answer: the most that Serving allows by default. A download takes up to 300 s."""
+"""The time limit of an answer, the maximum that Serving allows by default. A download takes up to 300 s."""
 
 _WHAT = """
 Makes a Knative Service of each function. Add it to the components of a kustomization that has
@@ -67,7 +67,7 @@ def overlay(serving: str) -> str:
 
 
 def changes() -> Object:
-    """Returns what a function's Knative Service sets: labels of its own, fields and annotations of its pods.
+    """Returns the settings of a function's Knative Service: its labels, and fields and annotations of its pods.
 
     The fields replace fields of the Deployment's pod and container. Serving takes only its own port names, and refuses
     the security context of a pod unless a feature is enabled. It probes a starting container many times a second if the
@@ -110,7 +110,7 @@ def _patches() -> Iterable[Object]:
 
 
 def _service() -> Iterable[Object]:
-    """Yields the operations that make a Knative Service of a Deployment."""
+    """Yields the operations that turn a Deployment into a Knative Service."""
     changed = changes()
     template = "/spec/template"
     yield from (_set(f"/{field}", value) for field, value in SERVICE.items())

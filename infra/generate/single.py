@@ -1,8 +1,9 @@
 """Generates `infra/manifests/single`: forwarders and all functions in two Deployments, without Knative.
 
-`PROVIDERS` installs what providers consist of, so it may do everything. `LIFECYCLE` reads the input of tenants: charts,
-releases, kubeconfigs. So they are pods with accounts of their own. Each pod has a forwarder, which calls the functions
-in its own pod; of several replicas the forwarder that holds the Lease does, the others stand by.
+`PROVIDERS` installs the components of providers, so it may do everything. `LIFECYCLE` reads the input of tenants:
+charts, releases, kubeconfigs. So they are pods with accounts of their own. Each pod has a forwarder, which calls the
+functions in its own pod. If there are several replicas, only the forwarder that holds the Lease delivers; the others
+stand by.
 
 `sweep` and `dead_letters`, the functions of all profiles, run in both, for the objects of the pod's other functions.
 """
@@ -141,9 +142,9 @@ def _pods(part: Part, declared: Mapping[str, Triggers]) -> Iterable[Document]:
 
 
 def own(part: Part, declared: Mapping[str, Triggers]) -> Iterable[Object]:
-    """Yields what a part consists of, whatever functions of its profiles run.
+    """Yields the objects of a part that do not depend on its functions.
 
-    That is all but the ClusterRole of its forwarder, and the rights of its functions.
+    These are all but the ClusterRole of its forwarder, and the rights of its functions.
     """
     yield _labelled(part, rbac.service_account(part.name, NAMESPACE))
     yield from (_labelled(part, obj) for _, obj in forwarder.lease_access(part.name, lease=part.lease))
@@ -218,7 +219,7 @@ def variables(part: Part, wanted: Collection[str]) -> Object:
 
 
 def without(declared: Mapping[str, Triggers]) -> str:
-    """Returns the argument of a forwarder that calls functions, which names those that do not run in a cluster."""
+    """Returns the argument of a forwarder that names the functions that do not run in a cluster."""
     return "--without=" + ",".join(name for name, triggers in declared.items() if triggers.local)
 
 
@@ -230,6 +231,6 @@ def service(part: Part) -> Object:
 
 
 def _labelled(part: Part, obj: Object) -> Object:
-    """Returns the object with the labels of the part, by which overlays leave it out."""
+    """Returns the object with the labels of the part, by which overlays leave the object out."""
     obj["metadata"]["labels"] = workloads.labels(part.name)
     return obj

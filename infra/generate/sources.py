@@ -51,15 +51,15 @@ def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
 
 
 def rules(declared: Mapping[str, Triggers]) -> list[Object]:
-    """Returns the PolicyRules to watch what starts these functions."""
+    """Returns the PolicyRules to watch the kinds that start these functions."""
     return rbac.policy_rules(rbac.watch_rules(declared.values()))
 
 
 def api_server_sources(declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns the ApiServerSources for these functions: one for objects, and one for references.
 
-    They lack the kinds that no function names, because an adapter ends if a group is not served. The command
-    `sources` adds them.
+    They lack contract-selected kinds, because an adapter ends if a group is not served. The command `sources` adds
+    these kinds.
     """
     watches = [watch for triggers in declared.values() for watch in triggers.watches]
     return of(watches)

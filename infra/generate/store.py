@@ -1,6 +1,6 @@
 """Generates the folder in which a pod of a single installation keeps releases, components and dead letters.
 
-It ends with the pod, which costs another download, and dead letters. Pods that share them need a bucket.
+It ends with the pod, which costs another download and the dead letters. Pods that share these files need a bucket.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FOLDER = "/var/lib/store"
 
 
 def keep_in_pod(deployment: Object) -> None:
-    """Adds the folder to the first container of a Deployment, for as long as no setting names another store."""
+    """Adds the folder to the first container of a Deployment, which uses it unless a setting names another store."""
     pod = deployment["spec"]["template"]["spec"]
     pod["volumes"].append({"name": _VOLUME, "emptyDir": {"sizeLimit": SIZE}})
     functions = pod["containers"][0]

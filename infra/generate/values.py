@@ -1,4 +1,4 @@
-"""The values of the Helm chart. From them come values.yaml, its schema, and the table in docs/chart.md."""
+"""The values of the Helm chart: the source of values.yaml, its schema, and the table in docs/chart.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODES = {
     "forwarder": "with Knative. The forwarder posts to the Broker, and Triggers call the functions",
     "sources": "with Knative. ApiServerSources, which [lose events](guarantees.md), replace the forwarder",
 }
-"""The ways of events to the functions."""
+"""The delivery modes."""
 
 _OWN = (
     "CAPI_FUNCTIONS_PROFILES",
@@ -37,7 +37,7 @@ _OWN = (
     "CAPI_FUNCTIONS_WATCH_FILTER",
     workloads.METRICS_PORT,
 )
-"""Variables that the chart sets by other values, some of them in some pods only."""
+"""Variables that other values of the chart set, some of them only in some pods."""
 
 PROFILES = ("all", *("-".join(combination) for combination in profiles.COMBINATIONS))
 

@@ -40,7 +40,7 @@ CONFIGURATION = "/config"
 TEMPORARY = "/tmp"  # noqa: S108 - a volume of the pod's own
 """The only writable folder; also the home directory."""
 TEMPORARY_SIZE = "512Mi"
-"""Its size. The helm program unpacks charts there, of which two are rendered at a time; nothing else is kept there."""
+"""The size of this folder, which only holds the charts that the helm program unpacks, two at a time."""
 METRICS_NAME, FORWARDER_NAME = "metrics", "forwarder"
 """The names of the ports of `/metrics`, of functions and of a forwarder."""
 
@@ -168,7 +168,7 @@ def _sources(groups: Iterable[Group]) -> list[Object]:
 
 
 def liveness(port: str | int, scheme: str) -> Object:
-    """Returns the liveness probe, which ends a process with a stuck delivery, or no free thread for 2 minutes."""
+    """Returns the liveness probe, which ends a process with a stuck delivery, or without a free thread for 2 min."""
     get = {"path": "/healthz", "port": port, "scheme": scheme}
     return {"httpGet": get, "periodSeconds": 20, "timeoutSeconds": 10, "failureThreshold": 6}
 

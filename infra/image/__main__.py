@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write_files(root: Path) -> None:
-    """Writes what the Dockerfile adds to its base image, compiled by the Python that runs this."""
+    """Writes the files that the Dockerfile adds to its base image, compiled by this Python."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     contents.write_helm(root, locate(["helm"], progress=_progress)["helm"])
     contents.write_dependencies(root, HERE, version)

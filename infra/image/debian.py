@@ -48,7 +48,7 @@ _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 class PackageError(Exception):
-    """A package could not be fetched, or is not what is pinned; the message says which, why, and what to do."""
+    """A package could not be fetched, or differs from the pinned one; the message has the reason and the remedy."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def write_root(root: Path, architecture: str, progress: Progress) -> list[Packag
         (root / "usr/local/bin" / name).symlink_to(f"/usr/bin/python{PYTHON}")
     (root / "tmp").mkdir()
     (root / "tmp").chmod(0o1777)
-    # Does the work of the packages' scripts: one file of all authorities, where OpenSSL looks for it.
+    # Does the work of the packages' scripts: writes all authorities to the file that OpenSSL reads.
     authorities = sorted((root / "usr/share/ca-certificates").rglob("*.crt"))
     bundle = "".join(path.read_text().strip() + "\n" for path in authorities)
     _write(root / "etc/ssl/certs/ca-certificates.crt", bundle)
@@ -198,7 +198,7 @@ def interpreter(root: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def lock(architectures: Sequence[str] = tuple(ARCHITECTURES.values())) -> str:
-    """Returns the content of `debian.txt` with the newest versions, which apt finds out in a folder of its own."""
+    """Returns the content of `debian.txt` with the newest versions, which apt determines in a folder of its own."""
     when = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     found = [package for architecture in architectures for package in _newest(architecture)]
     head = (

@@ -1,4 +1,4 @@
-"""Writes layers and an OCI archive. The same files give the same bytes: no time, owner or order of a folder gets in."""
+"""Writes layers and an OCI archive. The same files give the same bytes, whatever their times, owners and order."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def write_layer(
 
     The Python of the command `interpreter` compresses, because the bytes depend on its version of zlib.
 
-    Everything belongs to root and is readable for everybody. A large file that has the content of an earlier one
-    becomes a hard link to it: packages contain the same library under several names.
+    Everything belongs to root and is readable for everybody. A large file with the content of an earlier file becomes a
+    hard link to it, because packages contain the same library under several names.
     """
     command = [*interpreter, "-c", _COMPRESS]
     with (

@@ -42,7 +42,7 @@ def unwatchable(client: Client, declared: Mapping[str, Triggers], namespace: str
 
 
 def watchable(client: Client, declared: Mapping[str, Triggers]) -> dict[str, Triggers]:
-    """Returns the functions with only those kinds that the user may list and watch, without functions that have none.
+    """Returns the functions with only the kinds that the user may list and watch, without functions that have none.
 
     Raises `ApiError` if the access review fails.
     """

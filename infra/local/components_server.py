@@ -1,4 +1,4 @@
-"""Serves the components of providers in a package to the functions, as GitHub does its downloads."""
+"""Serves the components of providers in a package to the functions, like GitHub's downloads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIST = re.compile(r"/repos/([\w.-]+/[\w.-]+)/releases")
 class ComponentsServer:
     """Serves the files of a folder on loopback, between `start` and `stop`.
 
-    If it is `partial`, requests for anything else, and for lists of releases, are redirected to GitHub.
+    If it is `partial`, it redirects requests for other files, and for lists of releases, to GitHub.
     """
 
     def __init__(self, folder: Path, *, partial: bool = False) -> None:
@@ -28,7 +28,7 @@ class ComponentsServer:
         self._thread = threading.Thread(target=self._server.serve_forever, name="components", daemon=True)
 
     def start(self) -> dict[str, str]:
-        """Starts the thread, and returns the environment variables of functions that shall use the folder."""
+        """Starts the thread, and returns the environment variables by which functions use the folder."""
         self._thread.start()
         url = f"http://127.0.0.1:{self._server.server_port}"
         return {"GITHUB_URL": url, "GITHUB_API_URL": url}

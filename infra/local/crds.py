@@ -38,7 +38,7 @@ def install_for_helm(client: Client, crds: Iterable[Object]) -> None:
 
 
 def install_missing(client: Client, crds: Iterable[Object]) -> dict[str, str]:
-    """Installs CRDs like `install`, but keeps live ones that others have installed, or that may be newer.
+    """Installs CRDs like `install`, but keeps live CRDs that others have installed, or that may be newer.
 
     Returns why CRDs were skipped, by the name of the CRD. Raises `ApiError` or `TimeoutError`.
     """

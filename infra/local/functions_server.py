@@ -1,7 +1,7 @@
 """Runs the server of functions as a child process, on a socket of the parent.
 
-The parent listens and passes the socket to gunicorn. So no port is guessed, and while the server restarts, clients wait
-in the socket's queue.
+The parent listens and passes the socket to gunicorn. So there is no race for a port, and while the server restarts,
+clients wait in the socket's queue.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FunctionsServer:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def start(self) -> None:
-        """Starts the server without waiting for it. Call it from the main thread: the server ends with it."""
+        """Starts the server without waiting for it. Call it from the main thread, because the server ends with that."""
         descriptor = self._listener.fileno()
         name, *arguments = serving.command(self._function, f"--bind=fd://{descriptor}")
         with self._log.open("ab") as output:

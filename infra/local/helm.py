@@ -103,7 +103,7 @@ class HelmInBackground:
 
 
 class HelmProgram:
-    """The program for functions of this machine: the present one, else a program that is fetched in the background."""
+    """The program for functions of this machine: an existing one, else a program that is fetched in the background."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self._background = HelmInBackground(path, progress)
@@ -111,7 +111,7 @@ class HelmProgram:
     def setting(self, *, get: bool = True) -> dict[str, str]:
         """Returns the environment variable with the path at which the functions find the program, now or later.
 
-        Without `get` a missing program is not got. Raises HelmMissing if $HELM names no program.
+        Without `get`, does not fetch a missing program. Raises HelmMissing if $HELM names no program.
         """
         found = present()
         if found is None and get:
@@ -120,7 +120,7 @@ class HelmProgram:
         return {"HELM": str(found)} if found else {}
 
     def stop(self) -> None:
-        """Ends getting the program."""
+        """Ends the fetch of the program."""
         self._background.stop()
 
 

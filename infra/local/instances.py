@@ -1,4 +1,4 @@
-"""Notices instances of KINDClusters that end, and sends an event for each: no object changes when a process dies."""
+"""Notices instances of KINDClusters that end, and sends an event for each, because no object changes then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runtimes of KINDClusters the functions of this machine may use, and with which container engine."""
+"""Determines the runtimes and the container engine for KINDClusters on this machine."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def setting(*, allowed: bool, local: bool = False, env: Mapping[str, str] = os.e
 
     Args:
         allowed: Whether KINDClusters may be containers.
-        local: Whether they may also be processes of a local run. Then the variable in `env` chooses among both, since
-            whoever starts a local run sets it.
+        local: Whether they may also be processes of a local run. Then the variable in `env` chooses among both, because
+            the user of a local run sets it.
         env: The environment variables of this process.
     """
     if not local:
@@ -34,7 +34,7 @@ def setting(*, allowed: bool, local: bool = False, env: Mapping[str, str] = os.e
 
 
 def engine() -> str:
-    """Returns the name of the container engine. Raises `EngineMissing` if there is none, or it gives no answer."""
+    """Returns the name of the container engine. Raises `EngineMissing` if there is none, or it does not answer."""
     try:
         chosen = Engine.choose()
         chosen.running()

@@ -75,9 +75,9 @@ class LocalRuntime:
         return [path.name for path in folders if local_control_plane.status(path).phase in ("failed", "stopped")]
 
     def _choose_version(self, spec: InstanceSpec) -> str:
-        """Returns the version to start, "" for the usual one, and records it before data of that version are written.
+        """Returns the version to start, "" for the default, and records it before data of that version are written.
 
-        An instance keeps its version. If that is gone, a newer one follows, never an older one.
+        An instance keeps its version. If that version is gone, a newer version follows, never an older one.
         """
         record, usual = self._record(spec), _parsed(_version())
         recorded = _parsed(files.tail(record))
@@ -98,7 +98,7 @@ class LocalRuntime:
 
 
 def _installed(minor: str) -> str:
-    """Returns the newest installed version of a minor version such as "1.35"; "" where the usual one is to run."""
+    """Returns the newest installed version of a minor version such as "1.35"; "" for the default version."""
     if not minor or f"{_version().removeprefix('v')}.".startswith(f"{minor}."):
         return ""
     newest = parse_selector(minor).newest(store.installed())

@@ -1,6 +1,7 @@
 """A management cluster on this machine: `LocalRun` starts its parts in order, and ends them in the opposite order.
 
-All parts end with the process that started them, even if that is killed: each watches its parent, or the kernel does.
+All parts end with the process that started them, even if it is killed, because each part, or the kernel, watches the
+parent.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Urls:
     api_server: str
     functions: str
     ingress: str
-    """Accepts CloudEvents, and sends each to the functions that the event starts."""
+    """Accepts CloudEvents, and sends each to the functions that it starts."""
 
 
 class LocalRun:
@@ -182,7 +183,7 @@ class LocalRun:
         return [crd for crd in crds.load() if serves or dig(crd, "spec.group") != KIND_CLUSTER.group]
 
     def run_managers(self) -> Managers:
-        """Runs the managers of providers from now on: of those that are installed, and of those to come."""
+        """Runs the managers of providers from now on, including providers that are installed later."""
         if self._managers is None:
             raise RuntimeError("the run was not started")
         self._managers.look()
@@ -210,7 +211,7 @@ class LocalRun:
         return [self.plane, *workloads]
 
     def _end_leftovers(self) -> None:
-        """Ends control planes that are left of a killed run. They end by themselves as well, but not at once."""
+        """Ends control planes of a killed run at once. Otherwise they would end by themselves a moment later."""
         for plane in self._planes():
             local_control_plane.stop(plane)
 

@@ -70,7 +70,7 @@ def terminating(client: Client) -> list[Object]:
 
 
 def finalize(client: Client, namespace: Object) -> bool:
-    """Deletes all objects in a namespace, and removes its finalizer if no object is left. Returns whether that is so.
+    """Deletes all objects in a namespace, and removes its finalizer if no object is left. Returns whether none is left.
 
     Raises `ApiError`.
     """

@@ -29,7 +29,7 @@ from .instances import Instances
 
 KIND_CLUSTERS = "kind_cluster"
 _POLL_SECONDS = {"local": 0.25, "kind": 2.0}
-"""Seconds between two searches for ended instances, by runtime: `local` reads files, `kind` runs a program."""
+"""Seconds between two searches for ended instances, by runtime; `local` reads files, `kind` runs a program."""
 
 
 class Services:
@@ -37,8 +37,8 @@ class Services:
 
     Args:
         log: The log file of the functions.
-        token: The file for the run's token, which functions and ingress want of senders. It is new with each start, so
-            that no other program of this machine, and no web page, sends events.
+        token: The file for the run's token, which functions and ingress require of senders. It is new at each start, so
+            that other programs of this machine and web pages cannot send events.
         profiles: The profiles of the functions that receive events (`shared.profiles`).
         without: The names of functions that receive no events.
     """

@@ -40,7 +40,7 @@ class UnusableArchive(Exception):
 def unusable() -> Iterator[None]:
     """Raises UnusableArchive for errors of the network and of the format of an archive in the block.
 
-    An OSError stays if the folder is the reason: no space, no rights.
+    An OSError passes if the folder is the reason (no space, no rights).
     """
     try:
         yield
@@ -78,7 +78,7 @@ def download(url: str, target: Path, wanted: str) -> None:
 
 
 def unpack(archive: Path, names: Collection[str], directory: Path) -> list[str]:
-    """Unpacks the executables of a tar.gz or zip archive into a folder; returns the names of those that it holds.
+    """Unpacks the executables of a tar.gz or zip archive into a folder; returns their names.
 
     These are the regular files with one of the base names `names`. Everything else is ignored: folders, links, paths.
 

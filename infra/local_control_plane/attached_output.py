@@ -13,7 +13,7 @@ _CHUNK = 1 << 16
 
 
 class AttachedOutput:
-    """Copies what the servers of the instance in `directory` log between `start` and `stop`."""
+    """Copies the logs of the servers of the instance in `directory` between `start` and `stop`."""
 
     def __init__(self, directory: Path) -> None:
         layout = Layout(directory.absolute())
@@ -23,7 +23,7 @@ class AttachedOutput:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Copies from now on. Does nothing if it does already."""
+        """Starts copying. Does nothing if it already copies."""
         if self._thread is None:
             self._read = {log: _identity(log) for log in self._logs}
             self._ended.clear()
@@ -31,7 +31,7 @@ class AttachedOutput:
             self._thread.start()
 
     def stop(self) -> None:
-        """Copies what is left, and ends."""
+        """Copies the remaining lines, and ends."""
         if self._thread is not None:
             self._ended.set()
             self._thread.join()

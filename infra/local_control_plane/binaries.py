@@ -1,10 +1,10 @@
 """Finds, downloads or builds the executables that no Python package contains, such as etcd and kube-apiserver.
 
 The places, in this order: for etcd, kube-apiserver and kubectl the file $TEST_ASSET_ETCD, $TEST_ASSET_KUBE_APISERVER or
-$TEST_ASSET_KUBECTL; the directory $KUBEBUILDER_ASSETS; the cache. Missing ones come for some from the official archive
-of a pinned version and digest, else from `go build` with the versions pinned in infra/binaries/<module>/go.mod.
-Downloads and builds go to the cache. `python -m infra.local_control_plane.binaries` gets all executables that tests
-need, except for nodes and benchmarks, or the named ones.
+$TEST_ASSET_KUBECTL; the directory $KUBEBUILDER_ASSETS; the cache. Some missing executables come from the official
+archive of a pinned version and digest, others from `go build` with the versions pinned in
+infra/binaries/<module>/go.mod. Downloads and builds go to the cache. `python -m infra.local_control_plane.binaries`
+gets all executables that tests need, except for nodes and benchmarks, or the named ones.
 """
 
 import argparse
@@ -34,7 +34,7 @@ _GO_NAMES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class BinaryNotFound(Exception):
-    """An executable is missing; the message lists what was tried, and what to do."""
+    """An executable is missing; the message lists the attempts and the remedy."""
 
 
 class CacheUnusable(BinaryNotFound):
@@ -151,7 +151,7 @@ def in_assets(names: Sequence[str]) -> bool:
 
 
 def build_reproducibly(name: str, architecture: str, *, progress: Progress) -> Path:
-    """Returns the path of an executable that is the same wherever it is built, after building it once.
+    """Returns the path of a reproducible executable, after building it once.
 
     It is for Linux, and an architecture by Go's name. Raises BinaryNotFound.
     """

@@ -26,7 +26,7 @@ def locked(lock: Path, doing: str, progress: Progress, wait: Callable[[float], o
 
     Args:
         lock: The path of the lock file.
-        doing: What the holder of the lock does, for the message "waiting for another run that <doing>".
+        doing: The work of the lock's holder, for the message "waiting for another run that <doing>".
         progress: Receives that message every 10 seconds while this process waits; the wait has no limit.
         wait: Waits some seconds, or raises to end the wait.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FIELD_MANAGER = "local-control-plane"
 _SUFFIXES = (".json", ".yaml", ".yml")
-"""Of the files that are read in a folder, as kubectl and envtest do."""
+"""The suffixes of the files that are read in a folder, as in kubectl and envtest."""
 
 
 class ControlPlane:

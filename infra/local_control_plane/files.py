@@ -25,8 +25,8 @@ def write(path: Path, data: bytes | str) -> None:
 def tail(path: Path, lines: int = 25, most: int = 16_384) -> str:
     """Returns the last `lines` lines of a log within its last `most` bytes; "" if there is no such file.
 
-    The default is 25 lines, because etcd writes 20 lines of usage after an error. Go's stack traces at the end are left
-    out, because what went wrong is said before them.
+    The default is 25 lines, because etcd writes 20 lines of usage after an error. Leaves out Go's stack traces at the
+    end, because the error precedes them.
     """
     try:
         with path.open("rb") as file:

@@ -109,7 +109,7 @@ def start(
         wanted = ["etcd", "kube-apiserver", *(controller_programs.chosen(network) if controllers else ())]
         found = _find(wanted, kubernetes_version, say) if binaries is None else binaries
         executables = {name: found[name] for name in wanted}
-    if ca is not None:  # once nothing is missing: a CA alone makes no instance, and could not be removed
+    if ca is not None:  # once nothing is missing, because a CA alone makes no instance, and could not be removed
         _place_ca(layout, ca)
     if executables:
         say(f"starting the control plane in {layout.root}")
@@ -167,7 +167,7 @@ def stop(directory: Path, timeout: float | None = None) -> None:
         deadline = time.monotonic() + patience
         signalled: set[Process] = set()
         while alive := _alive(layout):
-            # The supervisor ends its servers, in order. They are signalled directly if it is dead or too slow.
+            # The supervisor ends its servers in order. If it is dead or too slow, they are signalled directly.
             targets = alive if number == signal.SIGKILL else alive[:1]
             for process in set(targets) - signalled:
                 process.signal(number)
@@ -210,7 +210,7 @@ def load_ca(directory: Path) -> "CertificateAuthority":
 
 
 def create_ca(directory: Path) -> None:
-    """Creates a CA in `directory` unless it has one: for webhooks of a cluster that is no instance. Raises OSError."""
+    """Creates a CA in `directory` unless it has one, for webhooks of a cluster that is no instance. Raises OSError."""
     from shared.certificates import CertificateAuthority
 
     layout = _layout(directory)
@@ -261,7 +261,8 @@ def _find(wanted: Sequence[str], kubernetes_version: str, progress: Callable[[st
     if not kubernetes_version:
         if set(wanted) <= set(binaries.EXECUTABLES):
             return binaries.locate(wanted, progress=progress)
-        # Controllers must not be newer than their API server: all come from one place. The archive has none.
+        # Controllers must not be newer than their API server, so all come from one place. The archive has no
+        # controllers.
         return binaries.locate(wanted, progress=progress, archives=(), assets=binaries.in_assets(wanted))
     version, folder = store.use(parse_selector(kubernetes_version), progress=progress)
     progress(f"Kubernetes {version}")
@@ -312,7 +313,7 @@ def _spawn_supervisor(
     nodes: int,
     flags: Sequence[str],
 ) -> None:
-    """Returns once a supervisor, of this call or of another process, runs. Raises ControlPlaneError if none starts."""
+    """Returns once a supervisor of this call or of another process runs. Raises ControlPlaneError if none starts."""
     layout.create()
     arguments = [f"--{name}={path.absolute()}" for name, path in binaries.items()]
     arguments += [f"--timeout={timeout}", f"--host={host}", f"--nodes={nodes}", *flags]

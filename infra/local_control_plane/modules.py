@@ -60,7 +60,7 @@ class Module:
 
     @property
     def cache(self) -> Path:
-        """The directory of the built executables; each content of go.mod, and of our own sources, has its own."""
+        """The directory of the built executables; it depends on the content of go.mod and of our own sources."""
         sources = [self.path / "go.mod", *sorted(self.path.rglob("*.go"))]
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
         return cache_directory() / "binaries" / self.directory / f"{self.version}-{digest}"
@@ -89,7 +89,7 @@ class Module:
         answer = json.loads(done.stdout or "{}")
         if "Dir" in answer:
             return Path(answer["Dir"])
-        # A proxy may have the files of a version without its date, which only the command above asks for.
+        # A proxy may have the files of a version without its date, which only the command above requests.
         listed = self._go(wanted, "list", "-find", "-f", "{{.Module.Dir}}", f"{module}/...")
         if listed.returncode or not listed.stdout:
             raise SourceNotFound(f"{wanted} cannot be downloaded: {answer.get('Error') or done.stderr.strip()}")

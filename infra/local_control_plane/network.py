@@ -1,4 +1,4 @@
-"""The network of pods that an API server is in, if it is not on a loopback address for this machine alone."""
+"""The network of pods that an API server belongs to, unless it only listens on a loopback address."""
 
 from __future__ import annotations
 

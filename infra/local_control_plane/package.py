@@ -97,10 +97,10 @@ class Package:
 def opened(archive: Path, *, progress: Progress) -> Package:
     """Returns a package, after unpacking it into the cache unless that has been done before.
 
-    It is in use, and stays unpacked, until the end of this process and of those that run its executables.
+    It stays unpacked until the end of this process and of all processes that run its executables.
 
-    Raises BinaryNotFound, which names the file and says what helps, if it is truncated, changed, for another platform,
-    or no package.
+    Raises BinaryNotFound, with the file and the remedy, if it is truncated, changed, for another platform, or no
+    package.
     """
     try:
         with _reading(archive) as zipped:
@@ -115,7 +115,7 @@ def opened(archive: Path, *, progress: Progress) -> Package:
                     with partial(folder) as part:
                         _unpack(zipped, digests, part)
                         os.replace(part, folder)
-                # Stays open, because the lock shows that this process may be about to start the executables.
+                # It stays open, because its lock shows that this process may be about to start the executables.
                 fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
     except OSError as error:
         raise CacheUnusable(error) from error
@@ -128,14 +128,14 @@ def opened(archive: Path, *, progress: Progress) -> Package:
 
 
 def unpacked() -> dict[Path, Version]:
-    """Returns the folders of packages that were unpacked into the cache, with their version of Kubernetes."""
+    """Returns the folders of unpacked packages in the cache, with their version of Kubernetes."""
     return {path: version for path in sorted(_root().glob("[!.]*")) if (version := _kubernetes_version(path))}
 
 
 def remove(selector: Selector, *, progress: Progress) -> list[Path]:
-    """Deletes the unpacked packages whose version of Kubernetes matches, and what a killed unpacking has left.
+    """Deletes the unpacked packages whose version of Kubernetes matches, and the remains of killed unpackings.
 
-    Returns the deleted folders. One in use stays, and `progress` receives a line about it. Raises OSError.
+    Returns the deleted folders. A folder in use stays, and `progress` receives a line about it. Raises OSError.
     """
     if not _root().is_dir():
         return []

@@ -41,7 +41,7 @@ def _bind(host: str, port: int) -> socket.socket:
     """Returns a socket that is bound to the port and does not listen. Raises OSError if the port is taken."""
     held = socket.socket(_family(host), socket.SOCK_STREAM)
     try:
-        # SO_REUSEADDR: connections of the former run may be in TIME_WAIT on a preferred port.
+        # SO_REUSEADDR, because connections of the former run may be in TIME_WAIT on a preferred port.
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind((host, port))
         # Sharing is allowed only after binding, because otherwise a second `hold` of the same port would succeed.

@@ -49,6 +49,6 @@ class AdminConnection:
             return str(error)
         if response.status in expected:
             return ""
-        # Failed checks are marked [-]; of other answers the beginning is quoted.
+        # Failed checks are marked [-]; other answers are quoted up to a limit.
         failed = [line for line in answer.decode(errors="replace").splitlines() if "[-]" in line]
         return f"{path}: " + (", ".join(failed) or f"{response.status} {answer[:200]!r}")

@@ -72,7 +72,8 @@ def command_lines() -> Iterator[str]:
 def die_with_parent(number: signal.Signals = signal.SIGKILL) -> Callable[[], None]:
     """Returns the `preexec_fn` of a child process to which the kernel sends `number` when the caller ends.
 
-    Start the child from the main thread: the kernel takes the end of the spawning *thread* for the end of the parent.
+    Start the child from the main thread, because the kernel takes the end of the spawning *thread* for the end of the
+    parent.
     """
     parent = os.getpid()
     prctl = ctypes.CDLL(None, use_errno=True).prctl  # looked up before the fork: after it, little is safe to call

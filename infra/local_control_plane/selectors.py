@@ -29,7 +29,7 @@ class Selector:
         lowest: The first version of the range.
         below: The first version above the range.
         ask: Whether to look for a newer version even if an installed one matches (`!`, `latest`).
-        on_disk: Whether to look at installed versions only (`latest-on-disk`).
+        on_disk: Whether only installed versions count (`latest-on-disk`).
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""The command lines of etcd and kube-apiserver: fast to start, small, on loopback unless pods have to reach them."""
+"""The command lines of etcd and kube-apiserver: fast to start, small, on loopback unless pods must reach them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +15,7 @@ _PEER_URL = "unix://peer:0"
 # A loopback range, because there is no kube-proxy, and the API server's requests to webhooks must not leave the
 # machine.
 SERVICE_RANGE = "127.96.0.0/16"
-# IPv6 has no such range. Routers discard what is sent to this one (RFC 6666).
+# IPv6 has no such range. Routers discard packets to this range (RFC 6666).
 SERVICE_RANGE_IPV6 = "100::/112"
 SERVICE_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 SERVICE_ADDRESSES = ("127.0.0.1", "::1", "127.96.0.1", "100::1")
@@ -60,7 +60,7 @@ def etcd(binary: Path, layout: Layout) -> list[str]:
         f"--initial-advertise-peer-urls={_PEER_URL}",
         f"--initial-cluster=default={_PEER_URL}",
         "--unsafe-no-fsync=true",
-        # A single member need not wait a second for votes, which saves 0.5 s at each start.
+        # A single member need not wait for votes, which saves 0.5 s at each start.
         "--heartbeat-interval=50",
         "--election-timeout=250",
         "--log-level=warn",

@@ -14,7 +14,7 @@ Phase = Literal["starting", "ready", "failed", "stopped"]
 
 @dataclass
 class State:
-    """The content of the state file, as the supervisor wrote it last.
+    """The content of the state file.
 
     Attributes:
         phase: "starting", "ready" (the API server answers), "failed" (see `error`), or "stopped".

@@ -1,7 +1,7 @@
-"""The store of Kubernetes versions: for each a folder with kube-apiserver, etcd and their digests, as envtest has it.
+"""The store of Kubernetes versions. Each has a folder with kube-apiserver, etcd and their digests, as in envtest.
 
-A version is built in a folder aside, which is renamed once it is complete, so that nobody sees a part of it. Digests
-are checked each time that a version is used. They are in a file SHA512SUMS.
+A version is built in a temporary folder, which is renamed once it is complete, so that nobody sees a part of it.
+Digests are in a file SHA512SUMS, and are checked at each use of a version.
 """
 
 import os
@@ -101,9 +101,9 @@ def versions(
 
 
 def sideload(version: Version, archive: Path, *, progress: Progress) -> Path:
-    """Puts the executables of an archive (tar.gz or zip) in the store, in place of a former version of that number.
+    """Puts the executables of an archive (tar.gz or zip) in the store, in place of the same version.
 
-    Raises BinaryNotFound, which names the file, if it is no such archive, or one for another platform.
+    Raises BinaryNotFound, which names the file, if it is no such archive, or for another platform.
     """
 
     def fill(part: Path) -> None:
@@ -169,7 +169,7 @@ def downloads(index: object, platform: str) -> dict[Version, Download]:
 
 
 def platform_of(executable: bytes) -> str:
-    """Returns the platform of an executable from its first 20 bytes; "" if they do not say, as of a script."""
+    """Returns the platform of an executable from its first 20 bytes; "" if they do not show it, as for a script."""
     if executable.startswith(b"\x7fELF"):
         return _MACHINES.get(int.from_bytes(executable[18:20], "little"), "linux on another machine")
     return next((name for magic, name in _FOREIGN.items() if executable.startswith(magic)), "")
@@ -221,7 +221,7 @@ def _download_of(entry: Any) -> Download:
 
 
 def _archives(index: str, progress: Progress) -> dict[Version, Download]:
-    """Returns what can be downloaded; nothing, after a line of progress, if the index cannot be read."""
+    """Returns the available archives; none, after a line of progress, if the index cannot be read."""
     from shared import bounded_yaml
 
     if urlsplit(index).scheme not in ("https", "http", "file"):
@@ -290,7 +290,7 @@ def _add(
 
 
 def _discard(target: Path, replacement: Path | None = None) -> None:
-    """Deletes a version in one step for others; the replacement is in its place before that takes time."""
+    """Deletes a version in one step, as seen by others; the slow part follows after the replacement is in place."""
     with partial(target.with_name(f"{target.name}.removed")) as removed:
         if target.exists():
             os.replace(target, removed)

@@ -1,9 +1,9 @@
 """The supervisor of one instance: `python -m infra.local_control_plane.supervisor DIR --etcd=E --kube-apiserver=A`.
 
-The process outlives the command that started it, and ends with its owner if it has one. However it ends, all its
-servers end. It has one thread and one loop: every wait is `Supervisor._wait`, which returns at once on a signal, at the
-end of the owner, and at the end of a server. Modules that load slowly are imported in functions, when they are needed,
-since each start of an instance waits for the imports here.
+The process outlives the command that started it, and ends with its owner if it has one. All its servers always end with
+it. It has one thread and one loop: every wait is `Supervisor._wait`, which returns at once on a signal, at the end of
+the owner, and at the end of a server. Functions import slow modules, because each start of an instance waits for the
+imports of this module.
 """
 
 import argparse
@@ -171,7 +171,8 @@ class Supervisor:
                 raise self._failure(f"was not ready within {self.timeout:g} s ({answer})", name)
 
     def _spawn(self, name: str, arguments: list[str]) -> None:
-        # etcd reads every flag from the environment too, because variables for another etcd must not reach it.
+        # Cleans the environment, because etcd also reads every flag from it, and variables for another etcd must not
+        # reach it.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ETCD_")}
         child = processes.spawn(
             arguments, directory=self.layout.run, log=self.layout.log(name), environment=environment
@@ -208,7 +209,7 @@ class Supervisor:
         child = self._servers.pop(name, None)
         if child is None:
             return
-        # Without etcd the API server cannot finish its requests, and would retry them for a long time.
+        # Without etcd the API server cannot finish requests, and would retry them for a long time.
         etcd = self._servers.get("etcd")
         hopeless = name == "kube-apiserver" and (etcd is None or etcd.poll() is not None)
         for number in (signal.SIGKILL,) if hopeless else (signal.SIGTERM, signal.SIGKILL):

@@ -1,4 +1,4 @@
-"""The environment variables of envtest that are no paths of executables, for which see binaries.py."""
+"""The environment variables of envtest, except paths of executables (see binaries.py)."""
 
 import os
 import re

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _prepare(problems: Sequence[str], *, with_knative: bool) -> None:
-    """Fills the cache; on a machine that cannot run a node it says so."""
+    """Fills the cache; reports if the machine cannot run a node."""
     if problems:
         print("No node:", *problems)
         return

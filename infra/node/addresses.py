@@ -18,4 +18,4 @@ DNS = "198.19.0.10"
 MANAGEMENT = Network(MACHINE, SERVICES, has_node=True)
 """The network of the control plane that the node belongs to."""
 WORKLOAD = Network(MACHINE, "127.96.0.0/16")
-"""The network of other control planes that the pods shall reach."""
+"""The network of other control planes that pods reach."""

@@ -12,7 +12,7 @@ NAME = "capi-functions-node"
 CONTROLLERS = frozenset({"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"})
 """The controllers that the kubelet requires."""
 
-# Moves the shell, and what it becomes, to cgroups. The kernel takes 0 for the writer.
+# Moves the shell, and the program that replaces it, to cgroups. For the kernel, 0 is the writing process.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs"; shift; done; shift; exec "$@"'
 
 
@@ -45,7 +45,7 @@ def hierarchies(text: str | None = None) -> list[Hierarchy]:
 
 
 def create() -> list[Path]:
-    """Creates the cgroups of the node, after removing those that a killed keeper left. Raises OSError."""
+    """Creates the cgroups of the node, after removing the cgroups of a killed keeper. Raises OSError."""
     remove()
     created = []
     for hierarchy in hierarchies():

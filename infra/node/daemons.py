@@ -71,7 +71,7 @@ _KUBELET = {
     "authorization": {"mode": "Webhook"},
     "clusterDNS": [addresses.DNS],
     "clusterDomain": "cluster.local",
-    "resolvConf": "",  # pods know no DNS but the cluster's
+    "resolvConf": "",  # pods only know the cluster's DNS
     "failSwapOn": False,
     "makeIPTablesUtilChains": False,
     "imageGCHighThresholdPercent": 100,  # no image could be pulled again

@@ -39,7 +39,7 @@ def downloadable() -> bool:
 
 
 def present(programs: Mapping[str, str] = PROGRAMS) -> Path | None:
-    """Returns the folder with the unpacked packages that this machine lacks, None if none was unpacked yet."""
+    """Returns the folder with the unpacked packages that this machine lacks, None before any was unpacked."""
     chosen = _chosen(absent(programs=programs))
     return chosen.resolve() if chosen.is_symlink() and not absent(chosen.resolve(), programs) else None
 
@@ -83,7 +83,7 @@ def _download(names: Sequence[str], folder: Path) -> None:
     (lists / "partial").mkdir(parents=True)
     options = [f"--option=Dir::Cache::archives={folder}"]
     install = ["install", "--yes", "--download-only", "--no-install-recommends", *names]
-    # Lists that are on the machine save half a minute; fresh ones are needed where these are old or missing.
+    # Lists on the machine save half a minute; fresh lists are needed if they are old or missing.
     fresh = [*options, f"--option=Dir::State::lists={lists}"]
     if not _apt_get(*options, *install):
         return
@@ -108,7 +108,7 @@ def _unpack(packages: Path, folder: Path) -> Path:
     if target.is_dir():
         return target
     with partial(target) as part:
-        # Of a machine whose /bin is /usr/bin, files in /bin belong to /usr/bin.
+        # If /bin of a machine is /usr/bin, files in /bin belong to /usr/bin.
         (part / "usr").mkdir(parents=True)
         for name in ("bin", "sbin", "lib", "lib64"):
             if Path("/", name).is_symlink():

@@ -36,7 +36,7 @@ def of_program(name: str, program: str, progress: Progress, *, place: str = "") 
 
 
 def of_file(name: str, path: Path, progress: Progress, *, place: str = "") -> Path:
-    """Returns the same for an executable file."""
+    """Like `of_program`, for an executable file."""
     program = path.name
     place = place or f"/usr/bin/{program}"
     wanted = [path, *_libraries(path), *filter(Path.exists, [_AUTHORITIES])]

@@ -1,7 +1,7 @@
 """The first process of the node: `python -m infra.node.init`, in new namespaces. It gives the node a root, and waits.
 
 All mounts are made in the node's own mount namespace, so that they end with it. The root is an overlay over this
-machine's root whose changes are in memory; what is large (containers, volumes) is in the node's folder. The folder is
+machine's root whose changes are in memory; large data (containers, volumes) are in the node's folder. The folder is
 /node in the node, the programs are in /node/bin.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from infra.node import cgroups
 
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
-# The kubelet writes these settings of the whole machine where they differ: here it finds private files.
+# The kubelet would write these settings of the whole machine, so it gets private files instead.
 _SYSCTLS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -109,7 +109,7 @@ def _enter(root: Path) -> None:
     os.chdir("/")
     subprocess.run(["umount", "--lazy", "/old"], check=True)
     os.rmdir("/old")
-    # The kubelet passes mounts on to containers. Before, a shared root cannot be pivoted to.
+    # The kubelet passes mounts on to containers. This comes last, because pivot_root refuses a shared root.
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
 
 
@@ -118,7 +118,7 @@ def _mount(source: Path | str, target: Path, *options: str) -> None:
 
 
 def _wait() -> None:
-    """Reaps what ends in the node, until this process is killed."""
+    """Reaps ended processes of the node, until this process is killed."""
     while True:
         signal.sigwait({signal.SIGCHLD})
         try:

@@ -24,9 +24,9 @@ from infra.node import addresses, cgroups
 STARTED = "started"
 """The file in the node's folder with the pid of the first process, once the node has its root and network."""
 FAILED = "failed"
-"""The file that says why there is no node."""
+"""The file with the reason why there is no node."""
 LOCK = Path("/run/capi-functions-node.lock")
-"""The file that the keeper of the machine's node holds a lock (flock) on."""
+"""The file that the keeper of the machine's node locks (flock)."""
 _TIMEOUT = 60.0  # seconds until the node has its root
 _UNSHARE = ("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child=SIGKILL")
 
@@ -56,7 +56,7 @@ class Keeper:
             files.write(self._folder / FAILED, f"{reason}: {output.strip()}")
 
     def stop(self, *_: object) -> None:
-        """Lets the keeper end soon: a handler of signals."""
+        """Ends the keeper soon; a signal handler."""
         self._signalled = True
 
     def _run(self, init: Sequence[str]) -> None:
@@ -86,7 +86,7 @@ class Keeper:
                 raise _Stopped(f"the node has no root after {_TIMEOUT:g} s")
 
     def _wait(self, seconds: float) -> None:
-        """Waits so long. Raises _Stopped once the keeper has to end."""
+        """Waits. Raises _Stopped once the keeper must end."""
         time.sleep(seconds)
         if self._signalled:
             raise _Stopped("stopped by a signal")

@@ -1,8 +1,8 @@
 """Knative's manifests of the pinned versions, with images of its programs that are made here.
 
 The Go modules contain them for their build tool ko, which would put image names in the place of `ko://` and a package.
-Left out is what functions do not need: autoscalers of Knative's own pods, JobSink, RequestReply, cached images and
-certificates.
+It leaves out objects that functions do not need: autoscalers of Knative's own pods, JobSink, RequestReply, cached
+images and certificates.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from shared.kube import ApiError, Client, Key, connect, dig
 
 _PROJECT = Path(__file__).parents[2]
 _PATH = "/node/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# The keeper gets no other variables: a test run kills what it left by a mark in the environment, and the keeper, which
-# outlives it for a moment, has to clean up.
+# The keeper gets no other variables, because a test run kills leftover processes by a mark in the environment, but the
+# keeper, which outlives it for a moment, must clean up.
 _INHERITED = ("PATH", "HOME", "XDG_CACHE_HOME", "CAPI_FUNCTIONS_CACHE")
 _NAMESPACES = ("--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--root", "--wd")
 
@@ -41,7 +41,8 @@ class NodeError(Exception):
 class Node:
     """One node and its control plane: kube-apiserver, etcd, controllers and scheduler as processes of this machine.
 
-    Everything ends with the block, and at the latest with this process. `missing()` says whether a machine can.
+    Everything ends with the block, and at the latest with this process. `missing()` returns why a machine cannot run
+    it.
 
     Args:
         folder: An empty folder for data, logs and the control plane, on a file system that containers can lie on.
@@ -215,7 +216,7 @@ class Node:
         return done
 
     def import_image(self, archive: Path) -> None:
-        """Gives the images of an OCI archive to containerd, under the names in it. Raises NodeError."""
+        """Imports the images of an OCI archive into containerd, under the names in it. Raises NodeError."""
         with archive.open("rb") as content:
             done = subprocess.run(
                 self.command(["ctr", "--namespace=k8s.io", "images", "import", "-"]),

@@ -1,4 +1,4 @@
-"""The programs of a node: what is in Debian's packages, and what is built from Go modules."""
+"""The programs of a node, from Debian's packages and from Go modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def of_control_plane(progress: Progress) -> dict[str, Path]:
 
 
 def prepare(progress: Progress) -> None:
-    """Fills the cache with all that a node needs. Raises BinaryNotFound or PackagesNotFound."""
+    """Fills the cache with all programs of a node. Raises BinaryNotFound or PackagesNotFound."""
     debian.unpacked(progress)
     of_control_plane(progress)
     of_node(progress)

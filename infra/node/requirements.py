@@ -13,7 +13,7 @@ from infra.node import addresses, cgroups, debian
 
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_CHROOT": 18, "CAP_SYS_ADMIN": 21, "CAP_MKNOD": 27}
 _NAMESPACES = ("--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--propagation=private")
-# Each line is a feature of the kernel: what it is for, and a command that needs it.
+# Each line is a feature of the kernel: its purpose, and a command that needs it.
 _FEATURES = (
     ("links to a node (veth)", "ip link add test0 type veth peer name test1"),
     ("bridges", "ip link add test0 type bridge"),

@@ -1,4 +1,4 @@
-"""Watches ClusterAddons in a thread: polling would be a load of its own, and miss states."""
+"""Watches ClusterAddons in a thread, because polling would be a load of its own, and miss states."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def get_cluster(management: Client, key: Key) -> Object:
 def read_kubeconfig(management: Client, cluster: Key) -> Object:
     """Returns the kubeconfig of a workload cluster, with its current context and inline credentials only.
 
-    A kubeconfig can start programs of whoever uses it, and a tenant may have written the Secret. So all other fields
+    A kubeconfig can start programs as its user, and a tenant may have written the Secret. So all other fields
     are left out, and a kubeconfig that names programs or files is refused. Raises `Failure`.
     """
     key = kubeconfig_secret_of(cluster)

@@ -82,7 +82,7 @@ def _helm() -> CheckResult:
 
 
 def _sandbox() -> CheckResult:
-    """Checks what the kernel has to confine the workers that render charts."""
+    """Checks the features of the kernel that confine workers."""
     lacking = confine.missing()
     return CheckResult("sandbox", "note" if lacking else "ok", "; ".join(lacking) or "seccomp and Landlock")
 

@@ -37,7 +37,7 @@ def finalizers(obj: Mapping[str, Any], declared: Iterable[Triggers]) -> list[Obj
 def waiting_objects(client: Client, declared: Iterable[Triggers], namespace: str = "") -> Iterator[WaitingObject]:
     """Yields the objects that are being deleted and wait for one of these functions.
 
-    Kinds that are not served or may not be listed are left out. Without an answer of the API server the search ends.
+    Kinds that are not served or may not be listed are left out. If the API server does not answer, the search ends.
     """
     for triggers in declared:
         for resource in triggers.primaries if triggers.finalizer else ():

@@ -17,9 +17,9 @@ def forwarders(deployments: Iterable[Object]) -> list[Object]:
 
 
 def obstacle(found: Sequence[Object]) -> str:
-    """Returns why not all changes are delivered, empty if they are. `found` has at least one Deployment.
+    """Returns why some changes are not delivered; empty if all are. `found` has at least one Deployment.
 
-    During a change of the number of shards there are Deployments of several numbers; one complete number suffices.
+    While the number of shards changes, Deployments of several numbers exist; one complete set suffices.
     """
     available = {_shard(deployment) for deployment in found if dig(deployment, "status.availableReplicas")}
     gaps = [

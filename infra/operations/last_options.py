@@ -1,4 +1,4 @@
-"""The options of `up` that belong to its folder: an option that is not given has its value from the last start.
+"""The options of `up` that belong to its folder; a missing option has its value from the last start.
 
 The objects in the folder refer to releases, and functions of some profiles have handled them. With other options, a
 second start would not be a restart of the same run.

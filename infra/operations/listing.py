@@ -20,7 +20,7 @@ from .text import age, plain
 
 _BEFORE_ADDONS = ("InfrastructureReady", "ControlPlaneInitialized")
 _AFTER_ADDONS = ("TopologyReconciled", "ControlPlaneAvailable", "WorkersAvailable", "RemoteConnectionProbe")
-"""The conditions of a Cluster by which addons can be the cause: nodes are not ready before their network is."""
+"""The conditions of a Cluster that missing addons can cause, because nodes are not ready before their network."""
 WIDE = frozenset({"PHASE", "INFRASTRUCTURE", "CONTROL PLANE", "CHANNEL", "ADDONS", "CONTRACT"})
 """The columns that only the wide format has."""
 _SHORT, _LONG = 100, 500
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def content(self) -> tuple[tuple[str, ...], Verdict]:
-        """The cells and the verdict: what a change of the line shows, while the age changes all the time."""
+        """The cells and the verdict, which show changes of the line, while the age changes all the time."""
         return tuple(self.cells.values()), self.verdict
 
 
@@ -69,7 +69,8 @@ class Kind:
 
     Attributes:
         read: Returns the rows of the objects in a namespace (empty: in all) that a label selector selects.
-        everywhere: Whether its objects are spread over namespaces, so that all are listed unless one is named.
+        everywhere: Whether its objects are spread over namespaces, so that all namespaces are listed unless one is
+            named.
     """
 
     read: Callable[[Client, str, str], Iterator[Row]]

@@ -73,7 +73,7 @@ def detach(directory: Path, options: Sequence[str], progress: Callable[[str], No
 
     `progress` receives the lines of its log.
 
-    Ctrl-C before that ends it, because `down` does not find a run that is not up.
+    Ctrl-C ends a run that is not up yet, because `down` does not find it.
     """
     (directory / "logs").mkdir(parents=True, exist_ok=True)
     log = directory / "logs" / "up.log"
@@ -159,12 +159,12 @@ class LogTail:
 
 
 def crashed(directory: Path) -> bool:
-    """Returns whether the run in `directory` ended without deleting its state file, as `down` and Ctrl-C do."""
+    """Returns whether the run in `directory` has crashed: `down` and Ctrl-C delete the state file."""
     return (directory / _STATE).exists() and running(directory) is None
 
 
 def run_of(kubeconfig: Kubeconfig) -> Path | None:
-    """Returns the folder of the run that the context in use belongs to, None if it belongs to none.
+    """Returns the folder of the run to which the present context belongs, None without such a run.
 
     A copy of the kubeconfig belongs to the run in the default folder if it has the address of that run's API server.
     """
@@ -185,9 +185,9 @@ def settings_of(directory: Path) -> dict[str, str]:
 
 
 def token_for(url: str, directory: Path | None) -> Path | None:
-    """Returns the file with the token of the run whose functions or ingress are at a URL, None if it is no such URL.
+    """Returns the file with the token of the run whose functions or ingress are at a URL, None for any other URL.
 
-    The run is that in `directory`, by default that in the default folder.
+    The run is in `directory`, by default in the default folder.
     """
     state = running(directory or DEFAULT_DIR) or {}
     server = _server(url)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from shared import profiles
 
 _BESIDE_CORE = "addons,providers,kubeconfig"
-"""The profiles where a Cluster API core runs, whose kubeconfigs are renewed on request."""
+"""The profiles beside a Cluster API core, whose kubeconfigs are renewed on request."""
 
 
 def profiles_or_default(given: str, *, beside_core: bool, kind: bool = False) -> str:
-    """Returns the profiles in --profile, else those for use beside a Cluster API core, or all.
+    """Returns the profiles in --profile, else the profiles beside a Cluster API core, or all.
 
     With `kind` the functions of these profiles serve KINDClusters.
     """

@@ -1,4 +1,4 @@
-"""Waits for a state, and says what is missing."""
+"""Waits for a state, and reports missing parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wait_for(
     """Repeats `attempt` until its result is true, and returns the result.
 
     Args:
-        what: What is awaited, for the message of a timeout.
+        what: The awaited state, for the message of a timeout.
         attempt: Called every `pause` seconds.
         within: Seconds until the timeout.
         status: Returns the current status, "" for none.

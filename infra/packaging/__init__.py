@@ -1,1 +1,1 @@
-"""Builds the package `cluster-api.zip`: what a management cluster on one machine needs, for machines without Go."""
+"""Builds the package `cluster-api.zip`, with all parts of a management cluster, for machines without Go."""

@@ -1,4 +1,4 @@
-"""Builds a package: gathers what belongs into it, and writes it reproducibly.
+"""Builds a package: gathers its content, and writes it reproducibly.
 
 The same content gives the same bytes: names are sorted, times and modes constant. Executables in the cache are not
 built again, and a package that already has the content stays unchanged.
@@ -68,7 +68,7 @@ def gather(progress: Progress, *, controllers: bool = False, managers: bool = Tr
         progress: Called with each line of progress.
         controllers: Whether it gets the controllers for `local up --controllers`.
         managers: Whether it gets the managers and components of Cluster API's providers.
-        added: What it gets besides; a program takes the place of the pinned one with its name.
+        added: Additional content; a program replaces the pinned program of the same name.
 
     Raises:
         BinaryNotFound, SourceNotFound, ValueError, CalledProcessError, OSError: Something cannot be built or read.

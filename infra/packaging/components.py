@@ -107,7 +107,7 @@ def _pinning(wanted: str, version: str) -> Module | None:
 
 
 def _digest() -> str:
-    """Returns a digest of this code: other code renders into another folder."""
+    """Returns a digest of this code, because other code renders into another folder."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]
 
 

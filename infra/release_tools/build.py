@@ -6,7 +6,7 @@
     cluster-addon-values.yaml  and other files of a release: copied
 
 In all of them `<< .ClusterClassVersion >>`, `<< .ClusterAddonVersion >>` and `<< .NodeImageVersion >>` are replaced by
-versions. Of `node-image/` only the hash is used, for its version, because images are not built.
+versions. `node-image/` only counts by its hash, which is its version, because images are not built.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _hash(files: Files) -> str:
 
 
 def _hashes_of(files: Files) -> Mapping[str, Any]:
-    """Returns the content of a release's hashes.json; empty if it is missing: then everything counts as changed."""
+    """Returns the content of a release's hashes.json; empty if it is missing, so that everything counts as changed."""
     try:
         found = json.loads(files[HASHES])
     except (KeyError, ValueError, RecursionError):

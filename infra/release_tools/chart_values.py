@@ -1,4 +1,4 @@
-"""The charts of a release without their subcharts, and the values that their templates are rendered with."""
+"""The charts of a release without their subcharts, and the values of their templates."""
 
 from __future__ import annotations
 

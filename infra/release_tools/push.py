@@ -30,7 +30,7 @@ _PLACES = (
 
 
 class PushError(Exception):
-    """The release was not published; the message says what to do."""
+    """The release was not published; the message has the remedy."""
 
 
 def push(folder: Path, url: str, access: Access | None = None, *, force: bool = False) -> Outcome:

@@ -1,7 +1,7 @@
 """Finds fields that a Go template uses and that no sample of its data has, such as misspelled ones.
 
 Follows the paths of the template through the samples, block by block. A path through an unknown value (the result of a
-function, an empty list) counts as existing. The dot in a `define` is taken to be the whole data.
+function, an empty list) counts as existing. The dot in a `define` counts as the whole data.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Block:
     dot: Values
     optional: frozenset[str] = frozenset()
     skipped: bool = False
-    """Whether no sample enters the block: a path of its condition is false or empty."""
+    """Whether no sample enters the block, because a path of its condition is false or empty."""
     variables: dict[str, Values] = field(default_factory=dict)
 
 

@@ -53,6 +53,6 @@ def _names(objects: Iterable[Object]) -> set[tuple[str, str]]:
 
 
 def _content(obj: Object) -> Object:
-    """Returns the object without status and server-side metadata, whose updates do not count."""
+    """Returns the object without status and server-side metadata, whose changes are ignored."""
     metadata = {name: obj["metadata"].get(name) for name in ("labels", "annotations")}
     return {**{name: value for name, value in obj.items() if name != "status"}, "metadata": metadata}

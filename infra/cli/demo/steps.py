@@ -76,7 +76,7 @@ class Demo:
         self._timeline.done(f"upgraded to {version}: {changed}")
 
     def _cold_start(self, version: str) -> None:
-        """Upgrades, and in the middle deletes all stored releases and kills the functions."""
+        """Upgrades, and meanwhile deletes all stored releases and kills the functions."""
         self._timeline.begin(f"upgrade to {version}, with all stored releases deleted and the functions killed halfway")
         previous, release = self._objects.class_name(), f"{STACK}-{version}"
         for _attempt in range(5):

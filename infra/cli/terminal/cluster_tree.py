@@ -72,7 +72,7 @@ def _object(fields: Mapping[str, Any]) -> str:
 
 
 def _deletion(fields: Mapping[str, Any]) -> str:
-    """Says how long an object is being deleted, and which function has to run for the deletion to end."""
+    """Formats how long an object is being deleted, and the function that the deletion waits for."""
     ago = f" for {fields['deletingFor']}" if fields.get("deletingFor") else ""
     waits = [
         f"finalizer {one['name']}" + (f", which the function {one['function']} removes" if "function" in one else "")
@@ -82,9 +82,9 @@ def _deletion(fields: Mapping[str, Any]) -> str:
 
 
 def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
-    """Adds the conditions; without their messages for the types in `briefly`, whose messages are shown elsewhere.
+    """Adds the conditions, without messages for the types in `briefly`, whose messages are shown elsewhere.
 
-    Good ones that are about nothing are left out, such as that no replicas are not ready.
+    Leaves out good conditions about nothing, such as that no replicas are unready.
     """
     for condition in fields.get("conditions", []):
         if _is_good(condition) and str(condition.get("reason")).startswith("No") and not condition.get("message"):

@@ -10,7 +10,7 @@ from infra.operations.failure import Failure
 
 
 def confirm(question: str) -> None:
-    """Asks the user. Raises `Failure` without a yes, and where there is no terminal to ask at."""
+    """Asks the user. Raises `Failure` without a yes or without a terminal."""
     if not sys.stdin.isatty():
         raise Failure(f"{question} Nothing was changed, because there is no terminal to ask at: --yes confirms it")
     if not typer.confirm(question, err=True):

@@ -54,7 +54,7 @@ def report_failures(*expected: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def usable_folder(folder: Path, remedy: str) -> Iterator[None]:
-    """Raises `Failure` with the remedy where the block cannot write to the folder, as it is read-only or a file."""
+    """Raises `Failure` with the remedy if the block cannot write to the folder (read-only, or a file)."""
     try:
         yield
     except OSError as error:

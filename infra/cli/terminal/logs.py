@@ -17,7 +17,7 @@ Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new 
 def print_log(folder: Path, name: str, *, follow: bool) -> None:
     """Prints the file `<name>.log` of a folder; with `follow` also its new lines, until Ctrl-C.
 
-    Raises `Failure` with the names of those that there are.
+    Raises `Failure` with the names of the existing logs.
     """
     file = folder / f"{name}.log"
     if not file.is_file() or file.parent.resolve() != file.resolve().parent:

@@ -23,7 +23,7 @@ def _print_note(note: str) -> None:
 
 
 class PrintedReport(Report):
-    """A report that is printed: notes on standard error, lines on standard output unless a JSON document is."""
+    """A printed report: notes on standard error; lines, or a JSON document, on standard output."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json

@@ -95,7 +95,7 @@ class KindRuntime:
         return ended
 
     def _inspect_nodes(self, job: Job, order: Order, result: Result) -> Instance:
-        """Returns the state of a cluster that was created, as its containers show it now."""
+        """Returns the state of a created cluster, as its containers show it now."""
         nodes = Engine(order.engine).nodes(order.name)
         if owner(nodes, order.uid) != "us":
             return Instance("absent", "its containers are gone", reason="InstanceGone")
@@ -119,7 +119,7 @@ class KindRuntime:
 
 
 def _has_ended(order: Order, running: Collection[str]) -> bool:
-    """Returns whether a node of the cluster is stopped, or all are gone, because kind cannot make one of several again.
+    """Returns whether a node of the cluster is stopped, or all are gone. kind cannot recreate one of several nodes.
 
     Raises `RuntimeUnavailable`.
     """
@@ -130,7 +130,7 @@ def _has_ended(order: Order, running: Collection[str]) -> bool:
 
 
 def _ready_order(job: Job) -> Order | None:
-    """Returns the order of a cluster that is created and should run; None for any other, and while the job runs."""
+    """Returns the order of a created cluster that should run; None for any other cluster, and while the job runs."""
     order, result = job.order, job.result
     if not order or not result or order.action != "create" or result.phase != "ready" or job.is_running:
         return None

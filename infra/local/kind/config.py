@@ -1,4 +1,4 @@
-"""The configuration that kind is given for a KINDCluster: pure functions of the spec."""
+"""The configuration of kind for a KINDCluster: pure functions of the spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IMAGES: Mapping[str, str] = {
     "1.36": "kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
     "1.35": "kindest/node:v1.35.8@sha256:07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",
     "1.34": "kindest/node:v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d",
-    # Of the last release with an image of the minor version: kind gives no guarantee for these.
+    # From the last release with an image of the minor version; kind gives no guarantee for these images.
     "1.33": "kindest/node:v1.33.12@sha256:3f5c8443c620245e4d355cfe09e96a91ead32ceaa569d3f1ca9edf0cb2fe2ff4",  # v0.32.0
     "1.32": "kindest/node:v1.32.11@sha256:5fc52d52a7b9574015299724bd68f183702956aa4a2116ae75a63cb574b35af8",  # v0.31.0
     "1.31": "kindest/node:v1.31.14@sha256:6f86cf509dbb42767b6e79debc3f2c32e4ee01386f0489b3b2be24b0a55aac2b",  # v0.31.0
@@ -54,7 +54,7 @@ _DEFAULT_VERSION = "1.21"
 
 
 def problem(fields: Mapping[str, Any]) -> str:
-    """Returns what is wrong with a spec that kind itself does not report, or not clearly; "" if nothing is."""
+    """Returns the fault of a spec that kind itself does not report clearly; "" without a fault."""
     name = fields.get("clusterName", "")
     longest = max(node_names(name, fields), key=len)
     if len(longest) > _LONGEST_HOST_NAME:

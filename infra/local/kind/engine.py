@@ -1,4 +1,4 @@
-"""Container engines, as the runtime `kind` uses them beside kind itself: which nodes exist, and whose they are."""
+"""Container engines, which show the runtime `kind` the existing nodes and their owners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENGINES = ("docker", "nerdctl", "podman")
 """In kind's own order of preference."""
 
 VARIABLE = "KIND_EXPERIMENTAL_PROVIDER"
-"""The environment variable with which kind's users choose the engine."""
+"""The environment variable by which kind's users choose the engine."""
 
 _CLUSTER, _ROLE = "io.x-k8s.kind.cluster", "io.x-k8s.kind.role"
 _TIMEOUT = 20.0
@@ -40,7 +40,7 @@ class NodeContainer:
 
 
 def owner(nodes: Sequence[NodeContainer], uid: str) -> Owner:
-    """Returns whose cluster these containers are: ours only if each node has the mount with our uid.
+    """Returns the owner of these containers. They are ours only if each node has the mount with our uid.
 
     The load balancer of several control-plane nodes has no mounts; alone it proves nothing.
     """

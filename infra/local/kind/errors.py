@@ -36,7 +36,7 @@ class _Class:
 
 
 NETWORK_CREATED = "NetworkCreated"
-"""The class of a race that kind loses where it does not find its network, and another kind creates that meanwhile."""
+"""The class of a race: kind does not find its network, and another kind creates the network meanwhile."""
 
 _CLASSES = (
     _Class(
@@ -101,7 +101,7 @@ _CLASSES = (
     _Class("ControlPlaneFailed", r"failed to init node with kubeadm|kubeadm init", "see the log for kubeadm's output"),
     _Class("NodeFailed", r'command "\S+ run ', "see the log: the container engine refuses to start a node"),
 )
-"""In this order: a later class may contain the text of an earlier one, such as a pull that fails for lack of space."""
+"""The order matters, because a later class may contain an earlier class's text, as in a pull without space."""
 
 
 def classify(output: str) -> Failure:
@@ -114,7 +114,7 @@ def classify(output: str) -> Failure:
 
 
 def _cause(output: str) -> str:
-    """Returns the error without the command that failed and its output, but for the last line of that."""
+    """Returns the error without the failed command and its output, except the last line of the output."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     at = next((number for number, line in enumerate(lines) if line.startswith("ERROR:")), None)
     if at is None:

@@ -1,4 +1,4 @@
-"""The job that creates or deletes a cluster, as its folder holds it: what is wanted, who works, and what came of it.
+"""The job that creates or deletes a cluster. Its folder holds the order, the worker and the result.
 
 A lock on the folder is held as long as the worker runs. It is taken before the worker starts, so a job is never started
 twice. A job without lock and result was interrupted: the next worker continues it.
@@ -48,7 +48,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a job: `ready`, or `failed` with the class of the error. A deletion that is done leaves none."""
+    """The result of a job: `ready`, or `failed` with the class of the error. A successful deletion stores no result."""
 
     action: Literal["create", "delete"]
     phase: Literal["ready", "failed"]
@@ -105,7 +105,7 @@ class Job:
 
     @property
     def was_ready(self) -> bool:
-        """Whether the cluster ever was ready."""
+        """Whether the cluster was ever ready."""
         return self.kubeconfig.exists()
 
     def report(self, result: Result | None) -> None:
@@ -137,7 +137,7 @@ class Job:
         while (lock := self._take_lock()) is None:
             if self.is_running:
                 return
-            # Another process calls `is_running`, which holds the lock for a moment.
+            # Another process may call `is_running`, which holds the lock for a moment.
         try:
             files.write(self.folder / "order.json", json.dumps(asdict(order)))
             self.report(None)

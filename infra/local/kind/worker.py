@@ -2,8 +2,8 @@
 
 It may be killed at any point: the next worker looks at the containers, and continues or rolls back.
 
-`python -m infra.local.kind.worker FOLDER LOCK`, where LOCK is the inherited descriptor of the folder's lock. The
-programs that the worker starts do not inherit it, since containers would keep it; they end with the worker.
+`python -m infra.local.kind.worker FOLDER LOCK`, where LOCK is the inherited descriptor of the folder's lock. Its
+programs do not inherit the lock, because containers would keep it; they end with the worker.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Worker:
         self._program: Path | None = None
 
     def run(self) -> None:
-        """Creates or deletes the cluster, and saves the result. A deletion that is done deletes the folder."""
+        """Creates or deletes the cluster, and saves the result. A successful deletion deletes the folder."""
         action = self.order.action
         try:
             if action == "delete":
@@ -89,8 +89,7 @@ class Worker:
         try:
             self._create_cluster(config)
         except JobFailed as error:
-            # Whether the containers are ours is looked at again, because another program may have been faster with the
-            # name.
+            # The ownership of the containers is checked again, because another program may have taken the name first.
             if error.failure.reason != "NameTaken" and owner(self._nodes(), self.order.uid) == "us":
                 kept = self.job.log.with_suffix(".failed.log")
                 shutil.copyfile(self.job.log, kept)

@@ -1,10 +1,9 @@
 """Runs the managers of Cluster API providers as processes beside a local control plane, which runs no pods.
 
 `managers` looks for the Deployments of providers, as a kubelet looks for pods. A Deployment becomes a command line and
-an environment (`command`), and a process that is kept running (`process`); its status says whether that is healthy. Its
+an environment (`command`), and a supervised process (`process`), whose health the Deployment's status reports. The
 program is pinned, or given by the user (`programs`). The API server calls the manager's webhooks at a port of this
-machine: that is what the URL in a provider's annotation `capi-functions.dev/webhooks` is for
-(`shared.components.webhooks`).
+machine, by the URL in a provider's annotation `capi-functions.dev/webhooks` (`shared.components.webhooks`).
 """
 
 from .command import ManagerError

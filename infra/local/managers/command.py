@@ -38,7 +38,7 @@ class ManagerError(Exception):
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where one manager listens and what it uses.
+    """The addresses and resources of one manager.
 
     Attributes:
         host: The address for health checks and metrics, and the address of its pod.
@@ -87,7 +87,7 @@ class Volume:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, and what is added to the environment.
+    """A command line, and additions to the environment.
 
     `name` is the program's name in its image, because field managers and user agents begin with it.
     """
@@ -216,8 +216,8 @@ def _own(arguments: Sequence[str], addresses: Addresses, flags: Collection[str])
         (WEBHOOK_PORT, addresses.webhooks, has_webhooks),
         (WEBHOOK_CERTIFICATES, addresses.certificates, has_webhooks),
     ):
-        # Managers name these flags differently; what the Deployment uses counts, else what the program has, else
-        # Cluster API's own name.
+        # Managers name these flags differently: the Deployment's flag counts, else the program's, else Cluster API's
+        # own.
         candidates = [*(name for name in names if name in given), *(name for name in names if name in flags)]
         if wanted and (candidates or not flags):
             yield f"--{next(iter(candidates), names[0])}={value}"

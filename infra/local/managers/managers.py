@@ -32,7 +32,7 @@ FIELD_MANAGER = "local-managers"
 _INTERVAL = 0.5
 """Seconds between looks at the Deployments."""
 _RETRY = 10.0
-"""Seconds until a manager that was never healthy is started again, or a provider without a URL is read again."""
+"""Seconds until a manager that was never healthy is restarted, or a provider without a URL is read again."""
 
 _HELP_TIMEOUT = 10.0  # seconds
 
@@ -50,8 +50,8 @@ class _Running:
 class Managers:
     """Runs each manager whose provider has the URL of its webhooks in an annotation, between `start` and `stop`.
 
-    A manager runs with all rights, as a user with the name of its Deployment. One whose Deployment changes is started
-    anew; one whose Deployment is gone or scaled to 0 is ended.
+    A manager runs with all rights, as a user with the name of its Deployment. A change of its Deployment restarts it;
+    it ends when its Deployment is deleted or scaled to 0.
 
     Args:
         plane: The folder of the control plane.
@@ -74,7 +74,7 @@ class Managers:
         self._ports: dict[str, int] = {}
         self._running: dict[Key, _Running] = {}
         self._not_ours: dict[Key, float] = {}
-        """Deployments whose providers have no URL, and when to look at these again."""
+        """Deployments whose providers have no URL, and the time of the next check."""
         self._unwritten: dict[Key, tuple[Object, bool]] = {}
         """Deployments whose status does not show yet whether their manager is healthy."""
         self._writing = threading.Lock()
@@ -84,7 +84,7 @@ class Managers:
         self._thread = threading.Thread(target=self._run, name="managers", daemon=True)
 
     def start(self) -> None:
-        """Starts to look for Deployments: from `look` on, or once the folder `FOLDER` exists."""
+        """Starts looking for Deployments, from `look` on, or once the folder `FOLDER` exists."""
         self._thread.start()
 
     def look(self) -> None:
@@ -103,7 +103,7 @@ class Managers:
             process.stop()
 
     def free_port(self, purpose: str) -> int:
-        """Returns a free port for a purpose of one manager: the same one at each call, and after a restart if free."""
+        """Returns a free port for a purpose of one manager: the same at each call and, if free, after a restart."""
         if purpose not in self._ports:
             taken = set(self._ports.values())
             self._ports[purpose] = next(port for port in free_ports(f"{self._folder}/{purpose}") if port not in taken)
@@ -186,7 +186,7 @@ class Managers:
         return None
 
     def _leave_taken_port(self, deployment: Object) -> None:
-        """Gives the webhooks of a manager that has failed another port if theirs, of a former start, is taken."""
+        """Gives the webhooks of a failed manager another port if their former port is taken."""
         provider = self._provider(deployment)
         url = webhooks_url(provider) if provider else ""
         port = urlsplit(url).port
@@ -227,7 +227,7 @@ class Managers:
         )
 
     def _program(self, deployment: Mapping[str, Any]) -> tuple[Path, bool]:
-        """Returns the program of the manager in a Deployment, and whether a user has given it.
+        """Returns the program of the manager in a Deployment, and whether a user provides it.
 
         Raises `ManagerError` if there is none of its version.
         """
@@ -237,7 +237,7 @@ class Managers:
         return programs.pinned(deployment), False
 
     def _show(self, deployment: Object, healthy: bool) -> None:
-        """Writes into the status of a Deployment whether its manager is healthy: now, or as soon as it can be."""
+        """Writes the health of a manager into the status of its Deployment, now or as soon as possible."""
         with self._writing:
             self._unwritten[key_of(deployment)] = (deployment, healthy)
         self._write_status(key_of(deployment))
@@ -289,7 +289,7 @@ def _write_volume(folder: Path, volume: Volume, obj: Mapping[str, Any]) -> None:
     content = {name: base64.b64decode(text) for name, text in (obj.get(encoded) or {}).items()}
     if volume.resource is not SECRET:
         content |= {name: text.encode() for name, text in (obj.get("data") or {}).items()}
-    # In this order the key of a certificate is there once the certificate is.
+    # This order writes the key before its certificate.
     for name, data in sorted(content.items(), reverse=True):
         path = dict(volume.items).get(name, "" if volume.items else name)
         target = (folder / path).resolve()

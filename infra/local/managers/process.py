@@ -24,11 +24,11 @@ _GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 class ManagerProcess:
     """The process of one manager, between `start` and `stop`.
 
-    A thread spawns it, since the kernel ends it with the thread that spawned it. A manager that ends before it is
-    healthy for the first time is not started again, because its configuration is wrong. Later it is started again,
-    after `backoff` seconds, doubled with each end up to `longest_backoff`, and at once counted anew after it was
-    healthy for that long. A process is killed if it does not answer `failures` health checks in a row, or is not
-    healthy `patience` seconds after its start.
+    A thread spawns it, because the kernel ends it with the spawning thread. A manager that ends before it is healthy
+    for the first time is not restarted, because its configuration is wrong. Later it is restarted after `backoff`
+    seconds, doubled with each end up to `longest_backoff`, and reset after it was healthy for that long. A process is
+    killed if it does not answer `failures` health checks in a row, or is not healthy `patience` seconds after its
+    start.
 
     Args:
         name: The name for messages.
@@ -37,7 +37,7 @@ class ManagerProcess:
         environment: The whole environment.
         log: Its log; the former process's log is kept as `<log>.previous`.
         health: Host and port of /healthz and /readyz.
-        changed: Called from the thread when it becomes healthy or stops to be.
+        changed: Called from the thread when it becomes healthy or unhealthy.
     """
 
     interval = 10.0
@@ -79,7 +79,7 @@ class ManagerProcess:
 
     @property
     def error(self) -> ManagerError | None:
-        """Why the manager is not started again, if it ended before it was healthy for the first time."""
+        """Why the manager is not restarted, if it ended before it was healthy for the first time."""
         return self._error
 
     def start(self) -> None:
@@ -181,7 +181,7 @@ class ManagerProcess:
 
 
 def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Waits for the end of a process for at most `seconds`, without polling where the kernel has pidfds."""
+    """Waits for the end of a process for at most `seconds`, without polling if the kernel has pidfds."""
     if child.poll() is not None:
         return True
     descriptor = processes.watch(child.pid)

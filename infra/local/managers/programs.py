@@ -85,7 +85,7 @@ def parse(text: str) -> GivenManager:
 
 
 def place(run: Path, manager: GivenManager, progress: Progress) -> None:
-    """Gets the program of a manager, and uses it for the run in a folder from now on. Raises `ManagerError`."""
+    """Builds or finds the program of a manager, and uses it in the run of a folder. Raises `ManagerError`."""
     target = run / FOLDER / manager.name
     program = manager.program(target.parent, progress)
     if program != target:

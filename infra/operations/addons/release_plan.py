@@ -31,7 +31,7 @@ _OTHERS = Stage("")
 
 @dataclass(frozen=True)
 class StagePlan:
-    """The changes of one stage; the stage without a name has those outside all stages."""
+    """The changes of one stage; the stage without a name has the changes outside all stages."""
 
     stage: Stage
     changes: tuple[Change, ...]

@@ -1,4 +1,4 @@
-"""The command `addons remove`: requests the removal of a Cluster's addons, and says what stays."""
+"""The command `addons remove`: requests the removal of a Cluster's addons, and reports remaining objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..text import plain
 
 
 def summarize(addon: Object) -> str:
-    """Returns how many objects of the inventory will be removed."""
+    """Returns the number of objects of the inventory that will be removed."""
     return counted(len(inventory.load(dig(addon, "status.resources"))), "object")
 
 
@@ -31,7 +31,7 @@ def cancel_removal(management: Client, cluster: Object) -> None:
 
 
 def what_stays(addon: Object) -> list[str]:
-    """Returns lines about everything that stays: the objects that the condition names, and the record."""
+    """Returns lines about the remaining objects in the condition, and about the record."""
     applied = get_condition(dig(addon, "status.conditions", []), "HelmChartApplied") or {}
     return [
         plain(applied.get("message") or "", most=4000),

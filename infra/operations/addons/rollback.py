@@ -1,4 +1,4 @@
-"""The command `rollback`: requests a rollback from the Cluster's present class, and waits until it is done."""
+"""The command `rollback`: requests a rollback from the Cluster's present class, and waits until it is complete."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def wait_until_applied(
         before: The addon before the request, whose message is not printed because the request makes it obsolete.
 
     Raises:
-        WaitTimeout: The time is over.
+        WaitTimeout: The addons are not up to date in time.
     """
     message, stale = "", _ready_message(before or {})
     first = dig(before, "status")

@@ -1,7 +1,7 @@
 """The objects of a load: a namespace with Clusters, whose kubeconfigs lead to one workload cluster.
 
 A label marks the namespace, so that nothing is ever deleted in a namespace of others. The workload cluster gets a
-namespace of the same name. It dates the load there, because older objects do not belong to the load.
+namespace of the same name. Its age marks the start of the load there, because older objects do not belong to the load.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class WorkloadCluster:
 
     @classmethod
     def of(cls, loaded: Kubeconfig) -> WorkloadCluster:
-        """Returns the cluster of a loaded kubeconfig. Raises `Failure` if a Secret cannot carry its credentials."""
+        """Returns the cluster of a loaded kubeconfig. Raises `Failure` if a Secret cannot hold its credentials."""
         context = entry(loaded.document, "contexts", loaded.context, "context")
         parts: dict[str, Any] = {
             part: entry(loaded.document, f"{part}s", context.get(part), part) for part in ("cluster", "user")
@@ -123,7 +123,7 @@ def check_namespace(client: Client, name: str) -> bool:
 def create_namespaces(load: Load, *clients: Client) -> None:
     """Creates the namespace of the load, in the management and in the workload cluster.
 
-    Returns in the next second, so that what the load creates is younger than its namespaces.
+    Returns in the next second, so that the objects of the load are younger than its namespaces.
     """
     for client in clients:
         if not check_namespace(client, load.namespace):
@@ -145,7 +145,7 @@ def create_secrets(load: Load, management: Client, workload: WorkloadCluster, do
 
 
 def create_clusters(load: Load, management: Client, version: str, done: Callable[[int], None]) -> dict[str, float]:
-    """Creates the Clusters with a Kubernetes version; returns when each was created (monotonic seconds) by name."""
+    """Creates the Clusters with a Kubernetes version; returns the creation times (monotonic seconds) by name."""
     created: dict[str, float] = {}
     class_ref = {"name": load.class_name} | ({"namespace": load.class_namespace} if load.class_namespace else {})
 

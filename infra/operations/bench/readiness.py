@@ -27,7 +27,7 @@ class Readiness(AddonWatcher):
         """When each Cluster's addons became Ready (monotonic seconds), by the name of the Cluster."""
 
     def wait(self, within: float, progress: Callable[[str], None]) -> None:
-        """Waits until all are Ready. Raises `WaitTimeout`, with the first condition that says why not."""
+        """Waits until all are Ready. Raises `WaitTimeout`, with the first condition that explains the failure."""
         deadline, reported_at, reported_count = time.monotonic() + within, time.monotonic(), 0
         while (count := len(self.ready)) < self._load.clusters:
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Deletes a load: Clusters, what their addons left in the workload cluster, and the namespaces."""
+"""Deletes a load: Clusters, leftovers of their addons in the workload cluster, and the namespaces."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .load import SPACE_LABEL, check_namespace, each
 
 _POLL = 0.5
 _STALLED = 60.0
-"""Seconds that a deletion may take until the next object is gone: where no controller does it, none ever is."""
+"""The maximum number of seconds until the next object is gone; without a controller, no object ever is."""
 _NAMESPACES_HINT = "do Kubernetes' controllers run in the cluster? Without them no namespace ends"
 
 
@@ -35,7 +35,7 @@ def remove(management: Client, namespace: str, progress: Callable[[str], None], 
     Raises:
         ApiError: The management cluster refused something.
         Failure: The namespace is not of a load, or the workload cluster cannot be cleaned up.
-        WaitTimeout: Something is still there after `within` seconds.
+        WaitTimeout: An object still exists after `within` seconds.
     """
     if not check_namespace(management, namespace):
         return
@@ -64,7 +64,7 @@ def remove(management: Client, namespace: str, progress: Callable[[str], None], 
 
 
 def _inventories(management: Client, namespace: str) -> Collection[InventoryEntry]:
-    """Returns what was applied to the workload cluster: Clusters may have objects in common."""
+    """Returns the objects that were applied to the workload cluster, each once, because Clusters may share objects."""
     entries: dict[Identity, InventoryEntry] = {}
     for addon in management.list(CLUSTER_ADDON, namespace):
         entries |= {entry.identity: entry for entry in load_inventory(dig(addon, "status.resources"))}
@@ -90,7 +90,7 @@ def _remove_objects(
     progress: Callable[[str], None],
     deadline: float,
 ) -> None:
-    """Deletes the namespaces of the Clusters, and from other places what was created since the load began."""
+    """Deletes the namespaces of the Clusters, and objects elsewhere that were created since the load began."""
     selector = f"{SPACE_LABEL}={namespace}"
     spaces: set[str] = set()
 
@@ -127,8 +127,8 @@ def _remove_object(workload: Client, discovery: Discovery, entry: InventoryEntry
 def is_of_load(obj: Object, begun: datetime) -> bool:
     """Returns whether a load that began at this time, by the clock of the cluster, created the object.
 
-    Times of creation are whole seconds. A load creates nothing in the second of its begin (`load.create_namespaces`),
-    so what was created then is of others.
+    Creation times are whole seconds. A load creates nothing in its first second (`load.create_namespaces`), so objects
+    of that second belong to others.
     """
     created = created_at(obj)
     return created is not None and created > begun and OWNER.has_labels(obj)

@@ -26,7 +26,7 @@ from .snapshot import Snapshot
 __all__ = ["Change", "MachineChange", "ObjectChange", "TopologyPlan", "parse_manifests", "parse_variable", "preview"]
 
 _STEPS = 12
-"""The maximum number of steps of an upgrade that are played."""
+"""The maximum number of simulated steps of an upgrade."""
 
 
 def preview(

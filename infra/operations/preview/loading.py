@@ -1,7 +1,7 @@
 """Prepares copies of objects, with which managers in a new control plane continue the work of the real managers.
 
 Owner references and managed fields refer to objects by uid, as `clusterctl move` maps them; statuses refer to
-generations. The topology controller compares its own managed fields, too: without them it misses rollouts.
+generations. The topology controller also compares its own managed fields, without which it misses rollouts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def new_object(obj: Object, uids: Mapping[str, str]) -> Object:
 
 
 def with_uids(value: Any, uids: Mapping[str, str]) -> Any:
-    """Returns the value with new uids, also inside texts: keys of managed fields contain uids."""
+    """Returns the value with new uids, also inside texts, because keys of managed fields contain uids."""
     text = json.dumps(value)
     for old, new in uids.items():
         text = text.replace(old, new)
@@ -59,7 +59,7 @@ def with_uids(value: Any, uids: Mapping[str, str]) -> Any:
 
 
 def new_status(obj: Object) -> Object:
-    """Returns the status as one of an object of generation 1; a Cluster's without `TopologyReconciled`."""
+    """Returns the status for an object of generation 1; for a Cluster without `TopologyReconciled`."""
     status: Object = _aligned(dig(obj, "status", {}), obj["metadata"].get("generation", 1))
     return without_topology_condition(status) if is_cluster(obj) else status
 
@@ -90,7 +90,7 @@ def without_topology_condition(status: Object) -> Object:
 
 
 def new_definition(crd: Object) -> Object:
-    """Returns the CRD to create: objects are read in the version in which they are stored, so nothing is converted."""
+    """Returns the CRD to create. Objects are read in the version in which they are stored, so nothing is converted."""
     metadata = {name: crd["metadata"][name] for name in ("name", "labels", "annotations") if name in crd["metadata"]}
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {name: value for name, value in annotations.items() if "last-applied" not in name}

@@ -1,4 +1,4 @@
-"""Reads off objects how far core has come, and plays what other controllers report during an upgrade."""
+"""Determines the progress of core from objects, and simulates the reports of other controllers during an upgrade."""
 
 from __future__ import annotations
 

@@ -82,8 +82,8 @@ class MachineChange:
         name: The name of their owner.
         topology: The name of the owner in the topology; empty for the control plane.
         machines: The number of machines.
-        reasons: What has changed.
-        remark: What limits the statement.
+        reasons: The changed fields.
+        remark: A limitation of this prediction.
         step: The number of the step, from 1 on.
     """
 
@@ -119,7 +119,7 @@ class Refusal:
 
     @classmethod
     def parse(cls, message: str) -> Refusal:
-        """Finds in a message what has refused the change."""
+        """Finds the webhook or patch that refused the change in a message."""
         webhook, patch = _WEBHOOK.search(message), _PATCH.search(message)
         return cls(f"webhook {webhook[1]}" if webhook else f"patch {patch[1]}" if patch else "", message)
 
@@ -138,7 +138,7 @@ class TopologyPlan:
     changes: tuple[ObjectChange, ...]
     machines: tuple[MachineChange, ...]
     pending: tuple[ObjectChange, ...]
-    """Changes that core makes without the change, too."""
+    """Changes that core also makes without the planned change."""
     refusal: Refusal | None = None
 
     @property
@@ -295,7 +295,7 @@ def _is_template(obj: Object) -> bool:
 
 
 def machine_changes(states: Sequence[State], key: Key) -> tuple[MachineChange, ...]:
-    """Returns what happens to the machines from the first to the last state, in the order of the steps."""
+    """Returns the changes of machines from the first to the last state, in the order of the steps."""
     found: dict[tuple[str, str, str], MachineChange] = {}
     for step in range(1, len(states)):
         for change in _machines(states[0], states[step], key):
@@ -365,6 +365,6 @@ def _workers(before: State, after: State, id_: Id) -> Iterator[MachineChange]:
 
 
 def _new_machine_sets(before: State, after: State, deployment: Object) -> bool:
-    """Returns whether the MachineDeployment has a new MachineSet: that is its controller's decision to replace."""
+    """Returns whether the MachineDeployment has a new MachineSet, which shows its controller's decision to replace."""
     kind = (MACHINE_SET.group, MACHINE_SET.kind)
     return any(id_[:2] == kind and id_ not in before and owned_by(obj, deployment) for id_, obj in after.items())

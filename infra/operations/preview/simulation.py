@@ -37,7 +37,7 @@ _NO_MIGRATION = "--skip-crd-migration-phases=StorageVersionMigration,CleanupMana
 _POD = ("POD_NAME", "POD_NAMESPACE", "POD_UID")
 """Variables by which core takes itself for a pod of a workload cluster."""
 _QUIET = 1.5
-"""Seconds without a change after which nothing more is expected: MachineSets follow their MachineDeployments."""
+"""Seconds without a change after which no change is expected, because MachineSets follow their MachineDeployments."""
 _WITHIN = 120.0
 """Seconds until the topology controller must have reconciled a change."""
 _POLL = 0.2  # seconds
@@ -49,7 +49,7 @@ class Simulation:
     """Copies of a snapshot with a core manager, in a `with` block.
 
     Args:
-        snapshot: What to copy.
+        snapshot: The objects to copy.
         progress: Called with each line of progress.
     """
 
@@ -202,7 +202,7 @@ class Simulation:
                 cluster = self._client.patch(resource, key, patch, manager=_FIELD_MANAGER)
         except ApiError as error:
             return error
-        # Its return shows a reconciliation, also of a changed class.
+        # Its return shows a reconciliation, even for a changed class.
         status = loading.without_topology_condition(dig(cluster, "status", {}))
         self._client.patch(
             resource, key, {"status": merge_patch(dig(cluster, "status", {}), status)}, subresource="status"
@@ -221,9 +221,9 @@ class Simulation:
             self._client.patch(resource, key_of(obj), {"spec": patch}, manager=_FIELD_MANAGER)
 
     def play_upgrade(self, state: State, clusters: Iterable[Key]) -> bool:
-        """Plays one step of upgrades: what control plane and Machines report once they run the version of their spec.
+        """Simulates one step of upgrades: control plane and Machines report that they run the version of their spec.
 
-        Returns whether there was something to play.
+        Returns whether there was something to simulate.
         """
         played = False
         for cluster in clusters:
@@ -259,7 +259,7 @@ class _Manager:
         )
         self.url = f"https://localhost:{addresses.webhooks}"
         command = command_of(deployment, addresses)
-        # Nothing of the user's environment: a manager of the preview needs no other cluster and no credentials.
+        # The manager gets nothing of the user's environment, because it needs no other cluster and no credentials.
         environment = {name: value for name, value in command.environment.items() if name not in _POD}
         self.process = ManagerProcess(
             self.label,

@@ -1,4 +1,4 @@
-"""Reads what a preview needs from the management cluster: the objects of Clusters with topology, and who serves them.
+"""Reads the inputs of a preview from the management cluster: the objects of Clusters with topology, and their servers.
 
 No Secret is read. So the throwaway control plane knows no kubeconfig, and its managers cannot reach a workload cluster.
 """
@@ -25,7 +25,7 @@ _ROOT = "cluster.x-k8s.io"
 _NOT_COPIED = (GROUP, "clusterctl.cluster.x-k8s.io")
 """Groups that no manager of the preview reads."""
 OWN_CONTROLLERS = ("addons", "ipam", "runtime")
-"""Groups whose objects are not copied: their controllers would act on them, or call extensions."""
+"""Groups whose objects are not copied, because their controllers would act on them, or call extensions."""
 _EXTENSIONS = ("runtime.cluster.x-k8s.io", "ExtensionConfig")
 _WEBHOOKS_OF = ("control-plane-", "bootstrap-")
 """Prefixes of the labels of providers whose managers serve webhooks in a preview."""
@@ -77,7 +77,7 @@ def provider_of(obj: Object) -> str:
 
 
 def take(client: Client, changes: Mapping[Key, Change]) -> Snapshot:
-    """Reads all that the preview of changes of these Clusters needs.
+    """Reads all inputs of the preview for these Clusters.
 
     Raises `Failure` if a Cluster has no topology, or its class has external patches.
     """

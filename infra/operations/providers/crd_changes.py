@@ -22,7 +22,7 @@ def is_crd(change: Change) -> bool:
 
 
 def removals(changes: Iterable[Change]) -> Sequence[str]:
-    """Returns one text for each version that is removed or no longer served, and for each field that is removed."""
+    """Returns one text for each removed or unserved version, and for each removed field."""
     return [f"{change.entry.name}: {text}" for change in changes if is_crd(change) for text in _removals(change.fields)]
 
 

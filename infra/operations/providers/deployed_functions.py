@@ -49,7 +49,7 @@ def annotate_for_no_pods(settings: ProviderSettings, *, local: bool) -> tuple[Pr
 
 
 def missing_functions(deployments: Iterable[Mapping[str, Any]]) -> str:
-    """Returns which functions are not deployed or are scaled to 0; empty if all run."""
+    """Returns the functions that are not deployed or are scaled to 0; empty if all run."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for deployment in deployments:
         found.setdefault(dig(deployment, ("metadata", "labels", NAME), ""), []).append(deployment)

@@ -56,7 +56,7 @@ class PhaseDryRun:
 
     @property
     def provider(self) -> Object:
-        """The provider with the status that the phases have given it so far."""
+        """The provider with the status that the phases have written so far."""
         return self._client.get(self._resource, self._key)
 
     def inputs(self) -> Inputs:
@@ -64,7 +64,7 @@ class PhaseDryRun:
         return inputs.read(self.clients, self.provider)
 
     def preflight(self) -> str:
-        """Runs the checks. Returns what the provider waits for: a core provider that is not ready, or nothing."""
+        """Runs the checks. Returns a message if the provider waits for the core provider, else an empty text."""
         decision = self._run("provider_preflight")
         if decision.reply is not None:
             return ""
@@ -99,7 +99,7 @@ class PhaseDryRun:
         return condition.get("reason", ""), condition.get("message", "")
 
     def _run(self, phase: str) -> Decision:
-        """Observes, decides and carries out the effects, again and again, until a decision does not proceed."""
+        """Observes, decides and carries out the effects repeatedly, until a decision does not proceed."""
         function = catalog.steps(phase)
         with _expected_failures():
             for _ in range(_MAX_STEPS):

@@ -36,7 +36,7 @@ _IMAGE = re.compile(r"^[ \t-]*image:[ \t]*[\"']?([^\s\"'#]+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ExportedVersion:
-    """The files of one version of a provider; `source` is where they come from, as a text for users."""
+    """The files of one version of a provider; `source` names their source for users."""
 
     provider: Object
     version: str
@@ -77,7 +77,7 @@ def from_catalog(request: ProviderRequest) -> ExportedVersion:
 
 
 def from_cluster(client: Client, provider: Object) -> ExportedVersion:
-    """Returns the version of a provider object: as the functions have stored it, else as they would fetch it.
+    """Returns the version of a provider object that the functions have stored, or would fetch.
 
     Raises:
         Failure: The provider is being deleted, or references an object that does not exist.

@@ -43,10 +43,10 @@ def create_and_wait(
         client: The management cluster.
         requests: The providers, in the order of installation.
         settings: The settings of all created providers.
-        report: Receives what is created and found.
+        report: Receives created and existing objects.
         within: Seconds to wait; None not to wait.
-        obstacle: Why the providers cannot become ready, so that nothing waits for them; empty to wait.
-        create_all: What creates them (default: `create`).
+        obstacle: Why the providers cannot become ready, and are not awaited; empty to wait.
+        create_all: Creates the providers (default: `create`).
 
     Raises:
         WaitTimeout: Not all providers are ready in time.

@@ -70,7 +70,7 @@ def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
         found = config_map_versions(clients, provider)
         if not found:
             raise Failure(f"{error}; {_HINT}") from error
-        # Leaves out the advice to set spec.version, since that is what the plan previews.
+        # Leaves out the advice to set spec.version, because the plan previews it.
         failure = f"its source has no list of versions: {str(error).partition('; set spec.version')[0]}"
         return _Newest(_highest(found), f"the ConfigMaps in its namespace ({', '.join(found)})", failure)
 

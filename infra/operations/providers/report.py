@@ -29,7 +29,7 @@ class WrittenObject:
 
 @dataclass
 class Report:
-    """Collects the objects and the notes of an operation, and passes them on as they come.
+    """Collects the objects and the notes of an operation, and passes them on at once.
 
     `ready` is True once all providers are ready. If not, `obstacle` is the reason, or the reason for not waiting.
     """

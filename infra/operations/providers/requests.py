@@ -31,7 +31,7 @@ _FORM = "name, name:version, name:namespace or name:namespace:version"
 _LIKE_VERSION = re.compile(r"v?[0-9]+\.[^:]*")
 """The form of a version; a namespace cannot match, since namespaces have no dots."""
 _MEANT_AS_VERSION = re.compile(r"v[^-]*|v?[0-9].*")
-"""A text of this form is read as a version if it alone follows the name. A mistyped version is not a namespace."""
+"""A text of this form that alone follows the name is a version, so that a mistyped version is no namespace."""
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAMESPACE = re.compile(_LABEL)
 _NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
@@ -204,7 +204,7 @@ def complete(requests: Sequence[ProviderRequest]) -> list[ProviderRequest]:
 
 
 def find_provider(client: Client, request: ProviderRequest) -> Object:
-    """Returns the provider that a request names, in whatever namespace it is; a cluster has one of a kind and name.
+    """Returns the provider that a request names, in any namespace, because a cluster has one of a kind and name.
 
     Raises:
         Failure: There is no such provider, or it is in another namespace than the one on the command line.

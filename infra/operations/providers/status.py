@@ -1,4 +1,4 @@
-"""The status of providers for `provider list`: installed and wanted version, and why one is not ready."""
+"""The status of providers for `provider list`: installed and wanted version, and the reason if one is not ready."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ProviderSummary:
     def has_failed(self) -> bool:
         """Whether the provider's present spec has failed, so that waiting does not make it ready.
 
-        A source that answers that it is busy may deliver soon.
+        A busy source may deliver soon.
         """
         return self.ready == "False" and self.reason in FAILURES and not _BUSY.search(self.message)
 
