@@ -103,7 +103,7 @@ def _bindings(declared: Mapping[str, Triggers]) -> Iterable[Object]:
 
 
 def _everywhere(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    """Yields what the component of namespaces adds. Labels of functions are left out: by these it removes bindings."""
+    """Yields the objects that the component of namespaces adds. It removes bindings by the labels of functions."""
     granted = forwarder.everywhere(LIFECYCLE.name)
     for function, triggers in in_a_cluster(declared, LIFECYCLE.profiles).items():
         rules = triggers.needed_rules
