@@ -5,8 +5,6 @@ Conditions and reasons are as in Cluster API Addon Provider Helm.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -19,7 +17,13 @@ from shared.applier.connection import ConnectionFailed
 from shared.effects import Effect, Patch, Results, ensure_finalizer, write_ahead
 from shared.event import Event
 from shared.helm_charts.store import MissingChart
-from shared.helm_proxies.names import HRP_FINALIZER, INSTALLED, RELEASE_NAME_GENERATED
+from shared.helm_proxies.names import (
+    HRP_FINALIZER,
+    INSTALL_ONCE,
+    INSTALLED,
+    RELEASE_NAME_GENERATED,
+    generated_name,
+)
 from shared.helm_proxies.release_record import DEPLOYED, FAILED, UNINSTALLED, UNINSTALLING
 from shared.kube import deleting, dig
 from shared.runtime import Decision
@@ -38,8 +42,6 @@ FAILURE_RETRY = 30.0
 """The interval for failures that another try may solve."""
 BROKEN_RETRY = 60.0
 """The interval for problems that only a user can solve."""
-_MAX_NAME: Final = 53
-_NOT_DNS: Final = re.compile(r"[^a-z0-9-]")
 
 
 def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
@@ -117,11 +119,7 @@ def _no_cluster(builder: ReleaseStatusBuilder, observed: Observed) -> Decision:
 
 def _name_release(builder: ReleaseStatusBuilder) -> Decision:
     """Stores a generated name before the first installation, so that no crash loses the release."""
-    chart = str(dig(builder.obj, "spec.chartName", "")).rpartition("/")[2].partition(".")[0]
-    own = hashlib.sha256(str(dig(builder.obj, "metadata.uid", "")).encode()).hexdigest()[:6]
-    suffix = f"-{int(builder.now.timestamp())}-{own}"
-    dns_name = _NOT_DNS.sub("-", chart.lower()).lstrip("-")[: _MAX_NAME - len(suffix)].rstrip("-")
-    name = f"{dns_name or 'release'}{suffix}"
+    name = generated_name(str(dig(builder.obj, "spec.chartName", "")), str(dig(builder.obj, "metadata.uid", "")))
     patch = {
         "metadata": {"annotations": {RELEASE_NAME_GENERATED: "true"}},
         "spec": {"releaseName": name},
@@ -234,7 +232,7 @@ def _incomplete(builder: ReleaseStatusBuilder, error: ReleaseIncomplete, name: s
         builder.set_false(RELEASE_READY, "HelmReleasePending", message, progress=True)
     else:
         builder.fail(message)
-    fields: dict[str, Any] = {"status": FAILED}
+    fields: dict[str, Any] = {"status": FAILED, "revision": None}
     if record is not None:
         fields = {"status": record.status, "revision": record.revision}
     # Without a record of this revision the next attempt begins anew.
@@ -275,6 +273,8 @@ def _finalizer(builder: ReleaseStatusBuilder) -> tuple[Effect, ...]:
 
 
 def _mark_installed(builder: ReleaseStatusBuilder) -> tuple[Effect, ...]:
-    if INSTALLED in dig(builder.obj, "metadata.annotations", {}):
+    """Returns the patch that has a release of the strategy InstallOnce left alone; for others it would say nothing."""
+    once = dig(builder.obj, "spec.reconcileStrategy") == INSTALL_ONCE
+    if not once or INSTALLED in dig(builder.obj, "metadata.annotations", {}):
         return ()
     return (Patch(HELM_RELEASE_PROXY, builder.obj, {"metadata": {"annotations": {INSTALLED: "true"}}}),)

@@ -216,15 +216,13 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
     attempt = inventory.digest(digest, inventory.content_hash(dig(spec, "options", {})))
     if options.atomic and dig(proxy, "status.failedAttempt") == attempt and not request.event.is_look:
         return Observed(proxy, cluster, GivenUp(chart), values.confidential)
-    if rival := _find_rival(clients, proxy):
-        return _connected(clients, proxy, cluster, Rival(rival))
     connection = connect_workload(clients, key_of(cluster))
     if isinstance(connection, ConnectionFailed):
         return Observed(proxy, cluster, connection)
     confidential = set(values.confidential)
     finding: Finding
     try:
-        finding = _next_step(proxy, connection, release, chart, values, options, digest, attempt, confidential)
+        finding = _next_step(clients, proxy, connection, release, chart, values, options, digest, attempt, confidential)
     except UnknownKinds as error:
         connection.cluster.discovery.invalidate()  # the next look may find that they are served
         finding = Problem(str(error))
@@ -248,6 +246,7 @@ def _connected(clients: Clients, proxy: Object, cluster: Object, finding: Findin
 
 
 def _next_step(
+    clients: Clients,
     proxy: Object,
     connection: ClusterConnection,
     release: Release,
@@ -257,7 +256,7 @@ def _next_step(
     digest: str,
     attempt: str,
     confidential: set[str],
-) -> Adoption | GivenUp | Work | Removal | ConnectionFailed:
+) -> Adoption | GivenUp | Work | Removal | Rival | ConnectionFailed:
     """Returns the next step of a release. A revision is rendered once; afterwards its record has the objects."""
     history = read_history(connection.cluster.client, release.name, release.namespace)
     latest, entries = history.latest, inventory.load(dig(proxy, "status.resources"))
@@ -268,6 +267,9 @@ def _next_step(
     rules = policy(release, options)
     gave_up = options.atomic and dig(proxy, "status.failedAttempt") == attempt
     is_ours = latest is not None and is_recorded and recorded_digest == latest.digest
+    # Of two that install a release at once, the API server lets one store the first record.
+    if latest is not None and not is_ours and (rival := _find_rival(clients, proxy)):
+        return Rival(rival)
     if gave_up and not is_ours:
         return GivenUp(chart)
     if latest is not None and is_ours and (gave_up or dig(proxy, "status.digest") == digest):

@@ -34,6 +34,8 @@ from .observe import Removal, Work
 from .ownership import policy
 
 _MAX_DESCRIPTION = 1000
+_INITIAL = ("default", "kube-system")
+"""Namespaces that each cluster has."""
 
 
 @dataclass(frozen=True)
@@ -117,14 +119,14 @@ class RollOutRelease:
     def _begin(self, client: Client, record: ReleaseRecord) -> None:
         """Creates namespace and CRDs at an installation, then stores the record."""
         work = self.work
-        if work.operation == "install" and work.options.create_namespace:
+        if work.operation == "install" and work.options.create_namespace and record.namespace not in _INITIAL:
             metadata = {"name": record.namespace, "labels": {"name": record.namespace}}
             _create(client, NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         definitions = (crd for crd in work.crds if identity(crd)[:2] == (CRD.group, CRD.kind))
         created = [crd for crd in (_create(client, CRD, crd) for crd in definitions) if crd is not None]
         if problems := await_all_established(client, created) if created else {}:
             raise ApiError("; ".join(f"CustomResourceDefinition {name}: {why}" for name, why in problems.items()))
-        write_record(client, record, self.now)
+        write_record(client, record, self.now, new=True)
 
     def _end(self, client: Client, record: ReleaseRecord, problem: str) -> ReleaseRecord:
         """Stores how the operation has ended. The record of a deployed release stays as it is.

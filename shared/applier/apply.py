@@ -13,6 +13,7 @@ from shared.manifests import HOOK_CREATION, delete_policies, hooks_of, identity,
 
 from ..clients import ClusterClients
 from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resource, deleting, dig, key_of
+from ..kube.client import NO_VERSION
 from .adoption import adopt
 from .defaults import claimed_fields, may_be_excluded
 from .fields import MAX_PATH, MAX_PATHS, without
@@ -23,9 +24,6 @@ _SETTLES_WITHIN = 5.0
 """Seconds within which a newly established kind is served and a deletion completes."""
 
 _ATTEMPTS = 4
-
-_NO_VERSION = "1"
-"""A resourceVersion that no object has. Applying with it creates a missing object; an existing one conflicts."""
 
 _MAX_MANAGER = 128
 """Characters of the name of a field manager, as Kubernetes limits them."""
@@ -126,7 +124,7 @@ def reject_other_owners(cluster: ClusterClients, live: Object, policy: Policy) -
 def _apply_new(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy) -> ApplyResult:
     """Creates the object in one request. If it exists, applies it only if its owner's mark allows that."""
     try:
-        created = {**obj, "metadata": {**obj["metadata"], "resourceVersion": _NO_VERSION}}
+        created = {**obj, "metadata": {**obj["metadata"], "resourceVersion": NO_VERSION}}
         return ApplyResult(_apply_once(cluster, resource, created, policy.owner, force=False))
     except Conflict:
         live = cluster.client.find(resource, _key(resource, obj))

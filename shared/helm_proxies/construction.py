@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from shared import watch_filter
 from shared.api.resources import CLUSTER, HELM_RELEASE_PROXY
+from shared.components.durations import whole_seconds
 from shared.kube import Object, dig, key_of, owner_reference
 from shared.kube.selectors import MAX_VALUE_LENGTH
 
-from .names import CLUSTER_NAME_LABEL, HCP_NAME_LABEL, INSTALL_ONCE, INSTALLED, RELEASE_NAME_GENERATED
+from .names import (
+    CLUSTER_NAME_LABEL,
+    HCP_NAME_LABEL,
+    INSTALL_ONCE,
+    INSTALLED,
+    RELEASE_NAME_GENERATED,
+    generated_name,
+)
 
 _HASH_LENGTH: Final = 8
 _DEFAULTS: Final[Mapping[str, Any]] = {
@@ -25,12 +34,11 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "valuesFrom": [],
     "reconcileStrategy": "Continuous",
     "applyMethod": "ServerSide",
-    "options.timeout": "10m0s",
+    "options.timeout": 600,
     "options.install.createNamespace": True,
     "options.upgrade.maxHistory": 10,
 }
 """Values that mean the same as an absent field, by the path in `spec` of a HelmReleaseProxy."""
-_TEN_MINUTES: Final = ("10m", "600s", "10m0s")
 _COPIED: Final = ("reconcileStrategy", "options", "applyMethod")
 _FOLLOWED: Final = (
     *("version", "values", "valuesFrom", "reconcileStrategy", "options", "credentials", "tlsConfig"),
@@ -109,7 +117,12 @@ def must_reinstall(proxy: Mapping[str, Any], existing: Mapping[str, Any]) -> boo
 
 
 def new_release(proxy: Object, cluster: Object, rendered: Rendered) -> Object:
-    """Returns the HelmReleaseProxy to create for a Cluster."""
+    """Returns the HelmReleaseProxy to create for a Cluster, with a generated release name if there is no other."""
+    spec, generated = desired_spec(proxy, cluster, rendered), {}
+    if not spec.get("releaseName"):
+        of = f"{dig(proxy, 'metadata.uid')}/{key_of(cluster).name}"
+        spec["releaseName"] = generated_name(str(spec["chartName"]), of)
+        generated = {"annotations": {RELEASE_NAME_GENERATED: "true"}}
     return {
         "apiVersion": HELM_RELEASE_PROXY.api_version,
         "kind": HELM_RELEASE_PROXY.kind,
@@ -122,8 +135,9 @@ def new_release(proxy: Object, cluster: Object, rendered: Rendered) -> Object:
                 **watch_filter.labels(proxy),
             },
             "ownerReferences": [{**owner_reference(proxy, controller=True), "blockOwnerDeletion": True}],
+            **generated,
         },
-        "spec": desired_spec(proxy, cluster, rendered),
+        "spec": spec,
     }
 
 
@@ -208,8 +222,8 @@ def _meaning(spec: Mapping[str, Any], name: str) -> Any:
         value = {**value}
         if value.get("atomic"):
             value["wait"] = True
-        if value.get("timeout") in _TEN_MINUTES:
-            value.pop("timeout")
+        with suppress(ValueError):  # an invalid one is compared as it is
+            value["timeout"] = whole_seconds(value["timeout"]) if value.get("timeout") else None
     return _without_defaults(value, name)
 
 

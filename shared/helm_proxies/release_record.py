@@ -25,7 +25,7 @@ from shared.api.resources import SECRET
 from shared.bounded_yaml import MAX_NESTING
 from shared.charts import ArchiveError
 from shared.kube import MANAGER, Client, Key, Object, dig
-from shared.kube.client import METADATA_LIST
+from shared.kube.client import METADATA_LIST, NO_VERSION
 from shared.manifests import Manifest, Operation, delete_policies, hooks_of, identity, install_rank
 
 DEPLOYED, FAILED, SUPERSEDED, UNINSTALLED, UNINSTALLING = (
@@ -164,9 +164,15 @@ def _read(client: Client, name: str, namespace: str, revision: int) -> ReleaseRe
     return decode(secret) if secret is not None else None
 
 
-def write_record(client: Client, record: ReleaseRecord, now: datetime) -> None:
-    """Stores a record: creates its Secret, or replaces the content of the existing one. Raises `ApiError`."""
-    client.apply(SECRET, encode(record, now), manager=MANAGER)
+def write_record(client: Client, record: ReleaseRecord, now: datetime, *, new: bool = False) -> None:
+    """Stores a record: creates its Secret, or replaces the content of the existing one unless the record is `new`.
+
+    Raises `ApiError`: `Conflict` if the Secret of a new record exists, because somebody else has made that revision.
+    """
+    secret = encode(record, now)
+    if new:
+        secret["metadata"]["resourceVersion"] = NO_VERSION
+    client.apply(SECRET, secret, manager=MANAGER)
 
 
 def delete_revision(client: Client, name: str, namespace: str, revision: int) -> None:

@@ -32,6 +32,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Accept headers for a watch and a list that return the metadata of objects only."""
+NO_VERSION = "1"
+"""A resourceVersion that no object has. Applying with it creates a missing object; an existing one conflicts."""
 
 _OLDER_SECONDS = 300.0
 """Seconds for which a missing newer version of a kind is cached; an upgrade of Cluster API may add it."""

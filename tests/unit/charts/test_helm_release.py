@@ -98,7 +98,7 @@ def test_generated_name_is_stored_before_anything_else() -> None:
     [patch] = decision.effects
     assert isinstance(patch, Patch)
     name = patch.patch["spec"]["releaseName"]
-    assert f"-{int(NOW.timestamp())}-" in name
+    assert name.startswith("a" * 42 + "-")
     assert len(name) == 53
     assert patch.patch["metadata"]["annotations"] == {RELEASE_NAME_GENERATED: "true"}
     assert decision.proceed
@@ -115,7 +115,7 @@ def test_release_is_taken_over_if_its_inventory_fits(count: int, reason: str) ->
 
 
 @pytest.mark.parametrize(
-    ("chart", "beginning"), [("My_Chart", "my-chart-1"), ("_", "release-1"), ("-a-", "a-1"), ("ä+b.c", "b-1")]
+    ("chart", "beginning"), [("My_Chart", "my-chart-"), ("_", "release-"), ("-a-", "a-"), ("ä+b.c", "b-")]
 )
 def test_generated_name_is_a_dns_name_of_this_proxy(chart: str, beginning: str) -> None:
     found = []

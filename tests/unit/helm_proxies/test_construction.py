@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -91,6 +92,14 @@ def test_new_release_has_names_labels_and_owner() -> None:
     }
 
 
+def test_new_release_without_a_name_gets_one_that_stays() -> None:
+    proxy = chart_proxy(releaseName="")
+    made = changed(proxy, None).body
+    assert re.fullmatch(r"test-chart-name-[0-9a-f]{10}", made["spec"]["releaseName"])
+    assert made["metadata"]["annotations"] == {RELEASE_NAME_GENERATED: "true"}
+    assert changed(proxy, made) == Change("none")
+
+
 @pytest.mark.parametrize(
     ("given", "made"),
     [
@@ -144,6 +153,8 @@ def test_sources_of_values_get_their_names_for_the_cluster() -> None:
         pytest.param(chart_proxy(reconcileStrategy="Continuous"), release_proxy(), id="default strategy"),
         pytest.param(chart_proxy(options={"atomic": True}), release_proxy(options={"atomic": True, "wait": True})),
         pytest.param(chart_proxy(options={"timeout": "10m"}), release_proxy(options={"timeout": "10m0s"})),
+        pytest.param(chart_proxy(options={"timeout": "90s"}), release_proxy(options={"timeout": "1m30s"})),
+        pytest.param(chart_proxy(options={"timeout": "soon"}), release_proxy(options={"timeout": "soon"})),
         pytest.param(
             chart_proxy(credentials={"secret": {"name": "s"}, "key": ""}),
             release_proxy(credentials={"secret": {"name": "s", "namespace": SPACE}, "key": "config.json"}),
