@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from shared import charts
 from shared.kube import Object
 from shared.releases.stages import Stage
 
 from .assets import AddonAssets
-from .owner import RELEASE
 
-OVERWRITE = "overwrite.yaml"
+RELEASE: Final = charts.Release("cluster-addon", "kube-system")
+OVERWRITE: Final = "overwrite.yaml"
 """The values template in the folder of a stage's chart."""
 
 

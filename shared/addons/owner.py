@@ -1,4 +1,4 @@
-"""The owner of the addons of a cluster stack, and their Helm release.
+"""The owner of the addons of a cluster stack.
 
 This package is only for the addons of cluster stacks; other charts have another owner.
 """
@@ -10,8 +10,6 @@ from typing import Final
 from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.resources import CLUSTER
 from shared.applier.owner import Owner
-from shared.charts import Release
 
-RELEASE: Final = Release("cluster-addon", "kube-system")
 OWNER: Final = Owner(CLUSTER.kind, {OWNED_LABEL: OWNED})
 """A Cluster. Its addons have the common label only, because they have the workload cluster to themselves."""

@@ -13,9 +13,9 @@ from shared.releases.stages import Stage
 from . import chart_objects, first_values
 from .context import ReleaseContext
 from .first_values import FirstValues, RenderedAddons
-from .owner import OWNER, RELEASE
+from .owner import OWNER
 
-DEFAULT_NAMESPACE = RELEASE.namespace
+DEFAULT_NAMESPACE = chart_objects.RELEASE.namespace
 
 
 def render_stage(context: ReleaseContext, stage: Stage) -> RenderedAddons:

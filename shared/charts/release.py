@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from shared.manifests import hooks_of
-
 from ..kube.resources import Object
 
 NOTES: Final = "NOTES"
@@ -71,7 +69,3 @@ class RenderedChart:
     notes: str = ""
     crds: list[Object] = field(default_factory=list)
     """The objects of `crds/` folders. Helm creates them at an installation, and never changes or deletes them."""
-
-    def hooks_at(self, hook: str) -> list[Object]:
-        """Returns the hooks of one point in a release's life, such as `pre-delete`."""
-        return [obj for obj in self.hooks if hook in hooks_of(obj)]

@@ -18,7 +18,7 @@ from shared.applier.sync import plan_sync
 from shared.charts import Release, RenderedChart
 from shared.clients import Clients, ClusterClients
 from shared.kube import Client, Key
-from shared.manifests import Operation
+from shared.manifests import Operation, hooks_of
 from tests.support.releases import archive
 
 LONG_NAME = "a" * 51 + "-b"
@@ -81,7 +81,8 @@ def test_chart_is_installed_upgraded_and_removed(management: Client, namespace: 
     assert [entry.name for entry in done.pruned] == ["old"]
     assert management.get(CONFIG_MAP, Key(namespace, "web"))["data"]["release"] == f"{LONG_NAME} 2 true"
 
-    done = applied(management, second, chart.hooks_at("pre-delete"), done.entries, "delete")
+    hooks = [hook for hook in chart.hooks if "pre-delete" in hooks_of(hook)]
+    done = applied(management, second, hooks, done.entries, "delete")
     assert [entry.name for entry in done.written] == ["bye"]
     assert {entry.name for entry in done.pruned} == {"web", "pre"}
     done = applied(management, second, [], done.entries, "delete")
