@@ -36,7 +36,7 @@ class Response:
 
 
 class HttpServer:
-    """Answers GET and POST with `answer`; a context manager.
+    """Answers GET, POST and PUT with `answer`; a context manager.
 
     `tls` is a folder with tls.crt and tls.key; with port 0 the system chooses a free port.
     `address` is the one to listen on.
@@ -63,6 +63,8 @@ class HttpServer:
 
             def do_POST(self) -> None:
                 self._respond(self.rfile.read(int(self.headers["Content-Length"])))
+
+            do_PUT = do_POST
 
             def _respond(self, body: bytes) -> None:
                 request = Request(self.path, {name.title(): value for name, value in self.headers.items()}, body)

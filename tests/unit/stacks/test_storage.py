@@ -18,10 +18,11 @@ import pytest
 
 from infra.local.services import wipe
 from shared import buckets, storage
+from shared.certificates import CertificateAuthority
 from shared.clients import Clients
 from shared.settings import FOLDER, Settings
 from shared.storage import ObjectStore, StorageError, StorageUnavailable
-from tests.support.http_server import HttpServer, Response
+from tests.support.http_server import HttpServer, Request, Response
 from tests.support.moto_server import listen
 
 pytest_plugins = ["tests.support.object_store"]
@@ -345,6 +346,28 @@ def test_ca_is_not_loaded_for_an_endpoint_without_tls(object_store: ObjectStore)
     store = at(object_store.endpoint, AWS_CA_BUNDLE="/nonexistent.pem")
     store.put("k", b"v", if_absent=False)
     assert store.get("k") == b"v"
+
+
+def test_bucket_is_created_in_its_region_at_https(tmp_path: Path) -> None:
+    ca = CertificateAuthority.generate("storage")
+    pair = ca.issue("storage", ips=["127.0.0.1"], server=True)
+    for name, content in {"tls.crt": pair.cert_pem, "tls.key": pair.key_pem, "ca.crt": ca.cert_pem}.items():
+        (tmp_path / name).write_bytes(content)
+    created: list[Request] = []
+
+    def answer(request: Request) -> Response:
+        if request.path.startswith("/bucket/?"):
+            created.append(request)
+        absent = Response(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+        return Response(headers={"ETag": "x"}) if created else absent
+
+    with HttpServer(answer, tls=tmp_path) as server:
+        settings = {"AWS_CA_BUNDLE": str(tmp_path / "ca.crt"), "AWS_DEFAULT_REGION": "eu-west-1", **KEYS}
+        store = ObjectStore("s3://bucket/prefix", {"S3_ENDPOINT_URL": server.url, **settings})
+        assert store.put("k", b"v", if_absent=False)
+    [request] = created
+    assert b"<LocationConstraint>eu-west-1</LocationConstraint>" in request.body
+    assert "eu-west-1%2Fs3%2Faws4_request" in request.path
 
 
 def test_changed_settings_take_effect_at_once(object_store: ObjectStore, tmp_path: Path) -> None:
