@@ -444,10 +444,14 @@ def _find_removal(
             if not entries and (is_known or recorded_digest is None):
                 entries = _adopted(history.latest, history, connection, release, options)
             if is_known:
-                hooks = [obj for obj in _objects_of(history.latest, options) if hooks_of(obj)]
+                found = [
+                    obj for obj in _objects_of(history.latest, options) if hooks_of(obj) & {"pre-delete", "post-delete"}
+                ]
+                owner = policy(release, options).owner
+                hooks = desired(found, connection.served, owner, default_namespace=release.namespace)
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not answer: {error}")
-    except (ChartError, RecordError) as error:
+    except (ChartError, RecordError, UnknownKinds) as error:
         return Problem(str(error))
     return Removal(connection, release, history, entries, hooks, options)
 

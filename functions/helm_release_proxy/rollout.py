@@ -13,6 +13,7 @@ from shared.api.conditions import rfc3339
 from shared.api.resources import NAMESPACE
 from shared.applier.desired import UnknownKinds
 from shared.applier.inventory import InventoryEntry
+from shared.applier.live import find_live
 from shared.applier.outcome import SyncIncomplete, SyncOutcome, format_waiting
 from shared.applier.sync import plan_sync
 from shared.clients import Clients
@@ -181,28 +182,40 @@ class RemoveRelease:
 
     def execute(self, clients: Clients) -> None:
         """Removes the release. Raises `ReleaseIncomplete` if an object or a record is left, or a hook runs."""
-        removal, entries = self.removal, list(self.removal.entries)
+        removal, latest = self.removal, self.removal.history.latest
         before, after = self._hooks("pre-delete"), self._hooks("post-delete")
-        if entries and {entry.identity for entry in entries} <= {identity(obj) for obj in after}:
-            before = []  # the objects were deleted before
+        later = {identity(obj) for obj in after}
+        entries = [entry for entry in removal.entries if entry.identity not in later]
+        begun = [entry for entry in removal.entries if entry.identity in later]
         try:
-            for objects in filter(None, (before, after)):
-                entries = self._step(clients, objects, entries)
+            if entries or not begun:  # otherwise the objects are gone
+                outcome = self._step(clients, before, entries)
+                entries = list(outcome.entries)
+                if left := self._left(outcome):
+                    names = ", ".join(map(str, left[:3])) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+                    message = f"waiting for the deletion of {names}"
+                    raise ReleaseIncomplete(message, latest, [*entries, *left, *begun], waiting=True)
+            entries, begun = [*entries, *begun], []
+            if after:
+                entries = list(self._step(clients, after, entries).entries)
             self._step(clients, [], entries)
             self._end(removal.connection.cluster.client)
         except SyncIncomplete as error:
-            raise ReleaseIncomplete(
-                str(error), removal.history.latest, error.outcome.entries, waiting=error.waiting
-            ) from error
+            waiting = error.waiting and not error.outcome.failed_hooks
+            raise ReleaseIncomplete(str(error), latest, [*error.outcome.entries, *begun], waiting=waiting) from error
         except (ApiError, RecordError, UnknownKinds) as error:
             raise ReleaseIncomplete(str(error), removal.history.latest) from error
 
     def _hooks(self, hook: str) -> list[Object]:
         return [obj for obj in self.removal.hooks if hook in hooks_of(obj)]
 
-    def _step(
-        self, clients: Clients, objects: Sequence[Object], entries: Sequence[InventoryEntry]
-    ) -> list[InventoryEntry]:
+    def _left(self, outcome: SyncOutcome) -> list[InventoryEntry]:
+        """Returns the deleted objects that still exist, such as those with finalizers, if the options say to wait."""
+        cluster = self.removal.connection.cluster
+        deleted = outcome.pruned if self.removal.options.wait else ()
+        return [entry for entry in deleted if find_live(cluster, entry) is not None]
+
+    def _step(self, clients: Clients, objects: Sequence[Object], entries: Sequence[InventoryEntry]) -> SyncOutcome:
         removal = self.removal
         operation: Operation = "delete"
         rules = policy(removal.release, removal.options)
@@ -215,7 +228,7 @@ class RemoveRelease:
             operation=operation,
             resumed=True,
         )
-        return list(rollout.execute(clients).entries)
+        return rollout.execute(clients)
 
     def _end(self, client: Client) -> None:
         removal = self.removal

@@ -35,12 +35,12 @@ def failing_job(name: str, hooks: str, delete_policy: str = "") -> str:
     return job(name, hooks, delete_policy, labels=PENDING, activeDeadlineSeconds=1)
 
 
-def failed(world: HelmWorld) -> None:
+def failed(world: HelmWorld, reason: str = "HelmInstallOrUpgradeFailed") -> None:
     """Calls the function until it reports a failure."""
 
     def has_failed() -> bool:
         world.call()
-        return bool(world.condition("HelmReleaseReady")["reason"] == "HelmInstallOrUpgradeFailed")
+        return bool(world.condition("HelmReleaseReady")["reason"] == reason)
 
     until(has_failed, details=world.read)
 
@@ -179,3 +179,20 @@ def test_failed_hook_of_an_atomic_upgrade_rolls_back_without_hooks(helm_world: H
     assert {name: one["metadata"]["uid"] for name, one in jobs(world).items()} == {"pre": first}
     assert world.client.find(CONFIG_MAP, Key(world.releases, "b")) is None
     assert "up failed" in world.condition("HelmReleaseReady")["message"]
+
+
+def test_hooks_after_a_deletion_run_when_the_objects_are_gone(helm_world: HelmWorld) -> None:
+    """Also without hooks before the deletion. A failed hook is reported."""
+    world = helm_world
+    world.chart("1.0.0", {"a.yaml": MAP.format("a"), "bye.yaml": failing_job("bye", "post-delete", "hook-failed")})
+    world.proxy()
+    settled(world)
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    assert world.call().retry_after
+    assert set(jobs(world)) == {"bye"}
+    assert world.client.find(CONFIG_MAP, Key(world.releases, "a")) is None
+    failed(world, "HelmReleaseDeletionFailed")
+    assert world.client.find(CONFIG_MAP, Key(world.releases, "a")) is None
+    world.proxy(options={"disableHooks": True})
+    world.call()
+    assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None

@@ -323,6 +323,23 @@ def test_failed_atomic_installation_is_undone_once(helm_world: HelmWorld) -> Non
     assert names(world) == set()
 
 
+def test_deletion_waits_until_objects_are_gone_on_request(helm_world: HelmWorld) -> None:
+    world = helm_world
+    world.chart("1.0.0", TWO)
+    world.proxy(options={"wait": True})
+    world.call()
+    held = Key(world.releases, "a")
+    world.client.patch(CONFIG_MAP, held, {"metadata": {"finalizers": ["example.com/hold"]}})
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    for _ in range(2):
+        assert world.call().retry_after
+        assert f"waiting for the deletion of ConfigMap {held}" in world.condition("HelmReleaseReady")["message"]
+        assert names(world) == {"a"}
+    world.client.patch(CONFIG_MAP, held, {"metadata": {"finalizers": None}})
+    world.call()
+    assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None
+
+
 def test_name_is_generated_once_and_history_kept(helm_world: HelmWorld) -> None:
     world = helm_world
     world.proxy(releaseName=None, options={"uninstall": {"keepHistory": True}})
