@@ -235,7 +235,10 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
 
 def _unsupported(spec: Mapping[str, object]) -> str:
     if dig(spec, "applyMethod") == "Helm":
-        return "spec.applyMethod Helm is not implemented: leave it out, or choose ServerSide"
+        return (
+            "spec.applyMethod Helm is not implemented, because nothing can continue an interrupted run of helm: "
+            "leave it out, or choose ServerSide"
+        )
     return ""
 
 

@@ -166,8 +166,8 @@ class _ChartSpec(Model):
     credentials: Credentials | None = None
     tls_config: TLSConfig | None = None
     apply_method: Literal["ServerSide", "Helm"] | None = None
-    """`ServerSide` applies changed objects only, repairs drift, prunes and reports conflicts (default). `Helm` runs the
-    helm program."""
+    """`ServerSide` applies changed objects only, repairs drift, prunes and reports conflicts (default). `Helm` is
+    refused."""
     values_from: list[ValuesSource] | None = Field(None, max_length=16)
     """Values below the values of the template; a later source replaces values of an earlier one."""
 
