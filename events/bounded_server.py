@@ -93,11 +93,11 @@ class ServerThread:
         self.port: int = server.socket.getsockname()[1]
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts the server."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops to serve, and closes the socket."""
+        """Stops the server, and closes the socket."""
         if self._thread.is_alive():
             self._server.shutdown()
             self._thread.join()

@@ -67,7 +67,7 @@ class Capture:
         self._watcher = Watcher(client, self._triggers, self.record) if client is not None else None
 
     def start(self) -> None:
-        """Starts to watch, with a client."""
+        """Starts watching, if there is a client."""
         if self._watcher is not None:
             self._watcher.start()
 
@@ -100,7 +100,7 @@ class Capture:
             self._inputs[_identity(obj)] = obj
 
     def stop(self) -> Recording:
-        """Stops to watch, writes inputs and final objects, and returns the recording."""
+        """Stops watching, writes inputs and final objects, and returns the recording."""
         if self._watcher is not None:
             self._watcher.stop()
         with self._lock:

@@ -223,7 +223,7 @@ class Dispatcher:
             )
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Drops what is queued and waits for the calls in flight, for at most `timeout` seconds."""
+        """Drops queued items and waits for the calls in flight, for at most `timeout` seconds."""
         self._stopped = True
         self._queue.close()
         deadline = time.monotonic() + timeout

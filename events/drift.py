@@ -60,7 +60,7 @@ class DriftLooks:
         self._thread = threading.Thread(target=self._run, name="drift", daemon=True)
 
     def start(self) -> None:
-        """Starts to submit looks."""
+        """Starts submitting looks."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -116,5 +116,5 @@ class DriftLooks:
 
 
 def share(origin: _Origin) -> float:
-    """Returns the part of the interval after which an object is looked at; the same in each interval."""
+    """Returns the part of the interval after which the look at an object is due; the same in each interval."""
     return _FIRST + (_LAST - _FIRST) * zlib.crc32("/".join(origin).encode()) / 2**32

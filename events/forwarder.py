@@ -53,7 +53,7 @@ _LAST_LETTERS = 2.0
 
 @dataclass(frozen=True)
 class AllEvents(Triggers):
-    """The triggers of a sink: all events. The key includes the type of the event, as the sink filters by it."""
+    """The triggers of a sink: all events. The key includes the type of the event, because the sink filters by it."""
 
     def primary_ref(self, event: Event) -> PrimaryRef:
         """Returns a key for the object and the type of the event."""
@@ -239,7 +239,7 @@ class Forwarder:
         return self.dispatcher.drain(timeout, ignore_waits_above, quiet=quiet)
 
     def stop(self, drain: float = 0.0) -> None:
-        """Stops to watch and to receive, and delivers the queue for at most `drain` seconds.
+        """Stops watching and receiving, and delivers the queue for at most `drain` seconds.
 
         Leaves deliveries that fail or wait to the next forwarder if its lists show their objects, because that
         forwarder may be waiting for the Lease.

@@ -109,7 +109,7 @@ class LeaseHolder:
         return self._held
 
     def start(self) -> None:
-        """Takes the Lease if it is free, and starts to renew it or to wait for it."""
+        """Takes the Lease if it is free, and starts renewing it or waiting for it."""
         self._step()
         self._thread.start()
 

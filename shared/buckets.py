@@ -147,7 +147,7 @@ class Bucket:
         return CHECK_ENDPOINT if self.scheme == "s3" else CHECK_STORE
 
     def open(self) -> Any:
-        """Returns obstore's store. Raises `StorageError` or `StorageUnavailable`, since keys may have to be found."""
+        """Returns obstore's store. Raises `StorageError` or `StorageUnavailable`, because keys may have to be found."""
         from obstore import store
 
         if self.scheme == "file":

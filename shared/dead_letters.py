@@ -98,7 +98,7 @@ class DeadLetter:
         }
 
     def hint(self) -> Event | None:
-        """Returns an event that makes functions look at the object again; None if the letter is about no object.
+        """Returns an event that makes functions reconcile the object again; None if the letter concerns no object.
 
         It contains a reference, like an event of the sweep, because functions read the object before they act. If a
         lost event requested a next step, the function that misses this step requests it again.

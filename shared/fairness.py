@@ -117,7 +117,7 @@ class Shares:
                 self._add(tenant, now - delivery.started, now)
 
     def exceeds(self, delivery: Delivery | None) -> bool:
-        """Returns whether a delivery has to end, since its tenant holds too many threads; False without one."""
+        """Returns whether a delivery has to end, because its tenant holds too many threads; False without one."""
         if delivery is None or not delivery.tenant:
             return False
         with self._lock:
@@ -151,7 +151,7 @@ class Shares:
         return used * math.exp((at - now) / _WINDOW)
 
     def _add(self, tenant: str, seconds: float, now: float) -> None:
-        if tenant not in self._used:  # a look at all of them, for each new one
+        if tenant not in self._used:  # each new thread examines all of them
             self._used = {name: entry for name, entry in self._used.items() if now - entry[1] < _OTHERS}
         self._used[tenant] = self._decayed(tenant, now) + seconds, now
 

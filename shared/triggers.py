@@ -247,7 +247,7 @@ class Triggers:
     memory: str = "512Mi"
     """The memory limit of its pods."""
     local: bool = False
-    """Whether it runs in local runs only, since it needs the machine that it runs on."""
+    """Whether it runs in local runs only, because it needs the machine that it runs on."""
     defined_kinds: DefinedKinds | None = None
     """The contract-selected kinds that it watches. They exclude kinds in `watches`."""
 
@@ -290,7 +290,7 @@ class Triggers:
         return (*rules, *self.rules)
 
     def watch(self, event: Event) -> Watch | None:
-        """Returns the watch for the kind of an event, in whatever version; None if the kind is not watched."""
+        """Returns the watch for the kind of an event in any version; None if the kind is not watched."""
         for watch in self.watches:
             if watch.resource.kind == event.kind and watch.resource.group == event.group:
                 return watch
@@ -299,7 +299,7 @@ class Triggers:
         return None
 
     def names(self, resource: Resource) -> bool:
-        """Returns whether the kind, in whatever version, is one of `watches`."""
+        """Returns whether the kind, in any version, is one of `watches`."""
         return any((w.resource.group, w.resource.kind) == (resource.group, resource.kind) for w in self.watches)
 
     def upgraded(self, event: Event) -> Event:

@@ -16,7 +16,7 @@ from .observe import Observed
 def on_conflict(clients: Clients, observed: Observed, decision: Decision, results: Results) -> None:
     """Marks the addon as not applied, so that everything is verified and repaired again.
 
-    If the addon was deleted since, deletes the Secrets that this sync may have written after that.
+    If the addon was deleted meanwhile, deletes the Secrets that this sync may have written after the deletion.
     """
     context = observed.context
     started = next((n for n, effect in enumerate(decision.effects) if isinstance(effect, Sync)), None)

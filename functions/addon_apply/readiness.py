@@ -24,7 +24,7 @@ from .waits import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, ensure_addon_finali
 
 _ALL = "all objects are ready"
 _WORKLOADS = {("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet")}
-"""The kinds that lose their health after a sync: each look at settled addons reads the objects of these."""
+"""The kinds whose objects can become unhealthy after a sync; each resync reads them."""
 
 
 def can_lose_health(addon: Object, policy: Policy) -> bool:

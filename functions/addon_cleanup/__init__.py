@@ -1,1 +1,1 @@
-"""Deletes what a workload cluster would leave behind at its cloud: load balancers and volumes."""
+"""Deletes the load balancers and volumes that a workload cluster would leave behind at its cloud."""

@@ -26,7 +26,7 @@ _SHOWN = 3
 def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
     """Decides the next step of a clean-up; gives up after the deadline.
 
-    Reports deletions that the API server rejected, since only a user can resolve that.
+    Reports deletions that the API server rejected, because only a user can resolve that.
     """
     addon, leftovers = observed.addon, observed.leftovers
     if addon is None or not observed.due or is_true(dig(addon, "status.conditions"), CLEANED_UP):

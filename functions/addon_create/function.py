@@ -1,8 +1,8 @@
 """The function `addon_create`: creates the ClusterAddon of each Cluster whose class comes from a cluster stack.
 
 The primary object is the ClusterAddon. If it exists, as for most events, the function reads nothing else. A new Cluster
-is taken from its event. Whoever reaches the function can make such an event up: `addon_apply`, which reads the Cluster,
-deletes the ClusterAddon of a Cluster that does not exist.
+is taken from its event. Any sender can forge such an event. Therefore `addon_apply`, which reads the Cluster, deletes
+the ClusterAddon of a Cluster that does not exist.
 """
 
 from __future__ import annotations

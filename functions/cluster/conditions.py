@@ -172,7 +172,7 @@ def _mirror(builder: ClusterStatusBuilder, role: Role, found: LookupResult) -> N
         if existed:
             still = "" if being_deleted else " while the cluster still exists"
             reason, message = "ObjectDeleted", f"{found.kind} has been deleted{still}"
-        # An infrastructure object is often created a moment after its Cluster: no warning is recorded for that.
+        # An infrastructure object is often created a moment after its Cluster, so this records no warning.
         is_unexpected = not being_deleted and (existed or role is CONTROL_PLANE)
         builder.set(role.condition, "False", reason, message, event_type="Warning" if is_unexpected else "")
     else:

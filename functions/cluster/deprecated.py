@@ -36,7 +36,7 @@ def deprecated(builder: ClusterStatusBuilder, observed: Observed) -> Object:
 
 
 def _without_message(condition: Object) -> Object:
-    """Returns the condition, without the field `message` if that is empty: v1beta1 omits empty messages."""
+    """Returns the condition, without an empty `message`, because v1beta1 omits empty messages."""
     return {name: value for name, value in condition.items() if name != "message" or value}
 
 

@@ -1,7 +1,7 @@
 """Decides the response to a runtime hook from the Cluster and its ClusterAddon, as a pure function.
 
-A request only selects a Cluster, since anyone who reaches the Service can send requests. The objects in the API server
-determine whether to wait, for which objects and since when.
+A request only selects a Cluster, because anyone who reaches the Service can send requests. The objects in the API
+server determine whether to wait, for which objects and since when.
 
 `addon_apply` applies the addons of a Cluster's class by itself. Hooks only trigger it, and block Cluster API until the
 ClusterAddon's status reports success or a deadline has passed: nothing is blocked forever.

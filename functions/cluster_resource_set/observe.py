@@ -1,4 +1,4 @@
-"""Reads what a decision about a ClusterResourceSet needs."""
+"""Reads the inputs of a decision about a ClusterResourceSet."""
 
 from __future__ import annotations
 

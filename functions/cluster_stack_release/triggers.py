@@ -1,6 +1,6 @@
 """Starts `cluster_stack_release` when a ClusterStackRelease changes, a release is fetched or a Cluster is deleted.
 
-The infrastructure provider's object for a release cannot be watched, since its kind is only known from the
+The infrastructure provider's object for a release cannot be watched, because its kind is only known from the
 ClusterStack, so the function is requeued and reads the object again.
 """
 

@@ -25,7 +25,7 @@ def is_installed_once(proxy: Mapping[str, Any]) -> bool:
 
 
 def is_reconciled(proxy: Object, event: Event, _now: datetime) -> bool:
-    """Returns whether the release is deployed as the HelmReleaseProxy asks for."""
+    """Returns whether the release is deployed as the HelmReleaseProxy requests."""
     if deleting(proxy):
         return not has_finalizer(proxy, HRP_FINALIZER)
     if cluster_api.is_paused(proxy):

@@ -144,8 +144,8 @@ def creates_instances(env: Mapping[str, str] = os.environ) -> bool:
 def check_allowed(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> None:
     """Raises `RuntimeUnavailable` unless `KIND_RUNTIME` allows the runtime of a new KINDCluster.
 
-    Whoever runs the functions decides, not the authors of KINDClusters: the runtime `kind` amounts to root on the
-    machine. Existing instances can be inspected and deleted in any case.
+    The operator of the functions decides, not the authors of KINDClusters, because the runtime `kind` amounts to root
+    on the machine. Existing instances can be inspected and deleted in any case.
     """
     if not creates_instances(env):
         raise RuntimeUnavailable(

@@ -49,7 +49,7 @@ class Threshold:
 
 
 def is_requested(cluster: Mapping[str, Any]) -> bool:
-    """Returns whether the Cluster's annotation asks for a new kubeconfig."""
+    """Returns whether the Cluster's annotation requests a new kubeconfig."""
     return REGENERATE_ANNOTATION in (dig(cluster, "metadata.annotations") or {})
 
 

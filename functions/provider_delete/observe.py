@@ -1,4 +1,4 @@
-"""Reads what may prevent the deletion of a provider: custom resources of its kinds, and other providers."""
+"""Reads the possible obstacles to the deletion of a provider: custom resources of its kinds, and other providers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Observed:
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads what may prevent the deletion; nothing unless the provider is being deleted and has the finalizer."""
+    """Reads the possible obstacles; nothing unless the provider is being deleted and has the finalizer."""
     provider = request.primary
     if provider is None or not deleting(provider) or not has_finalizer(provider, provider_api.FINALIZER):
         return Observed(provider)

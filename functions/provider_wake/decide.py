@@ -48,5 +48,5 @@ def _references(provider: Object, config_map: Mapping[str, Any]) -> bool:
 
 
 def _preflight_check_passed(provider: Object) -> bool:
-    """Returns whether the preflight condition is True, whichever generation it was written for."""
+    """Returns whether the preflight condition is True for any generation."""
     return is_true(dig(provider, "status.conditions"), PREFLIGHT_CHECK_PASSED)

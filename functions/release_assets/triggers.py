@@ -16,7 +16,7 @@ def requester(event: Event) -> Key | None:
     """Returns the key of the object that waits for the release: each waiting object gets a reply of its own.
 
     If no object waits, returns a key for the release, so that equal requests are coalesced. No object has this key,
-    since it contains a slash.
+    because it contains a slash.
     """
     release, namespace = event.data.get("release"), event.data.get("namespace")
     if not release:

@@ -1,4 +1,4 @@
-"""The function `sweep`: emits events for objects that are not reconciled, since event sources may lose events.
+"""The function `sweep`: emits events for objects that are not reconciled, because event sources may lose events.
 
 A timer starts it. With `{"everything": true}` as the data of its event, every primary object is sent as a resync; with
 `{"kind": "..."}` every object of that kind, so that ClusterStacks look for new releases.

@@ -160,7 +160,7 @@ def watch_filters(watch: Watch) -> list[Object]:
 
     A Trigger sees only the attributes of an event. So the source applies the label selector, and only the forwarder
     compares `fields`. The filters accept events with the object and events with a reference, whatever the mode of the
-    source, since the sweep sends references.
+    source, because the sweep sends references.
     """
     resource = watch.resource
     group: Object = (

@@ -29,7 +29,7 @@ def _dump(body: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what is easy to read: repeated values in full, without anchors, and texts of several lines as blocks."""
+    """Writes readable YAML: repeated values in full, without anchors, and texts of several lines as blocks."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the base's signature
         return True

@@ -1,4 +1,4 @@
-"""Finalizes namespaces that are being deleted, since a local run has no kube-controller-manager."""
+"""Finalizes namespaces that are being deleted, because a local run has no kube-controller-manager."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Services:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def start_forwarder(self, client: Client, namespace: str = "") -> None:
-        """Starts to watch the cluster of `client`, or only `namespace`, and to deliver events to the functions."""
+        """Starts watching the cluster of `client`, or only `namespace`, and delivering events to the functions."""
         if self.functions is None:
             raise RuntimeError("the functions were not started")
         tracing.set_up(self._environment)

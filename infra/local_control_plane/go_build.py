@@ -116,7 +116,7 @@ def build_reproducibly(
     Arguments and errors are as for `build`, with the architecture by Go's name.
     """
     command = ["go", "env", "-json", *_INPUT]
-    # Without GOTOOLCHAIN, since another version may be local.
+    # Without GOTOOLCHAIN, because another version may be local.
     done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildFailed(f"`go env` failed: {done.stderr.strip()}")

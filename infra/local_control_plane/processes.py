@@ -1,4 +1,4 @@
-"""Identifies processes by pid *and* start time, since the kernel reuses pids (Linux), and spawns servers."""
+"""Identifies processes by pid *and* start time, because the kernel reuses pids (Linux), and spawns servers."""
 
 import ctypes
 import os

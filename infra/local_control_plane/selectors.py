@@ -61,7 +61,7 @@ def parse_selector(text: str) -> Selector:
         return Selector(text, ask=text == "latest", on_disk=text == "latest-on-disk")
     match = _SELECTOR.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:60]!r} selects no version; known are {SYNTAX}, and `!` after it asks for newer ones")
+        raise ValueError(f"{text[:60]!r} selects no version; known are {SYNTAX}, and `!` after it requests newer ones")
     operator, patch, ask = match[1], match[4] or "x", bool(match[5])
     major, minor = int(match[2]), int(match[3])
     next_minor = Version(major, minor + 1, 0)

@@ -6,7 +6,7 @@ from pathlib import Path
 from infra.local_control_plane.layout import Layout
 from infra.local_control_plane.network import Network
 
-# Unix sockets in a private directory need neither ports nor TLS. Their paths are relative to Layout.run, since a path
+# Unix sockets in a private directory need neither ports nor TLS. Their paths are relative to Layout.run, because a path
 # may have 107 bytes only. etcd requires a port in a peer URL; here it is a part of the file name.
 ETCD_SOCKET = "client:0"
 _ETCD_URL = f"unix://{ETCD_SOCKET}"

@@ -62,7 +62,7 @@ def use(
 ) -> tuple[Version, Path]:
     """Returns the newest version that matches, and the folder of its executables, which may be downloaded or built.
 
-    An installed version suffices, unless the selector asks for a newer one. The version that infra/binaries pins is
+    An installed version suffices, unless the selector requests a newer one. The version that infra/binaries pins is
     built if no archive and no installed version matches. Executables in the cache for planes without a selector count
     as installed.
 

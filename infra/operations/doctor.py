@@ -71,7 +71,7 @@ def _binary(name: str) -> Callable[[], CheckResult]:
 
 
 def _helm() -> CheckResult:
-    """Checks the helm program. Reports `missing` only if $HELM is wrong, since few charts need the program."""
+    """Checks the helm program. Reports `missing` only if $HELM is wrong, because few charts need the program."""
     try:
         found = helm.present()
     except HelmMissing as error:

@@ -1,4 +1,4 @@
-"""The forwarders of an installation, found by their command: there may be one, or a Deployment for each shard."""
+"""Finds the forwarders of an installation by their command: one, or a Deployment for each shard."""
 
 from __future__ import annotations
 

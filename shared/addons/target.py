@@ -1,7 +1,7 @@
 """The target of a sync and the progress through its stages, as recorded in `status.digest` and `status.stages`.
 
 A release consists either of one umbrella chart, or of stages, which may have conditions before and after them.
-A sync with a new target begins with the first stage, even if the former sync is incomplete: so a faulty release
+A sync with a new target begins with the first stage, even if the former sync is incomplete, so that a faulty release
 can be replaced at any point.
 """
 

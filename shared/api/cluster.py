@@ -1,6 +1,6 @@
 """Accessors for Clusters and the objects that they refer to, for both contracts (v1beta1 and v1beta2).
 
-They work on plain objects. A field that is absent, null or of the wrong type counts as unset, since other programs
+They work on plain objects. A field that is absent, null or of the wrong type counts as unset, because other programs
 write many of these objects. Only failure domains are strict, because a wrong shape there must be reported.
 """
 

@@ -20,7 +20,7 @@ _ATTEMPTS = 4
 def adopted_fields(obj: Mapping[str, Any], owner: Owner) -> list[Object] | None:
     """Returns the `managedFields` with the entries of former installers merged into ours; None if there are none.
 
-    Entries for another apiVersion stay as they are, since field names may differ between versions.
+    Entries for another apiVersion stay as they are, because field names may differ between versions.
 
     Args:
         obj: The live object; None is returned if we have not applied it yet.

@@ -56,7 +56,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
     """Returns why the CRD must not be pruned with the objects of its kind; empty if it may be pruned.
 
     Our objects with the annotation `keep` block in any case. Objects of other owners block unless the policy allows
-    their deletion. The inventory decides which objects are ours, since other owners use the same label.
+    their deletion. The inventory decides which objects are ours, because other owners use the same label.
     """
     resource = stored_resource(crd)
     if resource is None:

@@ -27,7 +27,7 @@ def contains(live: Any, desired: Any) -> bool:
 
     A value that the server stores in another form (`1` for `1000m`, nothing for `hostNetwork: false`) counts as a
     difference; `stored` distinguishes this from a real one. Lists are compared item by item, because their merge keys
-    are unknown here. Owner references are compared by uid, since others add theirs.
+    are unknown here. Owner references are compared by uid, because others add theirs.
     """
     if isinstance(desired, Mapping):
         return isinstance(live, Mapping) and all(

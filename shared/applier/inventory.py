@@ -211,7 +211,7 @@ def plan(
 ) -> Plan:
     """Plans a sync: compares the desired objects with the inventory.
 
-    New or changed content is applied. Unchanged content is verified, since the live object may have been changed. A
+    New or changed content is applied. Unchanged content is verified, because the live object may have been changed. A
     resumed sync does not read objects again that it has applied or verified itself.
 
     Helm's hooks are applied in their operations only. Jobs, Pods and hooks that are deleted later are created anew in

@@ -108,7 +108,7 @@ class Policy:
 def _refuse_misspelled(annotations: Mapping[str, str]) -> None:
     """Raises `PolicyError` for an unknown annotation under our prefix if its name resembles a known one.
 
-    Other unknown annotations are allowed, since other components define some.
+    Other unknown annotations are allowed, because other components define some.
     """
     for annotation in annotations:
         if annotation.startswith(PREFIX) and (name := annotation.removeprefix(PREFIX)) not in _KNOWN:

@@ -40,7 +40,7 @@ class Change:
 
     Attributes:
         entry: The inventory entry of the object.
-        action: `create`, `update`, `delete` and `unchanged` as the names say. `recreate`: delete and create, since an
+        action: `create`, `update`, `delete` and `unchanged` as the names say. `recreate`: delete and create, because an
             immutable field changes. `keep`: an object that is no longer desired is not deleted. `refuse`: the server or
             the policy rejects the change. `unknown`: the server does not serve the kind.
         fields: The fields that would change.

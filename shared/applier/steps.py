@@ -120,8 +120,8 @@ class StepExecutor:
     def _revision(self, entry: InventoryEntry, live: Object) -> str:
         """Returns the version in which the object may be pruned without a read; empty if it must be read.
 
-        A custom resource and an object with a status must be, since controllers change them, so that a deletion of this
-        version would be rejected.
+        A custom resource and an object with a status must be, because controllers change them, so that a deletion of
+        this version would be rejected.
         """
         changes = "status" in live or is_custom_resource(entry)
         if changes or is_marked_keep(live) or not self.policy.owner.has(live):

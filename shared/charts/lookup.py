@@ -2,7 +2,7 @@
 
 The helm program looks objects up on a Kubernetes API server. Here a small read-only server on the loopback interface
 reads from the live cluster with the connection of this process, so the helm program gets no credentials. Discovery is
-answered from memory. A lookup of a kind that the cluster does not serve returns no objects, since charts may look up
+answered from memory. A lookup of a kind that the cluster does not serve returns no objects, because charts may look up
 objects of CRDs that they contain.
 """
 
@@ -67,7 +67,7 @@ class LookupServer:
 
     def write_kubeconfig(self, directory: Path) -> Path:
         """Writes a kubeconfig for this server, readable by its owner alone, and returns its path."""
-        # The secret is in the path, since clients send tokens over TLS only.
+        # The secret is in the path, because clients send tokens over TLS only.
         server = f"http://127.0.0.1:{self.port}/{self._secret}"
         name = "workload"
         config = {

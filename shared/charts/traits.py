@@ -60,7 +60,7 @@ def is_notes(path: str) -> bool:
 def needs_cluster_facts(members: Mapping[str, bytes]) -> bool:
     """Returns whether a chart, or a subchart, may use the Kubernetes version, the API list or live objects.
 
-    A mention counts, also in values and other files, since `tpl` can run them. A false positive costs time only.
+    A mention counts, also in values and other files, because `tpl` can run them. A false positive costs time only.
     """
     return any(
         _CONSTRAINT.search(content) if _has_file_name(path, "Chart.yaml") else _CLUSTER_FACTS.search(content)

@@ -137,7 +137,7 @@ def as_mapping(text: str, name: str) -> dict[str, Any]:
 def explain_error(message: str, name: str) -> str:
     """Returns Helm's message on one line, with the name of the values template.
 
-    Paths in the chart in memory are replaced or left out, since users do not know them.
+    Paths in the chart in memory are replaced or left out, because users do not know them.
     """
     lines = [line.strip() for line in message.replace(_TEMPLATE, name).splitlines()]
     return f"{name}: " + " ".join([line for line in lines if OUTPUT not in line] or lines)

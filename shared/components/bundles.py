@@ -47,7 +47,7 @@ class BundleStore:
         self._objects = objects
 
     def load(self, digest: str) -> Bundle | None:
-        """Returns a bundle by its digest; None if it is absent or damaged: then it has to be fetched again."""
+        """Returns a bundle by its digest; None if it is absent or damaged, and must be fetched again."""
         if not _DIGEST.fullmatch(digest):
             return None
         data = self._objects.get(_content_key(digest))

@@ -31,7 +31,7 @@ def lookup(kind: ProviderKind, name: str) -> str:
 
     Raises:
         UnknownProvider: Neither the configuration nor the built-in list has the provider.
-        ComponentsError: The configuration is invalid. The built-in list is not used then, since the configuration may
+        ComponentsError: The configuration is invalid. The built-in list is not used then, because the configuration may
             override the provider's URL.
     """
     for entry in _configured_providers():
@@ -83,7 +83,7 @@ def _configuration_path() -> str:
 
 
 def _configured_providers() -> Sequence[Mapping[str, Any]]:
-    """Returns the configuration's providers in reverse, since later entries override earlier ones."""
+    """Returns the configuration's providers in reverse, because later entries override earlier ones."""
     found = _configuration(configuration_text()).get("providers") or []
     if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
         raise ComponentsError(

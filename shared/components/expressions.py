@@ -15,7 +15,7 @@ _SPACED = re.compile(r"\$\{[\t\n\f\r ]*+([A-Za-z0-9_$]++)[\t\n\f\r ]*+\}")
 """Blanks around the name, which clusterctl removes before the engine parses; blanks as Go defines them."""
 
 _NAME = re.compile(r"\w+")
-# Nothing follows the repeated groups, so nothing is tried twice. The quantifiers are not possessive, since Python
+# Nothing follows the repeated groups, so nothing is tried twice. The quantifiers are not possessive, because Python
 # before 3.11.5 gets possessive groups wrong.
 _PLAIN = re.compile(r"(?:[^$]+|\$\$|\$(?!\{))+")
 _DEFAULT = re.compile(r":?=|:[-?+]")

@@ -2,7 +2,7 @@
 
 A webhook without a server makes the API server reject every write of its kinds, and a conversion webhook every read of
 another version. So webhooks are removed where no manager runs; where managers run as local processes, the API server
-calls them by URL, since a reference to a Service needs pods.
+calls them by URL, because a reference to a Service needs pods.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def without_webhooks(objects: Iterable[Object]) -> list[Object]:
 def with_webhooks_at(objects: Iterable[Object], url: str) -> list[Object]:
     """Returns the objects with all webhooks called at a server of this machine instead of the provider's Service.
 
-    The certificates of the provider get the name or address of the server. APIServices are left out, since they cannot
-    have a URL.
+    The certificates of the provider get the name or address of the server. APIServices are left out, because they
+    cannot have a URL.
 
     Args:
         objects: The objects of one provider.

@@ -1,4 +1,4 @@
-"""Deletes unused charts from object storage: records that no HelmReleaseProxy asks for, and archives without records.
+"""Deletes unused charts from object storage: records that no HelmReleaseProxy requests, and archives without records.
 
 Only entries that were last written before a limit are deleted, so a fetch in progress keeps its archive. A chart that a
 new object needs is fetched again.

@@ -87,7 +87,7 @@ def from_loaded(kubeconfig: Kubeconfig) -> Client:
 def workload(kubeconfig: bytes) -> Client:
     """Returns a client for the workload cluster of a kubeconfig from a Secret.
 
-    It retries less often than the client of the management cluster, since events are delivered again. Raises
+    It retries less often than the client of the management cluster, because events are delivered again. Raises
     `KubeconfigError`.
     """
     return _client(inline_credentials(kubeconfig), attempts=2, cluster="workload")

@@ -55,17 +55,17 @@ def install_definitions(client: Client, crds: Sequence[Object], *, manager: str)
 
 
 def find_definition(client: Client, resource: Resource) -> Object | None:
-    """Returns the CRD that defines this kind, whatever its versions; None proves that no object of the kind exists.
+    """Returns the CRD that defines this kind, in any version; None proves that no object of the kind exists.
 
-    Discovery cannot prove that, since it lags behind. Raises `ApiError`.
+    Discovery cannot prove that, because it lags behind. Raises `ApiError`.
     """
     return client.find(CRD, Key("", f"{resource.plural}.{resource.group}"))
 
 
 def list_defined(client: Client, resource: Resource, namespace: str = "", *, selector: str = "") -> Iterator[Object]:
-    """Yields all objects of a custom kind; an empty result is reliable, since a CRD that defines the kind is looked up.
+    """Yields all objects of a custom kind. An empty result is reliable, because this looks up a defining CRD.
 
-    Raises `NotServed` if the kind is defined but not served in this version: then its objects are unknown.
+    Raises `NotServed` if the kind is defined but not served in this version, because its objects are unknown then.
     """
     try:
         yield from client.list(resource, namespace, selector=selector)

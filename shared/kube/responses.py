@@ -101,5 +101,5 @@ def _is_about_another_object(body: Object) -> bool:
 
 
 def _bounded(text: str) -> str:
-    """Shortens a server's message for a status; keeps both ends, since the reason is often at the end."""
+    """Shortens a server's message for a status; keeps both ends, because the reason is often at the end."""
     return text if len(text) <= _MAX_MESSAGE else f"{text[: _MAX_MESSAGE // 2]} ... {text[-_MAX_MESSAGE // 2 :]}"

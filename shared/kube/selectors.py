@@ -15,7 +15,7 @@ MAX_VALUE_LENGTH: Final = 63
 """Characters that the value of a label may have."""
 
 # Quantifiers of blanks are possessive, because otherwise a line of blanks and commas takes exponential time.
-# Quantifiers of groups are not, since Python before 3.11.5 gets possessive groups wrong.
+# Quantifiers of groups are not, because Python before 3.11.5 gets possessive groups wrong.
 _REQUIREMENT: Final = re.compile(
     rf"""\s*+ (?:
         (?P<absent>!) \s*+ (?P<unwanted>{_KEY})

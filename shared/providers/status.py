@@ -31,7 +31,7 @@ _IN_PROGRESS = ("Installing", "Upgrading", "WaitingForBackends")
 def passed_preflight(provider: Object) -> bool:
     """Returns whether the provider's present generation has passed the checks of `provider_preflight`.
 
-    Every later phase checks this first, since a late event may start the phase for a spec that was not checked.
+    Every later phase checks this first, because a late event may start the phase for a spec that was not checked.
     """
     condition = get_condition(dig(provider, "status.conditions"), PREFLIGHT_CHECK_PASSED) or {}
     return condition.get("status") == "True" and condition.get("observedGeneration") == dig(

@@ -1,7 +1,7 @@
 """The manifest of a release: the stored record that makes the release visible, and lists its files by digest.
 
 The record has a format version and a digest of its content. A manifest that has another format or does not match its
-digest counts as missing: then the release is fetched again.
+digest counts as missing, and the release is fetched again.
 """
 
 from __future__ import annotations

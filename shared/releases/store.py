@@ -48,7 +48,7 @@ class CorruptedFile(Exception):
 
 
 class ReleaseStore:
-    """The stored releases, by tag. Threads may share a store; use one in each process, since it caches blobs.
+    """The stored releases, by tag. Threads may share a store; use one in each process, because it caches blobs.
 
     A tag may have the dash form or the dot form. All methods raise `InvalidName` for an invalid tag, and
     `StorageUnavailable` or `StorageError`.
@@ -163,7 +163,7 @@ class ReleaseStore:
         return (note[0], left) if left > 0 else None
 
     def delete(self, tag: str) -> None:
-        """Deletes a release and its pin. Its blobs stay, since other releases may share them."""
+        """Deletes a release and its pin. Its blobs stay, because other releases may share them."""
         name = ReleaseName.parse(tag)
         self._objects.delete(self._manifest_key(name))
         self._objects.delete(self._pin_key(name))

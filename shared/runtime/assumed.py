@@ -4,7 +4,7 @@ An object in an event is assumed to be current if it is new, or if another progr
 that a function creates for a new object is assumed not to exist. An object that this project wrote last is read,
 because another write often follows before the event of the first arrives, and a conflict costs more than a read. It is
 assumed to be as this process wrote it in the event of the next step after that write, and where hardly anyone else
-writes it and the event does not contain it. The API server's answer is remembered, since whoever may send events must
+writes it and the event does not contain it. The API server's answer is remembered, because whoever may send events must
 not be trusted with the content.
 
 Each assumption may be wrong. So it serves only for a decision whose first write the API server rejects in that case.
@@ -112,7 +112,7 @@ def last_written(clients: Clients, resource: Resource, key: Key, *, again: bool)
 
 
 def forget(clients: Clients, resource: Resource) -> None:
-    """Forgets the objects of a kind, since others write them, too: replicas of this process, each in its turn."""
+    """Forgets the objects of a kind, because others write them, too: replicas of this process, each in its turn."""
     with _lock:
         written = _written.get(clients, {})
         for known in [one for one in written if one[0] == resource]:

@@ -110,7 +110,7 @@ def _limit(which: int, value: int) -> None:
 
 
 def _private_bytes() -> int:
-    """Returns the bytes of private memory of this process; 0 without /proc: then no memory limit is set."""
+    """Returns the bytes of private memory of this process; 0 without /proc, which means no memory limit."""
     return int(os.pread(_STATM, 256, 0).split()[5]) * resource.getpagesize() if _STATM >= 0 else 0
 
 

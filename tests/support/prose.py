@@ -26,10 +26,15 @@ MAXIMUM_WORDS = 35
 PATTERNS = {
     "pronoun for a noun": r"\b(?:those|that) of\b|(?<!only )\b[Oo]ne that\b|\banother one\b",
     "free relative": r"^What |\b(?:of|by|for|from|with|about|in|on|to|than|has|have|keeps|contains|again) what\b"
-    r"|\b(?:delet|deliver|send|repeat|copi|grant|appl|writ|adopt|prun|remov|skip|ignor|leav|replac|restor|undo|do|creat|us|"
-    r"stor|tak|need|read|yield|set|add|drop|clean|download|build)(?:e|es|s|y|ies|ed|ing)? what\b",
-    "colon for because": r"(?<!efault)(?<!None)(?<=\w): (?:it|they|otherwise|nobody|whoever|this|these)\b",
+    r"|\b(?i:delet|deliver|send|repeat|copi|grant|appl|writ|adopt|prun|remov|skip|ignor|leav|replac|restor|undo|do|creat|"
+    r"us|refus|claim|interpret|fetch|stor|tak|need|read|yield|set|add|drop|clean|download|build)"
+    r"(?:e|es|s|y|ies|ed|ing)? what\b",
+    "colon for because": r"(?<!efault)(?<!None)(?<=\w): (?:it|they|otherwise|nobody|whoever|this|these|then|so)\b",
+    "since for because": r", since\b(?! the last| it was| Linux| \d)",
     "thing that tells": r"\b(?:tells?|told)\b",
+    "thing that asks": r"\b(?:asks|asked) for\b",
+    "infinitive for -ing": r"\b(?:[Ss]tarts|[Ss]tops) to \w+",
+    "most for maximum": r"^(?:The most|Most (?:bytes|seconds|characters))\b(?! of)",
     "inverted negation": r"(?<![Tt]here )\b(?:is|are) none\b|\b(?:any more|no more(?! than)|as far as)\b"
     r"|\balso (?:where|if|when|while)\b",
 }

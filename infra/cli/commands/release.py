@@ -123,7 +123,7 @@ def lint(
 ) -> None:
     """Check a release without a cluster: one line for each finding, exit code 1 if one is an error.
 
-    Not checked: the objects and fields that conditions of stages (CEL) name, since these need a cluster.
+    Not checked: the objects and fields that conditions of stages (CEL) name, because these need a cluster.
     """
     import json
     from dataclasses import asdict

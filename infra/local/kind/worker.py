@@ -1,6 +1,6 @@
 """The worker of a job: creates or deletes one cluster with the kind program, and saves the result in the job's folder.
 
-It may be killed at any point: the next worker looks at the containers, and continues or rolls back.
+It may be killed at any point. The next worker examines the containers, and continues or rolls back.
 
 `python -m infra.local.kind.worker FOLDER LOCK`, where LOCK is the inherited descriptor of the folder's lock. Its
 programs do not inherit the lock, because containers would keep it; they end with the worker.

@@ -29,7 +29,7 @@ from ..failure import Failure
 _KUBEADM = "kubeadm"
 _FORM = "name, name:version, name:namespace or name:namespace:version"
 _LIKE_VERSION = re.compile(r"v?[0-9]+\.[^:]*")
-"""The form of a version; a namespace cannot match, since namespaces have no dots."""
+"""The form of a version; a namespace cannot match, because namespaces have no dots."""
 _MEANT_AS_VERSION = re.compile(r"v[^-]*|v?[0-9].*")
 """A text of this form that alone follows the name is a version, so that a mistyped version is no namespace."""
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"

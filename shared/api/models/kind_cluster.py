@@ -123,7 +123,7 @@ class KINDClusterSpec(Model):
 
 
 class HistoryEntry(Model):
-    """A condition, or a past event. Both have the fields of a condition, since generic clients cannot read the list
+    """A condition, or a past event. Both have the fields of a condition, because generic clients cannot read the list
     otherwise."""
 
     type: str | None = None

@@ -92,7 +92,7 @@ def read(config_map: Mapping[str, Any]) -> Files:
     if dig(config_map, ("metadata", "annotations", COMPRESSED)) == "true":
         compressed = dig(config_map, "binaryData.components")
         if not compressed:
-            raise ComponentsError(f"ConfigMap {key} Data has no components (in binaryData, since it is compressed)")
+            raise ComponentsError(f"ConfigMap {key} Data has no components (in binaryData, because it is compressed)")
         components = decode_file(decompress(compressed, f"ConfigMap {key}"), f"ConfigMap {key}")
     else:
         components = dig(config_map, "data.components")

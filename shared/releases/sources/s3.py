@@ -1,6 +1,6 @@
 """Downloads releases from an S3 bucket, `s3://<bucket>/<prefix>`: each file is `<prefix>/<tag>/<file>`.
 
-`shared.download.web` sends the requests within its limits, since the endpoint may be a user's. obstore, which serves
+`shared.download.web` sends the requests within its limits, because the endpoint may be a user's. obstore, which serves
 object storage, neither bounds listings and errors nor checks the addresses that it connects to. botocore signs.
 """
 

@@ -36,7 +36,7 @@ def from_url(url: str, access: Access | None = None, *, local: bool = True) -> S
         local: Whether the URL may name a folder: True for settings, False for URLs in objects of users.
 
     Raises:
-        SourceError: The URL is unusable. The message quotes only its scheme, since other parts may contain a token.
+        SourceError: The URL is unusable. The message quotes only its scheme, because other parts may contain a token.
     """
     parsed = SourceUrl(url, _scheme(url), local)
     source_type = _types().get(parsed.scheme)

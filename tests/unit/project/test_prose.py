@@ -8,6 +8,7 @@ from tests.support.prose import LONG, excess, findings, module_paragraphs, page_
 
 PRONOUN, RELATIVE, COLON = "pronoun for a noun", "free relative", "colon for because"
 TELLS, NEGATION = "thing that tells", "inverted negation"
+SINCE, ASKS, INFINITIVE, MOST = "since for because", "thing that asks", "infinitive for -ing", "most for maximum"
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,16 @@ TELLS, NEGATION = "thing that tells", "inverted negation"
         ("The message says what is missing.", []),
         ("The value is not printed: it may be secret.", [COLON]),
         ("The value is not printed because it may be secret.", []),
+        ("The field is empty: so nothing is written.", [COLON]),
         ("Default: they are not deleted.", []),
+        ("Lists are compared, since others add items.", [SINCE]),
+        ("Needs Landlock, since Linux 5.13.", []),
+        ("Refuses what others have written.", [RELATIVE]),
+        ("The setting asks for a renewal.", [ASKS]),
+        ("Stops to watch the kind.", [INFINITIVE]),
+        ("Stops watching the kind.", []),
+        ("The most replicas of a function.", [MOST]),
+        ("Most of the time is idle.", []),
         ("The CA (`ca`): it signs certificates.", []),
         ("The status tells this.", [TELLS]),
         ("Deletes objects that are not desired any more.", [NEGATION]),
