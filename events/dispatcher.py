@@ -143,11 +143,11 @@ class Dispatcher:
                 metrics.REDUCED.labels(name).inc()
         return concerned
 
-    def receive(self, event: Event) -> None:
-        """Queues an event that its sender can send again. Raises `QueueFull` if there is no room for it."""
+    def receive(self, event: Event, functions: Collection[str] | None = None) -> None:
+        """Like `submit`, for an event that its sender can send again. Raises `QueueFull` if there is no room for it."""
         if self._queue.size >= _MAX_ITEMS or not (event.object or self._queue.fits(weigh(event.data))):
             raise QueueFull("the queue of the forwarder is full: send the event again later")
-        self.submit(event)
+        self.submit(event, functions)
 
     def _lighten(self, function: str, event: Event) -> Event:
         """Returns the event without its object; with the object if more than one event would have to replace it."""

@@ -181,7 +181,7 @@ class Forwarder:
         self.ingress: Ingress | None = None
         if port is not None or listener is not None:
             self.ingress = Ingress(
-                self.dispatcher.receive,
+                self._receive,
                 host=host,
                 port=port or 0,
                 listener=listener,
@@ -276,6 +276,16 @@ class Forwarder:
         for names in [functions] if self._to_sink else [[name] for name in functions]:
             for light in without_objects(event, [self._triggers[name] for name in names]):
                 self._unlisted.append((time.monotonic(), light, names))
+
+    def _receive(self, event: Event) -> None:
+        """Queues an event from the ingress, for the functions that may need it. Raises `QueueFull`.
+
+        The sweep sends each object once, and does not know which functions have a use for it.
+        """
+        wanting = None
+        if not self._to_sink and self.wait_synced(0):  # before that, missing objects may only be unlisted
+            wanting = [name for name in self._triggers if self._view.wants_received(name, event)]
+        self.dispatcher.receive(event, wanting)
 
     def _ping(self, event: Event) -> None:
         if self._active:

@@ -61,6 +61,13 @@ class View:
         ref = self.primary(function, event)
         return ref is not None and not self.lacks_primary(function, event, ref)
 
+    def wants_received(self, function: str, event: Event) -> bool:
+        """Returns whether the function may need an event that another program has sent, whichever shard it is for."""
+        ref = self.triggers[function].find_ref(event)
+        if ref is None or event.change is None:
+            return ref is not None
+        return self.is_referenced(function, event) and not self.lacks_primary(function, event, ref)
+
     def lacks_primary(self, function: str, event: Event, ref: PrimaryRef) -> bool:
         """Returns whether the event is useless, because its primary object does not exist.
 

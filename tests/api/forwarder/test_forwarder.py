@@ -27,14 +27,23 @@ from events.replay import apply_inputs, replay
 from events.specs import informer_specs
 from events.watcher import Watcher
 from functions import catalog
+from functions.sweep.triggers import TRIGGERS as SWEEP
 from infra import local_control_plane
 from shared.api.provider import IPAM
-from shared.api.resources import CLUSTER, CONFIG_MAP, LEASE, SECRET
-from shared.event import Event
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_RESOURCE_SET_BINDING,
+    CONFIG_MAP,
+    LEASE,
+    SECRET,
+)
+from shared.event import Event, change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD
 from shared.runtime.answer import Answer
+from shared.runtime.emit import emit
 from shared.triggers import Triggers, Watch
 from tests.support import objects, processes
 from tests.support.event_receiver import EventReceiver
@@ -339,6 +348,40 @@ def test_secrets_and_config_maps_are_reported_only_if_a_provider_references_them
         management.patch(SECRET, Key(namespace, "first"), {"stringData": {"key": "other"}})
         assert inputs("of-nobody-now", "third") == {("Secret", "third"), ("ConfigMap", "third")}
         assert ("update", "first") not in recorder.changes()
+
+
+def test_swept_cluster_reaches_functions_of_sets_and_charts_only_if_there_are_any(
+    management: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_clusters = ("cluster", "cluster_wake", "cluster_resource_set_binding")
+    calls: list[tuple[str, str]] = []
+
+    def deliver(function: str, event: Event) -> Answer:
+        if event.resync and event.kind == CLUSTER.kind:
+            calls.append((event.name, function))
+        return Answer(204)
+
+    def reached_by_sweep(name: str) -> set[str]:
+        """Sends the Cluster as the sweep does, and returns the functions that get it."""
+        cluster = objects.manifest(CLUSTER, name, namespace)
+        event = change_event(cluster, "update", source="/sweep", reference=True, resync=True)
+        assert emit(SWEEP, [event], "events").status == 204
+        assert forwarder.drain(HANGS)
+        return {function for of, function in calls if of == name}
+
+    declared = {name: catalog.triggers()[name] for name in (*of_clusters, "cluster_resource_set", "helm_chart_proxy")}
+    with forwarding(management, deliver, declared, namespace=namespace, port=0) as forwarder:
+        assert forwarder.ingress is not None
+        monkeypatch.setenv("K_SINK", forwarder.ingress.url)
+        assert reached_by_sweep("first") == {"cluster"}
+        spec = {"clusterSelector": {"matchLabels": {"cni": "x"}}, "resources": [{"kind": "Secret", "name": "s"}]}
+        management.create(CLUSTER_RESOURCE_SET, objects.manifest(CLUSTER_RESOURCE_SET, "set", namespace, spec=spec))
+        management.create(
+            CLUSTER_RESOURCE_SET_BINDING,
+            objects.manifest(CLUSTER_RESOURCE_SET_BINDING, "known", namespace, spec={"clusterName": "known"}),
+        )
+        until(lambda: reached_by_sweep("known") == {*of_clusters})
+        assert reached_by_sweep("second") == {"cluster", "cluster_wake"}
 
 
 def test_kind_that_is_defined_later_is_watched(
