@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -11,19 +12,22 @@ from shared.effects import Effect, RemoveFinalizer, Results, ensure_finalizer
 from shared.helm_proxies import selection
 from shared.helm_proxies.names import HCP_FINALIZER
 from shared.kube import Object, deleting, dig, has_finalizer, key_of
+from shared.rollouts import Rollout
 from shared.runtime import Decision
 
+from .dependencies import is_observed
 from .observe import Observed
 from .plan import CREATION_FAILED, DELETION_FAILED, PARSING_FAILED, REINSTALLING, Plan, Problem, plan, removal
 from .reconciled import is_paused
-from .status import PROXIES_READY, UP_TO_DATE, ProxyStatus, aggregate, reference
+from .status import PROXIES_READY, STRATEGY_ACCEPTED, UP_TO_DATE, ProxyStatus, aggregate, reference
 from .write import Outcome, WriteReleases
 
 WRITE_RETRY = 10.0
 PROBLEM_RETRY = 60.0
 CONTROLLER_RETRY = 300.0
-"""Seconds until the next reconciliation after a failed write, with a temporary problem, and while the original
-controller runs."""
+DEPENDENCY_RETRY = 20.0
+"""Seconds until the next reconciliation after a failed write, with a temporary problem, while the original controller
+runs, and while a Cluster waits for a dependency."""
 
 _REASONS = (DELETION_FAILED, PARSING_FAILED, CREATION_FAILED, REINSTALLING)
 """The reasons of problems, the worst first: the condition has one reason."""
@@ -72,8 +76,11 @@ def _report(builder: ProxyStatus, observed: Observed, planned: Plan, outcome: Ou
     ]
     releases = _releases(observed, outcome)
     outdated = sorted(key_of(release).name for release in releases if _is_unobserved(release))
+    rollout = planned.rollout
     if problems:
         _set_problem(builder, problems)
+    elif rollout and rollout.waiting:
+        _set_waiting(builder, observed, rollout)
     elif outdated and not deleting(builder.obj):
         message = f"not reconciled yet: {abridged(outdated, separator=', ')}"
         builder.set_false(UP_TO_DATE, "HelmReleaseProxySpecsUpdating", message)
@@ -85,9 +92,40 @@ def _report(builder: ProxyStatus, observed: Observed, planned: Plan, outcome: Ou
     fields: Object = {"observedGeneration": builder.generation}
     if not deleting(builder.obj):
         fields["matchingClusters"] = [reference(cluster) for cluster in observed.clusters]
-    return builder.decision(
-        *effects, *writes, requeue_after=_retry(problems, outcome), message=_told(planned), **fields
-    )
+        fields |= _rollout_status(builder, rollout)
+    retry = _retry(problems, outcome) or (DEPENDENCY_RETRY if _waits_for_others(observed, rollout) else None)
+    return builder.decision(*effects, *writes, requeue_after=retry, message=_told(planned), **fields)
+
+
+def _rollout_status(builder: ProxyStatus, rollout: Rollout | None) -> Object:
+    """Sets or removes the condition about the strategy; returns the fields about the rollout."""
+    if rollout is None:
+        builder.remove(STRATEGY_ACCEPTED)
+        return {"rollout": None} if dig(builder.obj, "status.rollout") else {}
+    if rollout.problems:
+        builder.set_false(STRATEGY_ACCEPTED, "PartitionsDoNotFit", abridged(rollout.problems), event_type="Warning")
+    else:
+        builder.set_true(STRATEGY_ACCEPTED, "Accepted")
+    partitions = [partition.dump() for partition in rollout.partitions]
+    return {"rollout": {"partitions": partitions, "waiting": len(rollout.waiting)}}
+
+
+def _set_waiting(builder: ProxyStatus, observed: Observed, rollout: Rollout) -> None:
+    """Reports why Clusters wait: the most frequent reason first."""
+    reasons = Counter(rollout.waiting.values()).most_common()
+    texts = [f"{count} {'Cluster waits' if count == 1 else 'Clusters wait'}: {text}" for text, count in reasons]
+    reason = "RolloutWaiting"
+    if observed.dependencies.problem:
+        reason = "DependencyCycle"
+    elif dig(observed.proxy or {}, "spec.rolloutStrategy.paused"):
+        reason = "RolloutPaused"
+    event_type = "Warning" if reason == "DependencyCycle" else ""
+    builder.set_false(UP_TO_DATE, reason, abridged(texts), event_type=event_type, progress=True)
+
+
+def _waits_for_others(observed: Observed, rollout: Rollout | None) -> bool:
+    """Returns whether a Cluster waits for a dependency, whose events do not start this function."""
+    return rollout is not None and any(observed.dependencies.missing(name) for name in rollout.waiting)
 
 
 def _failures(planned: Plan, outcome: Outcome) -> list[Problem]:
@@ -118,9 +156,7 @@ def _releases(observed: Observed, outcome: Outcome) -> list[Object]:
 
 
 def _is_unobserved(release: Object) -> bool:
-    return not deleting(release) and dig(release, "status.observedGeneration", 0) != dig(
-        release, "metadata.generation", 0
-    )
+    return not deleting(release) and not is_observed(release)
 
 
 def _retry(problems: Iterable[Problem], outcome: Outcome) -> float | None:

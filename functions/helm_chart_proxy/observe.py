@@ -19,6 +19,8 @@ from shared.references import get_reference
 from shared.running_core import HELM_ADDON_NAMES, find_running
 from shared.runtime import Request
 
+from . import dependencies
+from .dependencies import Dependencies
 from .reconciled import is_paused
 
 _CONTROLLER_SECONDS = 30.0
@@ -53,6 +55,7 @@ class Observed:
     """The names of paused Clusters that have a release and are not selected."""
     failure: str = ""
     """Why the Clusters could not be selected."""
+    dependencies: Dependencies = field(default_factory=Dependencies)
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -79,7 +82,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     clusters = tuple(sorted((CLUSTER.upgraded(cluster) for cluster in listed), key=key_of))
     rendered = _render_all(clients, proxy, clusters, selection.by_cluster(releases))
     paused = frozenset(_paused(clients, request.key.namespace, selection.orphans(releases, clusters)))
-    return Observed(proxy, "", clusters, releases, rendered, paused)
+    return Observed(proxy, "", clusters, releases, rendered, paused, dependencies=dependencies.read(clients, proxy))
 
 
 def _render_all(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.api import cluster as cluster_api
 from shared.helm_proxies import construction, selection
-from shared.kube import Object, deleting, key_of
+from shared.kube import Object, deleting, dig, key_of
+from shared.rollouts import Rollout, State, Target, assess
 
+from .dependencies import is_ready
 from .observe import Failure, Observed
 from .write import Write
 
@@ -33,6 +36,8 @@ class Plan:
 
     writes: tuple[Write, ...] = ()
     problems: tuple[Problem, ...] = ()
+    rollout: Rollout | None = None
+    """None without a strategy and dependencies: all Clusters are changed at once."""
 
 
 def plan(proxy: Object, observed: Observed) -> Plan:
@@ -40,6 +45,9 @@ def plan(proxy: Object, observed: Observed) -> Plan:
     releases = selection.by_cluster(observed.releases)
     steps = [_step(proxy, cluster, releases.get(key_of(cluster).name, []), observed) for cluster in observed.clusters]
     writes = [step for step in steps if isinstance(step, Write)]
+    rollout = _rollout(proxy, observed, releases, steps)
+    if rollout is not None:
+        writes = [write for write in writes if write.cluster in rollout.allowed]
     if not construction.installs_once(proxy):
         left = selection.orphans(observed.releases, observed.clusters)
         writes += [
@@ -47,7 +55,35 @@ def plan(proxy: Object, observed: Observed) -> Plan:
             for release in left
             if selection.cluster_of(release) not in observed.paused
         ]
-    return Plan(tuple(writes), tuple(step for step in steps if isinstance(step, Problem)))
+    return Plan(tuple(writes), tuple(step for step in steps if isinstance(step, Problem)), rollout)
+
+
+def _rollout(
+    proxy: Object, observed: Observed, releases: Mapping[str, list[Object]], steps: Sequence[Write | Problem | None]
+) -> Rollout | None:
+    """Returns the state of the rollout. Clusters that are paused or being deleted take no part in it."""
+    strategy = dig(proxy, "spec.rolloutStrategy")
+    if not strategy and not dig(proxy, "spec.dependsOn"):
+        return None
+    targets = []
+    for cluster, step in zip(observed.clusters, steps, strict=True):
+        if _is_left_alone(cluster):
+            continue
+        name = key_of(cluster).name
+        waits_for = step.message if isinstance(step, Problem) else observed.dependencies.missing(name)
+        labels = dig(cluster, "metadata.labels", {})
+        targets.append(Target(name, labels, step is None, _state(releases.get(name, [])), waits_for))
+    return assess(strategy or {}, targets)
+
+
+def _state(releases: Sequence[Object]) -> State:
+    if not releases:
+        return "absent"
+    return "available" if all(is_ready(release) for release in releases) else "unavailable"
+
+
+def _is_left_alone(cluster: Object) -> bool:
+    return deleting(cluster) or cluster_api.is_paused(cluster)
 
 
 def removal(observed: Observed) -> Plan:
@@ -58,7 +94,7 @@ def removal(observed: Observed) -> Plan:
 
 def _step(proxy: Object, cluster: Object, releases: list[Object], observed: Observed) -> Write | Problem | None:
     name = key_of(cluster).name
-    if deleting(cluster) or cluster_api.is_paused(cluster):
+    if _is_left_alone(cluster):
         return None
     if len(releases) > 1:
         names = " and ".join(sorted(key_of(release).name for release in releases)[:2])

@@ -11,6 +11,7 @@ from shared.runtime.status import StatusBuilder
 
 PROXIES_READY: Literal["HelmReleaseProxiesReady"] = "HelmReleaseProxiesReady"
 UP_TO_DATE: Literal["HelmReleaseProxySpecsUpToDate"] = "HelmReleaseProxySpecsUpToDate"
+STRATEGY_ACCEPTED: Literal["RolloutStrategyAccepted"] = "RolloutStrategyAccepted"
 _ORDER = (READY, PROXIES_READY, UP_TO_DATE)
 
 _MAX_TEXT = 500
@@ -21,7 +22,9 @@ Verdict = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 
-class ProxyStatus(StatusBuilder[Literal["HelmReleaseProxiesReady", "HelmReleaseProxySpecsUpToDate"]]):
+class ProxyStatus(
+    StatusBuilder[Literal["HelmReleaseProxiesReady", "HelmReleaseProxySpecsUpToDate", "RolloutStrategyAccepted"]]
+):
     """Builds the status of a HelmChartProxy."""
 
     def summarized(self) -> list[Object]:

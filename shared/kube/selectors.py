@@ -14,6 +14,9 @@ _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 MAX_VALUE_LENGTH: Final = 63
 """Characters that the value of a label may have."""
 
+_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
+"""The operators of LabelSelector objects."""
+
 # Quantifiers of blanks are possessive, because otherwise a line of blanks and commas takes exponential time.
 # Quantifiers of groups are not, because Python before 3.11.5 gets possessive groups wrong.
 _REQUIREMENT: Final = re.compile(
@@ -106,8 +109,9 @@ def as_text(selector: Mapping[str, Any]) -> str:
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Returns whether a LabelSelector object selects an object with these labels; an invalid one selects nothing."""
+    operators = {one.get("operator") for one in selector.get("matchExpressions") or []}
     try:
-        return matches(parse(as_text(selector)), labels)
+        return operators <= _OPERATORS and matches(parse(as_text(selector)), labels)
     except ValueError:
         return False  # the API server rejects the selector, too
 

@@ -6,9 +6,9 @@ checks are validation rules here.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, WithJsonSchema
 from pydantic.config import JsonDict
 
 from shared.api import resources
@@ -24,6 +24,9 @@ _URL = "self.matches('^(?:[hH][tT][tT][pP][sS]|oci)://[^/?#:@]')"
 _URL_MESSAGE = "repoURL starts with https:// or oci:// and names a host"
 _OF = "(has({0}.reconcileStrategy) ? {0}.reconcileStrategy : '')"
 _UNCHANGED = f"{_OF.format('self')} == {_OF.format('oldSelf')}"
+_AMOUNT: JsonDict = {"x-kubernetes-int-or-string": True, "minimum": 1, "pattern": "^([1-9][0-9]?|100)%$"}
+MaxUnavailable = Annotated[int | str, WithJsonSchema(_AMOUNT)]
+"""A number from 1 on, or a percentage from 1% to 100%."""
 _STRATEGY = "spec.reconcileStrategy cannot change: delete the HelmChartProxy and create it again"
 
 
@@ -172,6 +175,30 @@ class _ChartSpec(Model):
     """Values below the values of the template; a later source replaces values of an earlier one."""
 
 
+class RolloutPartition(Model):
+    """Clusters that are changed after all Clusters of the partitions before them are up to date and ready."""
+
+    name: str = Field(min_length=1, max_length=63)
+    cluster_selector: LabelSelector
+    """Selects Clusters of the HelmChartProxy. A Cluster belongs to the first partition that selects it."""
+    max_unavailable: MaxUnavailable | None = None
+    """How many Clusters of the partition may be unavailable at once (default: as in the strategy)."""
+
+
+class RolloutStrategy(Model):
+    """How fast, and in which order, the Clusters get a change. A Cluster is unavailable if its release is not ready."""
+
+    max_unavailable: MaxUnavailable | None = None
+    """How many Clusters of a partition may be unavailable at once: a number, or a percentage, rounded up (default:
+    all). Clusters whose change fails stay unavailable, so the rollout stops once they are as many."""
+    partitions: list[RolloutPartition] | None = Field(
+        None, max_length=32, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    )
+    """Waves, in their order. Clusters that no partition selects come last."""
+    paused: bool | None = None
+    """Creates and changes no release. Clusters that leave the selection still lose theirs."""
+
+
 class HelmChartProxySpec(_ChartSpec):
     """The chart, the clusters that get it, and how."""
 
@@ -181,6 +208,12 @@ class HelmChartProxySpec(_ChartSpec):
     """Selects Clusters of the namespace of the HelmChartProxy. Leaving the selection uninstalls the chart."""
     values_template: str | None = None
     """The values of the chart: a Go template with the roots `.Cluster`, `.ControlPlane` and `.InfraCluster`."""
+    rollout_strategy: RolloutStrategy | None = None
+    """How changes reach the Clusters (default: all at once)."""
+    depends_on: list[Annotated[str, Field(min_length=1, max_length=253)]] | None = Field(
+        None, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """Names of HelmChartProxies of the namespace whose releases must be ready in a Cluster before it is changed."""
 
 
 class Condition(Model):
@@ -194,12 +227,35 @@ class Condition(Model):
     message: str = Field(max_length=32768)
 
 
+class PartitionStatus(Model):
+    """The state of one partition of a rollout."""
+
+    name: str
+    count: int
+    """How many Clusters belong to it."""
+    max_unavailable: int
+    """How many of them may be unavailable at once."""
+    up_to_date: int
+    """How many have the present spec."""
+    unavailable: int
+    """How many are not ready."""
+
+
+class RolloutStatus(Model):
+    """The state of a rollout with a strategy or dependencies."""
+
+    partitions: list[PartitionStatus]
+    waiting: int
+    """How many Clusters still have to be changed."""
+
+
 class HelmChartProxyStatus(Model):
     """The observed state of a HelmChartProxy."""
 
     conditions: list[Condition] | None = None
     matching_clusters: list[ObjectReference] | None = None
     """The selected Clusters."""
+    rollout: RolloutStatus | None = None
     observed_generation: Int64 | None = None
 
 

@@ -2,100 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
-
-import pytest
-
-from functions import catalog
-from shared import cluster_wake
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, HELM_CHART_PROXY, HELM_RELEASE_PROXY
-from shared.clients import Clients
-from shared.event import Event, change_event
 from shared.helm_proxies.names import HCP_FINALIZER, HCP_NAME_LABEL, HRP_FINALIZER
-from shared.kube import Client, Key, Object
+from shared.kube import Key, Object
 from shared.kube.resources import dig
-from shared.runtime import Answer
 from tests.support import objects
-from tests.support.event_receiver import EventReceiver
+from tests.support.chart_proxies import Charts
 
-REPOSITORY = {"chartName": "metrics", "repoURL": "https://charts.example.org"}
 TEMPLATE = "domain: {{ .Cluster.spec.clusterNetwork.serviceDomain }}\nzone: {{ .Cluster.metadata.labels.zone }}\n"
-
-
-@dataclass
-class Charts:
-    """A namespace with Clusters and HelmChartProxies."""
-
-    client: Client
-    clients: Clients
-    namespace: str
-    sink: EventReceiver
-    answers: list[Answer] = field(default_factory=list)
-
-    def cluster(self, name: str, domain: str = "cluster.local", **labels: str) -> Object:
-        spec = {"clusterNetwork": {"serviceDomain": domain}}
-        return self.client.create(
-            CLUSTER, objects.manifest(CLUSTER, name, self.namespace, metadata={"labels": labels}, spec=spec)
-        )
-
-    def proxy(self, name: str = "metrics", **spec: Any) -> Object:
-        wanted = {"clusterSelector": {"matchLabels": {"metrics": "yes"}}, **REPOSITORY, **spec}
-        return self.client.create(
-            HELM_CHART_PROXY, objects.manifest(HELM_CHART_PROXY, name, self.namespace, spec=wanted)
-        )
-
-    def reconcile(self, name: str = "metrics") -> Object | None:
-        """Delivers an event about the HelmChartProxy; returns what is stored then."""
-        key = Key(self.namespace, name)
-        self.send("helm_chart_proxy", change_event(self.client.get(HELM_CHART_PROXY, key), "update", source="/test"))
-        return self.client.find(HELM_CHART_PROXY, key)
-
-    def send(self, function: str, event: Event) -> Answer:
-        answer = catalog.handler(function)(self.clients, event)
-        assert answer.status in (200, 202, 204), answer.message
-        self.answers.append(answer)
-        return answer
-
-    def wake(self, cluster: Object) -> list[tuple[str, str]]:
-        """Delivers a change of a Cluster, and the events that follow; returns kind and name of the woken objects."""
-        self.sink.received.clear()
-        self.send("cluster_wake", change_event(cluster, "update", source="/test"))
-        woken = [event for _, event, _ in self.sink.received]
-        for event in woken:
-            assert event.type == cluster_wake.CHANGED
-            if event.kind == HELM_CHART_PROXY.kind:
-                self.send("helm_chart_proxy", event)
-        return sorted((event.kind, event.name) for event in woken)
-
-    def patch(self, resource: Any, name: str, patch: Object, subresource: str = "") -> Object:
-        return self.client.patch(resource, Key(self.namespace, name), patch, subresource=subresource)
-
-    def releases(self) -> dict[str, Object]:
-        """Returns the HelmReleaseProxies by Cluster."""
-        found = self.client.list(HELM_RELEASE_PROXY, self.namespace)
-        return {release["spec"]["clusterRef"]["name"]: release for release in found}
-
-    def report(self, status: str = "True", message: str = "") -> None:
-        """Reports the condition Ready of all releases, as `helm_release_proxy` does."""
-        for release in self.releases().values():
-            condition = {"type": "Ready", "status": status, "reason": "R", "message": message}
-            condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
-            observed = release["metadata"]["generation"]
-            body = {"status": {"observedGeneration": observed, "conditions": [condition]}}
-            self.patch(HELM_RELEASE_PROXY, release["metadata"]["name"], body, "status")
-
-
-@pytest.fixture
-def charts(management: Client, clients: Clients, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Charts]:
-    with EventReceiver() as sink:
-        monkeypatch.setenv("K_SINK", sink.url)
-        yield Charts(management, clients, namespace, sink)
-    for resource in (HELM_CHART_PROXY, HELM_RELEASE_PROXY, CLUSTER):
-        for obj in list(management.list(resource, namespace)):
-            objects.remove(management, resource, Key(namespace, obj["metadata"]["name"]))
 
 
 def ready(proxy: Object | None) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from functions.helm_chart_proxy.decide import decide
+from functions.helm_chart_proxy.dependencies import find_cycle
 from functions.helm_chart_proxy.observe import Failure, Observed
 from functions.helm_chart_proxy.reconciled import is_reconciled
 from functions.helm_chart_proxy.status import aggregate
@@ -291,3 +292,46 @@ def test_settled_proxy_is_recognised_from_its_event() -> None:
     one = {"apiVersion": HELM_CHART_PROXY.api_version, "kind": "HelmReleaseProxy", **release("a")}
     assert is_reconciled(settled, change_event(one, "add", source="/t"), NOW)
     assert not is_reconciled(settled, change_event(one, "update", source="/t"), NOW)
+
+
+def test_rollout_changes_as_many_clusters_as_may_be_unavailable() -> None:
+    strategy = {"maxUnavailable": 1}
+    proxy = chart_proxy(rolloutStrategy=strategy)
+    clusters = [cluster("a", paused=True), cluster("b"), cluster("c"), cluster("d")]
+    seen = observed(proxy, clusters, [], failures={"b": Failure("b: no zone")})
+    decision = decide(seen, NOW)
+    assert writes(decision) == {"c": "create"}, "the paused Cluster takes no part, and b cannot be rendered"
+    assert (decision.status or {})["rollout"] == {
+        "waiting": 2,
+        "partitions": [{"name": "remaining", "count": 3, "maxUnavailable": 1, "upToDate": 1, "unavailable": 1}],
+    }
+
+
+def test_reinstallation_holds_its_slot_until_the_chart_is_back() -> None:
+    proxy = chart_proxy(rolloutStrategy={"maxUnavailable": 1}, chartName="other")
+    clusters, kept = [cluster("a"), cluster("b")], release("b")
+    assert writes(decide(observed(proxy, clusters, [release("a"), kept]), NOW)) == {"a": "reinstall"}
+    gone = release("a", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert writes(decide(observed(proxy, clusters, [gone, kept]), NOW)) == {}
+    assert writes(decide(observed(proxy, clusters, [kept]), NOW)) == {"a": "create"}
+
+
+def test_chart_is_uninstalled_from_clusters_that_leave_a_paused_rollout() -> None:
+    proxy = chart_proxy(rolloutStrategy={"paused": True})
+    decision = decide(observed(proxy, [cluster("a")], [release("b")]), NOW)
+    assert writes(decision) == {"b": "delete"}
+    assert told(decision)[2] == ("HelmReleaseProxySpecsUpToDate", "False", "RolloutPaused")
+
+
+@pytest.mark.parametrize(
+    ("edges", "cycle"),
+    [
+        ({"a": ["b"], "b": []}, ()),
+        ({"a": ["a"]}, ("a", "a")),
+        ({"a": ["b", "c"], "b": ["c"], "c": ["a"]}, ("a", "c", "a")),
+        ({"a": ["b"], "b": ["c"], "c": ["b"]}, ()),
+    ],
+    ids=["none", "itself", "shortest", "of others"],
+)
+def test_cycle_of_dependencies(edges: dict[str, list[str]], cycle: tuple[str, ...]) -> None:
+    assert find_cycle("a", lambda name: edges[name]) == cycle
