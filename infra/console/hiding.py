@@ -1,4 +1,4 @@
-"""Hides what can be a secret in objects that a page shows as YAML.
+"""Hides what can be a secret in objects that a page shows as YAML, and in their changes.
 
 Objects of users can contain passwords and keys in any field: in variables of a topology, in annotations, in files for
 nodes. Fields are hidden by their names, and texts by their form. Rather too much is hidden than too little.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 from shared.kube import Object
 
 HIDDEN = "(hidden)"
@@ -39,6 +40,17 @@ def hide(obj: Mapping[str, Any]) -> Object:
         if isinstance(annotations := metadata.get("annotations"), dict):
             annotations.pop(_DROPPED_ANNOTATION, None)
     return hidden
+
+
+def hide_difference(field: FieldDiff) -> FieldDiff:
+    """Returns a difference whose values are hidden where `hide` would hide them."""
+    *parents, name = field.path.split(".")
+    if name == "value" and parents:  # of an entry such as env[name="PASSWORD"]
+        name = parents[-1]
+    old, new = (
+        value if value is ABSENT else REDACTED if _is_secret(name) else _hide(value) for value in (field.old, field.new)
+    )
+    return FieldDiff(field.path, old, new)
 
 
 def _hide(value: Any, name: str = "", depth: int = 0) -> Any:

@@ -19,13 +19,16 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from infra.operations import differences
 from infra.operations.clusters import get_cluster
 from infra.operations.describe.cluster_objects import ClusterObjects, gather
 from infra.operations.describe.document import document
 from infra.operations.failure import Failure
 from infra.operations.listing import Row, chart_row, cluster_row, provider_row, resource_set_row, stack_row
 from infra.operations.manifests import dump
+from infra.operations.preview import TopologyPlan
 from infra.operations.text import age, plain
+from shared.api import cluster as cluster_api
 from shared.api.names import addon_of
 from shared.api.resources import (
     CLUSTER,
@@ -35,12 +38,13 @@ from shared.api.resources import (
     HELM_CHART_PROXY,
     HELM_RELEASE_PROXY,
 )
-from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, Unavailable, key_of
+from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, Unavailable, dig, key_of
 
 from .cluster_tree import Parts, read_parts, tree
 from .help import condition_state, explain
-from .hiding import hide
+from .hiding import hide, hide_difference
 from .overview import STATES, Search, cluster_page, state_of
+from .plans import Plans, Previews, Wanted, choices
 from .watches import PROVIDER_KINDS, Watches
 
 _FOLDER = Path(__file__).parent
@@ -50,6 +54,8 @@ STREAM_INTERVAL = 0.5
 """Seconds in which changes are gathered into one message to a browser."""
 _KEEP_ALIVE = 15.0
 """Seconds after which a comment is sent, so that a connection without a browser is found and ended."""
+_PLANS_WITHIN = 120.0
+"""Seconds for the requests of a plan, which sends a dry run for each object."""
 _READS_WITHIN = 20.0
 """Seconds in which the API server must have answered all requests for one page."""
 
@@ -77,6 +83,7 @@ class Pages:
     def __init__(self, source: Source) -> None:
         self._source = source
         self._ended = False
+        self._plans, self._previews = Plans(), Previews()
 
     def end(self) -> None:
         """Ends the open streams soon, so that the server can end."""
@@ -90,6 +97,8 @@ class Pages:
                 Route("/events", self.events),
                 Route("/clusters/{namespace}/{name}", self.cluster),
                 Route("/clusters/{namespace}/{name}/yaml", self.yaml),
+                Route("/clusters/{namespace}/{name}/plan", self.plan),
+                Route("/clusters/{namespace}/{name}/preview", self.preview),
                 Mount("/static", StaticFiles(directory=_FOLDER / "static")),
             ],
             exception_handlers={Failure: _failure, ApiError: _api_error, HTTPException: _http_error},
@@ -142,6 +151,39 @@ class Pages:
         addon = management.find(CLUSTER_ADDON, addon_of(cluster))
         text = dump([hide(obj) for obj in (cluster, addon) if obj])
         return _page(request, "yaml.html", source=self._source, key=key, text=Markup.escape(text))
+
+    def plan(self, request: Request) -> Response:
+        """The plan of a Cluster's addons for its present class, or for a class in the query."""
+        key, management = _key(request), self._source.management.within(_PLANS_WITHIN)
+        cluster, wanted = get_cluster(management, key), _wanted(request)
+        plan, problem = None, ""
+        try:
+            plan = self._plans.make(management, cluster, wanted)
+        except Failure as error:
+            problem = str(error)
+        present = Wanted(cluster_api.class_name(cluster) or "", str(dig(cluster, "spec.topology.version") or ""))
+        return _page(
+            request,
+            "plan.html",
+            source=self._source,
+            key=key,
+            wanted=wanted,
+            present=present,
+            choices=choices(management, cluster),
+            plan=plan,
+            problem=problem,
+        )
+
+    async def preview(self, request: Request) -> Response:
+        """A stream of server-sent events: the progress of the preview of a topology, and its result as HTML."""
+        root = request.scope.get("root_path", "")
+
+        def show(result: TopologyPlan | str) -> str:
+            plan, problem = (None, result) if isinstance(result, str) else (result, "")
+            return _render("preview.html", root=root, plan=plan, problem=problem)
+
+        events = self._previews.stream(self._source.management, _key(request), _wanted(request), show)
+        return StreamingResponse(events, media_type="text/event-stream")
 
     async def events(self, request: Request) -> Response:
         """A stream of server-sent events: the version of the data of a page after each change."""
@@ -198,6 +240,11 @@ def _key(request: Request) -> Key:
     return Key(request.path_params["namespace"], request.path_params["name"])
 
 
+def _wanted(request: Request) -> Wanted:
+    query = request.query_params
+    return Wanted(query.get("class", "").strip()[:253], query.get("version", "").strip()[:64])
+
+
 # -- errors ----------------------------------------------------------------------------------------------------
 
 
@@ -228,9 +275,11 @@ def _message(request: Request, status: int, title: str, text: str) -> Response:
 
 
 def _page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
-    root = request.scope.get("root_path", "")
-    html = _TEMPLATES.get_template(template).render(root=root, now=datetime.now(UTC), **values)
-    return HTMLResponse(html, status)
+    return HTMLResponse(_render(template, root=request.scope.get("root_path", ""), **values), status)
+
+
+def _render(template: str, **values: Any) -> str:
+    return _TEMPLATES.get_template(template).render(now=datetime.now(UTC), **values)
 
 
 def _finalize(value: object) -> object:
@@ -259,6 +308,8 @@ def _templates() -> Environment:
         "state_of": state_of,
         "key_of": key_of,
         "cluster_path": _cluster_path,
+        "differences": lambda field: differences.lines(hide_difference(field)),
+        "summary": differences.summary,
     }
     environment.globals.update(functions)
     return environment

@@ -1,8 +1,10 @@
-"""Formats foreign text, values and times for a terminal."""
+"""Formats foreign text, values and times for people."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
+from typing import Any
 
 
 def plain(text: object, *, most: int = 500) -> str:
@@ -10,6 +12,11 @@ def plain(text: object, *, most: int = 500) -> str:
     line = " ".join(str(text).split())
     line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def value(data: Any, *, most: int = 100) -> str:
+    """Returns a JSON value in one line of at most `most` characters."""
+    return plain(json.dumps(data, ensure_ascii=False), most=most)
 
 
 def age(since: object, now: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from rich.markup import escape
 from ..options import TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import err
+from ..terminal.output import err, progress
 from ..terminal.signals import until_signal
 
 app = App()
@@ -37,13 +38,16 @@ def console(
     from infra.console.pages import Source
     from infra.console.server import serving
     from infra.console.watches import Watches
+    from infra.operations.helm import helm_when_needed
 
     with (
         report_failures(),
+        helm_when_needed(progress),
         management.open() as target,
         Watches(target.client, namespace) as watches,
         serving(Source(target.client, watches, str(target), namespace), port) as address,
     ):
+        os.environ |= target.settings  # plans read the object store of the run
         watches.wait_listed(_FIRST_LISTS)
         err.print(f"management cluster: {escape(str(target))}; Ctrl-C ends the console")
         typer.echo(address)

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from rich.markup import escape
 
+from infra.operations import differences
 from infra.operations.addons.release_plan import ReleasePlan, StagePlan
 from infra.operations.text import plain
 from shared.applier.preview import Change
 from shared.releases.naming import ReleaseName
-
-from . import differences
 
 _MARKS = {
     "create": ("+", "green"),
@@ -21,17 +20,6 @@ _MARKS = {
     "keep": ("=", "cyan"),
     "refuse": ("!", "bold red"),
     "unknown": ("?", "bold red"),
-}
-_WORDS = {
-    "create": "to create",
-    "update": "to update",
-    "recreate": "to recreate",
-    "delete": "to delete",
-    "keep": "kept",
-    "refuse": "refused",
-    "unknown": "of unknown kinds",
-    "unchanged": "unchanged",
-    "conflicts": "with conflicts",
 }
 
 
@@ -44,7 +32,7 @@ def lines(plan: ReleasePlan) -> Iterator[str]:
     for stage in plan.stages:
         yield from _stage(stage)
     yield ""
-    yield "[bold]" + ", ".join(summary(plan.counts)) + "[/bold]"
+    yield "[bold]" + ", ".join(differences.summary(plan.counts)) + "[/bold]"
     if plan.counts["unknown"]:
         yield "[red]nothing would be applied or deleted[/red] until the kinds marked ? are served"
 
@@ -54,12 +42,6 @@ def _releases(present: str, target: str) -> str:
     if ReleaseName.from_class_name(present) == ReleaseName.from_class_name(target):
         return target
     return f"{present or 'nothing'} -> {target}"
-
-
-def summary(counts: dict[str, int]) -> Iterable[str]:
-    """Returns one phrase for each action with its number of objects."""
-    phrases = [f"{counts[action]} {words}" for action, words in _WORDS.items() if counts[action]]
-    return phrases or ["no objects"]
 
 
 def _stage(plan: StagePlan) -> Iterator[str]:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from rich.markup import escape
 
+from infra.operations import differences
 from infra.operations.providers.crd_changes import without_descriptions
 from infra.operations.providers.ownership_marks import is_only_marked, without_marks
 from infra.operations.providers.plan import ProviderPlan
 from infra.operations.text import plain
 from shared.api.conditions import counted
 
-from .plan_text import objects, summary
+from .plan_text import objects
 
 
 def lines(plan: ProviderPlan) -> Iterator[str]:
@@ -37,4 +38,4 @@ def lines(plan: ProviderPlan) -> Iterator[str]:
     if marked:
         fields = "only labels, owner references and CA certificates change"
         yield f"  [yellow]~ marked   [/yellow] {counted(marked, 'object')}: {fields}"
-    yield "  [bold]" + ", ".join(summary(plan.counts)) + "[/bold]"
+    yield "  [bold]" + ", ".join(differences.summary(plan.counts)) + "[/bold]"

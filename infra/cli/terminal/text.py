@@ -1,17 +1,8 @@
-"""Formats values and tables for a terminal."""
+"""Formats tables for a terminal."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
-
-from infra.operations.text import plain
-
-
-def value(data: Any, *, most: int = 100) -> str:
-    """Returns a JSON value in one line of at most `most` characters."""
-    return plain(json.dumps(data, ensure_ascii=False), most=most)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from rich.markup import escape
 
+from infra.operations import differences
 from infra.operations.preview import MachineChange, ObjectChange, TopologyPlan
 from infra.operations.text import plain
-from shared.api.conditions import counted
-
-from . import differences
 
 _MARKS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
-_VERBS = {"replace": "replaced", "create": "created", "remove": "removed"}
 
 
 def lines(plan: TopologyPlan) -> Iterator[str]:
@@ -43,26 +40,15 @@ def lines(plan: TopologyPlan) -> Iterator[str]:
             yield f"[bold]{title}[/bold]"
             yield from _objects(changed)
     yield ""
-    yield f"[bold]{summary(plan)}[/bold]"
-
-
-def summary(plan: TopologyPlan) -> str:
-    """Returns one line about machines and objects."""
-    if plan.refusal and not plan.changes:
-        return "refused, nothing would change"
-    replaced = f"{counted(plan.replaced, 'machine')} replaced" if plan.replaced else "no machine is replaced"
-    changed = counted(len(plan.changes), "object") if plan.changes else "no object"
-    return f"{replaced}, {changed} changed" + ("; then it is refused" if plan.refusal else "")
+    yield f"[bold]{plan.summary}[/bold]"
 
 
 def _machines(change: MachineChange, *, numbered: bool) -> Iterator[str]:
     owner = f"{change.kind} {change.topology or change.name}"
-    count = counted(change.machines, "machine")
-    done = f"scaled to {count}" if change.action == "scale" else f"{count} {_VERBS[change.action]}"
     reasons = f"  ({', '.join(change.reasons)})" if change.reasons else ""
     place = f"{change.step}. " if numbered else ""
     colour = "red" if change.action in ("replace", "remove") else "yellow"
-    yield f"  {place}[{colour}]{done}[/{colour}]  {escape(plain(owner + reasons))}"
+    yield f"  {place}[{colour}]{change.summary}[/{colour}]  {escape(plain(owner + reasons))}"
     if change.remark:
         yield f"      {escape(plain(change.remark))}"
 

@@ -55,3 +55,23 @@ if (live()) {
   document.addEventListener("visibilitychange", connect);
   connect();
 }
+
+// A preview takes half a minute: the stream brings its progress line by line, and in the end its result.
+const preview = document.getElementById("preview");
+preview?.addEventListener("click", () => {
+  const result = document.getElementById("result");
+  const steps = document.createElement("ol");
+  steps.className = "timeline";
+  result.replaceChildren(steps);
+  result.hidden = false;
+  preview.disabled = true;
+  const progress = new EventSource(preview.dataset.stream + "?" + new URLSearchParams(new FormData(preview.form)));
+  const end = () => { progress.close(); preview.disabled = false; };
+  progress.addEventListener("line", (event) => {
+    const line = document.createElement("li");
+    line.textContent = JSON.parse(event.data);
+    steps.append(line);
+  });
+  progress.addEventListener("result", (event) => { end(); result.innerHTML = JSON.parse(event.data); });
+  progress.addEventListener("error", () => { end(); say("The preview has ended without a result: the console cannot be reached."); });
+});

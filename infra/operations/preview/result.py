@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from shared.api.cluster import CLUSTER_NAME_LABEL
+from shared.api.conditions import counted
 from shared.api.resources import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.applier.diff import FieldDiff, compare
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of, owned_by
@@ -33,6 +34,7 @@ _TEMPLATE_FIELDS = {
 }
 """The fields of a Machine template whose change replaces Machines; all others are changed in place (Cluster API book,
 "Updating Machine Infrastructure and Bootstrap Templates")."""
+_VERBS = {"replace": "replaced", "create": "created", "remove": "removed"}
 _WEBHOOK = re.compile(r'admission webhook "([^"]{1,253})" denied the request')
 _PATCH = re.compile(r'patch "([^"]{1,253})"')
 
@@ -96,6 +98,12 @@ class MachineChange:
     remark: str = ""
     step: int = 1
 
+    @property
+    def summary(self) -> str:
+        """The number of machines and what happens to them."""
+        count = counted(self.machines, "machine")
+        return f"scaled to {count}" if self.action == "scale" else f"{count} {_VERBS[self.action]}"
+
     def dump(self) -> Object:
         """Returns the change as JSON."""
         return {
@@ -155,6 +163,15 @@ class TopologyPlan:
     def replaced(self) -> int:
         """The number of machines that would be replaced."""
         return sum(change.machines for change in self.machines if change.action == "replace")
+
+    @property
+    def summary(self) -> str:
+        """One line about machines and objects."""
+        if self.refusal and not self.changes:
+            return "refused, nothing would change"
+        replaced = f"{counted(self.replaced, 'machine')} replaced" if self.replaced else "no machine is replaced"
+        changed = counted(len(self.changes), "object") if self.changes else "no object"
+        return f"{replaced}, {changed} changed" + ("; then it is refused" if self.refusal else "")
 
     @property
     def steps(self) -> int:

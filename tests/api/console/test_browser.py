@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,15 +111,12 @@ def test_keyboard_reaches_a_cluster_and_its_rows(chromium: Browser, management: 
         page.wait_for_url(address)
 
 
-def test_fleet_is_searched_and_paged(
-    chromium: Browser, management: Client, namespace: str, screenshot: Callable[[Page, str], None]
-) -> None:
+def test_fleet_is_searched_and_paged(chromium: Browser, management: Client, namespace: str) -> None:
     for number in range(FLEET):
         reason = "the project has no quota for a load balancer" if number % 50 == 7 else ""
         cluster(management, namespace, f"c{number:03}", f"scs-1-36-v{1 + number % 3}", reason)
     with console(management, namespace) as address, opened(chromium, address) as page:
         expect_text(page, f"{FLEET} shown")
-        screenshot(page, "console-overview")
         page.get_by_role("link", name="next").click()
         expect_text(page, f"{namespace}/c100")
         page.get_by_label("Search").fill("quota c2")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.cli.terminal.differences import lines
+from infra.operations.differences import lines
 from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 
 LONG = "x" * 200

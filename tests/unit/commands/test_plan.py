@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from infra.cli.terminal import plan_text
-from infra.cli.terminal.text import value
 from infra.operations.addons import plan as planning
 from infra.operations.addons.release_plan import ReleasePlan, StagePlan
 from infra.operations.failure import Failure
 from infra.operations.memory_overlay import MemoryOverlay
-from infra.operations.text import age, duration, plain
+from infra.operations.text import age, duration, plain, value
 from shared.addons.owner import OWNER
 from shared.applier.apply import ApplyResult, FieldConflict
 from shared.applier.diff import ABSENT, REDACTED, FieldDiff, compare

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.console.hiding import HIDDEN, hide
+from infra.console.hiding import HIDDEN, hide, hide_difference
+from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 
 SECRET = "s3cr3t-value"
 
@@ -62,3 +63,18 @@ def test_deep_objects_are_cut() -> None:
     text = json.dumps(hide({"spec": deep}))
     assert HIDDEN in text
     assert SECRET not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "shown"),
+    [
+        ("data.password", SECRET, REDACTED),
+        ('spec.containers[name="a"].env[name="DB_PASSWORD"].value', SECRET, REDACTED),
+        ("data.proxy", f"http://user:{SECRET}@proxy.example", HIDDEN),
+        ("data.settings", {"token": SECRET, "a": "b"}, {"token": HIDDEN, "a": "b"}),
+        ('spec.containers[name="token-reader"].image', "a:1", "a:1"),
+        ("spec.secretName", "x", "x"),
+    ],
+)
+def test_values_of_a_difference_are_hidden(path: str, value: Any, shown: Any) -> None:
+    assert hide_difference(FieldDiff(path, value, ABSENT)) == FieldDiff(path, shown, ABSENT)

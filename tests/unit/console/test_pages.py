@@ -215,7 +215,7 @@ def test_cluster_page_shows_conditions_with_help_history_and_events(source: Sour
     for shown in (
         "no image",
         "addons v1",
-        "capi-functions plan demo -n team",
+        "clusters/team/demo/plan",
         "clusters/team/demo/yaml",
         "cluster-addon-demo",
     ):

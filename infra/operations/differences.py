@@ -1,15 +1,14 @@
-"""Formats one changed field in a few lines: of long texts and lists only the parts that differ."""
+"""Formats changes of objects: their numbers, and one changed field in a few lines, of long texts the differing part."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from infra.operations.text import plain
 from shared.applier.diff import ABSENT, REDACTED, FieldDiff
 
-from .text import value
+from .text import plain, value
 
 _MAX_LENGTH = 100
 """The maximum length of a shown value."""
@@ -17,7 +16,24 @@ _AROUND = 20
 """The number of characters shown before the first difference."""
 _ITEMS = 20
 """The maximum number of lines for a list."""
+_WORDS = {
+    "create": "to create",
+    "update": "to update",
+    "recreate": "to recreate",
+    "delete": "to delete",
+    "keep": "kept",
+    "refuse": "refused",
+    "unknown": "of unknown kinds",
+    "unchanged": "unchanged",
+    "conflicts": "with conflicts",
+}
 _FLAG = re.compile(r"(--?[A-Za-z][\w.-]*=).*", re.DOTALL)
+
+
+def summary(counts: Mapping[str, int]) -> list[str]:
+    """Returns one phrase for each action with its number of objects."""
+    phrases = [f"{counts[action]} {words}" for action, words in _WORDS.items() if counts[action]]
+    return phrases or ["no objects"]
 
 
 def lines(field: FieldDiff) -> Iterator[str]:
