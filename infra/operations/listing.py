@@ -10,8 +10,15 @@ from typing import Any
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK
-from shared.kube import Client, Key, Object, deleting, dig, key_of
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_STACK,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+)
+from shared.kube import Client, Key, Object, Resource, deleting, dig, key_of
 
 from .describe.document import NO_RELEASE
 from .failure import Failure
@@ -204,12 +211,13 @@ def _clusters(client: Client, namespace: str, selector: str) -> Iterator[Row]:
         yield cluster_row(cluster, addons.get(addon_of(cluster)))
 
 
-def _stacks(client: Client, namespace: str, selector: str) -> Iterator[Row]:
-    yield from map(stack_row, client.list(CLUSTER_STACK, namespace, selector=selector))
+def _rows_of(resource: Resource, row: Callable[[Object], Row]) -> Kind:
+    """Returns the kind of objects whose row depends on nothing else."""
 
+    def read(client: Client, namespace: str, selector: str) -> Iterator[Row]:
+        yield from map(row, client.list(resource, namespace, selector=selector))
 
-def _addons(client: Client, namespace: str, selector: str) -> Iterator[Row]:
-    yield from map(addon_row, client.list(CLUSTER_ADDON, namespace, selector=selector))
+    return Kind(read)
 
 
 def _providers(client: Client, namespace: str, selector: str) -> Iterator[Row]:
@@ -218,8 +226,11 @@ def _providers(client: Client, namespace: str, selector: str) -> Iterator[Row]:
 
 KINDS = {
     "clusters": Kind(_clusters),
-    "stacks": Kind(_stacks),
-    "addons": Kind(_addons),
+    "stacks": _rows_of(CLUSTER_STACK, stack_row),
+    "addons": _rows_of(CLUSTER_ADDON, addon_row),
+    "charts": _rows_of(HELM_CHART_PROXY, chart_row),
+    "helm-releases": _rows_of(HELM_RELEASE_PROXY, release_row),
+    "sets": _rows_of(CLUSTER_RESOURCE_SET, resource_set_row),
     "providers": Kind(_providers, everywhere=True),
 }
 

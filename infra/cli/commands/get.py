@@ -30,6 +30,9 @@ _KINDS = {
     "clusters": "List Clusters: Kubernetes version, wanted class, class of the applied addons, why one is not ready.",
     "stacks": "List ClusterStacks: their usable versions and latest release, and why one is not ready.",
     "addons": "List ClusterAddons: wanted and applied release, and why one is not ready.",
+    "charts": "List HelmChartProxies: chart, version, number of selected Clusters, and why one is not ready.",
+    "helm-releases": "List HelmReleaseProxies: Cluster, chart, revision of the release, and why one is not ready.",
+    "sets": "List ClusterResourceSets: strategy, number of sources, and why one is not applied.",
     "providers": "List providers, by default of all namespaces: installed and wanted version, why one is not ready.",
 }
 _EVERY = 2.0

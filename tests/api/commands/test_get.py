@@ -12,8 +12,10 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from shared.api.resources import SECRET
+from infra.operations.listing import KINDS
+from shared.api.resources import CLUSTER_RESOURCE_SET, HELM_CHART_PROXY, SECRET
 from shared.kube import Key
+from tests.support.objects import manifest
 from tests.support.releases import write_release
 from tests.support.world import World
 
@@ -62,9 +64,23 @@ def test_formats_for_programs(world: World, get: Get) -> None:
     assert get("clusters", "-l", "no=such", "-o", "name").stdout == ""
 
 
-@pytest.mark.parametrize("kind", ["clusters", "stacks", "addons", "providers"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_listed_in_all_namespaces(get: Get, kind: str) -> None:
     get(kind, "-A")
+
+
+def test_charts_and_sets_are_listed_with_their_reasons(world: World, get: Get) -> None:
+    selector = {"clusterSelector": {"matchLabels": {"env": "test"}}}
+    chart = {"chartName": "cilium", "repoURL": "https://charts.example", "version": "1.2.3", **selector}
+    resources = [{"kind": "ConfigMap", "name": "cni"}]
+    for resource, spec in ((HELM_CHART_PROXY, chart), (CLUSTER_RESOURCE_SET, {"resources": resources, **selector})):
+        world.client.create(resource, manifest(resource, "cni", world.namespace, spec=spec))
+    [_, line] = get("charts").stdout.splitlines()
+    assert line.split()[:5] == ["cni", "cilium", "1.2.3", "0", "Unknown"]
+    assert "NotReconciled" in line
+    [_, line] = get("sets").stdout.splitlines()
+    assert line.split()[:4] == ["cni", "ApplyOnce", "1", "Unknown"]
+    assert "ResourcesApplied" in line
 
 
 def test_names_that_do_not_exist_are_an_error(world: World, kubeconfig: Path) -> None:
