@@ -29,6 +29,7 @@ from .commands import (
     run,
     sources,
     up,
+    wait,
 )
 from .commands.provider import group as provider
 from .terminal.option_groups import App
@@ -64,6 +65,7 @@ for module in (
     demo,
     run,
     get,
+    wait,
     explain,
     clusters,
     plan,

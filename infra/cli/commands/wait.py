@@ -1,0 +1,68 @@
+"""The commands `wait`: until objects of a management cluster are ready, have a condition, or are deleted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..options import Namespace, TargetOptions
+from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
+from ..terminal.output import err
+from ..terminal.timeline import Timeline
+
+app = App(
+    name="wait",
+    help="Wait until objects are ready, have a condition, or are deleted. Exit code 1 after the timeout.",
+    no_args_is_help=True,
+)
+
+_KINDS = {
+    "clusters": "Clusters are available, and the addons of their classes are applied and ready",
+    "stacks": "ClusterStacks are ready",
+    "addons": "ClusterAddons are ready",
+    "charts": "HelmChartProxies are ready in all selected Clusters",
+    "helm-releases": "HelmReleaseProxies are ready",
+    "sets": "ClusterResourceSets are applied",
+    "providers": "providers are installed, by default in any namespace",
+}
+
+
+def _add(kind: str, text: str) -> None:
+    def wait_until(
+        *,
+        names: Annotated[list[str], typer.Argument(metavar="NAME", help="Names of objects.", show_default=False)],
+        goal: Annotated[
+            str,
+            typer.Option(
+                "--for",
+                metavar="CONDITION[=STATUS]",
+                help="Wait for this condition instead, such as Available=False, or for `delete`.",
+                show_default=False,
+            ),
+        ] = "",
+        timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 600.0,
+        namespace: Namespace = None,
+        management: TargetOptions,
+    ) -> None:
+        from infra.operations.listing import KINDS
+        from infra.operations.object_wait import parse_goal, wait_for_objects
+
+        try:
+            wanted = parse_goal(goal)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--for") from error
+        with report_failures(), management.open() as target:
+            place = "" if KINDS[kind].everywhere and not namespace else target.namespace(namespace)
+            timeline = Timeline(err)
+            wait_for_objects(target.client, KINDS[kind], place, names, wanted, within=timeout, progress=timeline.say)
+            timeline.say(f"{', '.join(names)}: {wanted}", mark="✔", style="green")
+
+    wait_until.__doc__ = f"Wait until {text}. Names of objects that do not exist yet are waited for, too."
+    app.command(kind)(wait_until)
+    app.command(kind.removesuffix("s"), hidden=True)(wait_until)
+
+
+for _kind, _text in _KINDS.items():
+    _add(_kind, _text)
