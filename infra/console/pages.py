@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -41,6 +42,7 @@ from shared.api.resources import (
 from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, Unavailable, dig, key_of
 
 from .cluster_tree import Parts, read_parts, tree
+from .flow import OUTCOMES, Flow
 from .help import condition_state, explain
 from .hiding import hide, hide_difference
 from .overview import STATES, Search, cluster_page, state_of
@@ -69,12 +71,14 @@ class Source:
         watches: The objects of the overview.
         name: The name of the management cluster for people.
         namespace: The only namespace that is shown; empty for all.
+        flow: The answers of functions.
     """
 
     management: Client
     watches: Watches
     name: str
     namespace: str = ""
+    flow: Flow = field(default_factory=Flow)
 
 
 class Pages:
@@ -94,6 +98,7 @@ class Pages:
         return Starlette(
             routes=[
                 Route("/", self.overview),
+                Route("/flow", self.flow),
                 Route("/events", self.events),
                 Route("/clusters/{namespace}/{name}", self.cluster),
                 Route("/clusters/{namespace}/{name}/yaml", self.yaml),
@@ -123,6 +128,7 @@ class Pages:
             request,
             "overview.html",
             source=self._source,
+            here="overview",
             version=version,
             stream="events",
             problems=watches.problems(),
@@ -134,6 +140,24 @@ class Pages:
             stacks=rows(stack_row, CLUSTER_STACK),
             charts=rows(chart_row, HELM_CHART_PROXY),
             sets=rows(resource_set_row, CLUSTER_RESOURCE_SET),
+        )
+
+    def flow(self, request: Request) -> Response:
+        """The answers of functions to events, and dead letters."""
+        flow, query = self._source.flow, request.query_params
+        version = flow.version()  # before the log, so that a delivery in between is shown soon
+        return _page(
+            request,
+            "flow.html",
+            source=self._source,
+            here="flow",
+            version=version,
+            stream="events?flow=1",
+            flow=flow.page(query),
+            has_log=flow.log is not None,
+            has_store=flow.stores_letters,
+            query=query,
+            outcomes=OUTCOMES,
         )
 
     def cluster(self, request: Request) -> Response:
@@ -187,14 +211,18 @@ class Pages:
 
     async def events(self, request: Request) -> Response:
         """A stream of server-sent events: the version of the data of a page after each change."""
+        if request.query_params.get("flow"):
+            return StreamingResponse(self._versions(self._source.flow.version), media_type="text/event-stream")
         namespace, _, name = request.query_params.get("cluster", "").partition("/")
         cluster = Key(namespace, name) if name else None
-        return StreamingResponse(self._versions(cluster), media_type="text/event-stream")
+        return StreamingResponse(
+            self._versions(partial(self._source.watches.version, cluster)), media_type="text/event-stream"
+        )
 
-    async def _versions(self, cluster: Key | None) -> AsyncIterator[str]:
+    async def _versions(self, read: Callable[[], str]) -> AsyncIterator[str]:
         sent, quiet = "", 0.0
         while not self._ended:
-            version = self._source.watches.version(cluster)
+            version = read()
             if version != sent:
                 yield f"event: version\ndata: {version}\n\n"
                 sent, quiet = version, 0.0

@@ -97,6 +97,11 @@ def test_upgrade_is_planned_watched_and_a_failing_one_understood(
         page.locator(".note", has_text="RFC 1123").wait_for()
         assert barriers(page) == []
         screenshot(page, "console-cluster")
+        page.locator(".counts").get_by_role("link", name="Flow").click()
+        page.get_by_text("addon_apply").first.wait_for()
+        page.get_by_text("Functions have handled every event.").wait_for()
+        assert barriers(page) == []
+        screenshot(page, "console-flow")
         page.get_by_role("link", name="capi-functions").click()
         page.get_by_text("no_valid_name").wait_for()
         screenshot(page, "console-overview")

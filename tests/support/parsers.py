@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from functions.helm_release_proxy import values as helm_values
+from infra.operations import deliveries
 from shared import bounded_yaml, certificates, event, memory_budget, network, redaction, semver
 from shared.addons import secret_record
 from shared.addons.first_values import FirstValues
@@ -274,6 +275,12 @@ PARSERS = (
         _request,
         (event.EventError,),
         (_HEADERS + b"\n\n{}", b"content-type: application/cloudevents+json\n\n" + _json(_EVENT)),
+    ),
+    Parser(
+        "infra.operations.deliveries.parse",
+        _text(lambda text: list(deliveries.parse(text.splitlines()))),
+        (),
+        (b"2026-01-31 12:00:00,123 INFO sweep a -> 204 1ms", b'{"function": "sweep", "status": 204, "seconds": 1}'),
     ),
     Parser("shared.memory_budget.loads", memory_budget.loads, (ValueError, RecursionError), (_json(_EVENT),)),
     Parser("shared.bounded_yaml.load", bounded_yaml.load, (bounded_yaml.YAMLError,), (_YAML, _KUBECONFIG)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,6 +13,10 @@ from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
 from ..terminal.output import err, progress
 from ..terminal.signals import until_signal
+
+if TYPE_CHECKING:
+    from infra.console.flow import Flow
+    from infra.operations.management_cluster import ManagementCluster
 
 app = App()
 
@@ -45,10 +49,24 @@ def console(
         helm_when_needed(progress),
         management.open() as target,
         Watches(target.client, namespace) as watches,
-        serving(Source(target.client, watches, str(target), namespace), port) as address,
+        serving(Source(target.client, watches, str(target), namespace, _flow(target)), port) as address,
     ):
         os.environ |= target.settings  # plans read the object store of the run
         watches.wait_listed(_FIRST_LISTS)
         err.print(f"management cluster: {escape(str(target))}; Ctrl-C ends the console")
         typer.echo(address)
         until_signal()
+
+
+def _flow(target: ManagementCluster) -> Flow:
+    """Returns the flow of the local run, or of the object store in the environment."""
+    from infra.console.flow import Flow
+    from shared.buckets import DEFAULT_STORE, NAMING
+    from shared.dead_letters import DeadLetters
+    from shared.settings import FOLDER, SETTINGS
+    from shared.storage import ObjectStore
+
+    settings = {**SETTINGS, **target.settings}
+    is_named = any(settings.get(name) for name in (*NAMING, DEFAULT_STORE, FOLDER))
+    letters = DeadLetters(ObjectStore.from_env(settings)) if is_named else None
+    return Flow(target.run / "logs" / "functions.log" if target.run else None, letters)
