@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .api.provider import CORE_NAME, PROVIDER_LABEL
-from .api.resources import DEPLOYMENT
-from .kube import ApiError, Client, dig, key_of
+from .api.resources import DEPLOYMENT, VALIDATING_WEBHOOKS
+from .kube import ApiError, Client, Object, Resource, dig, key_of
 from .ttl_cache import TTLCache
 
 _SECONDS = 30.0
@@ -29,13 +29,33 @@ def find_running(management: Client, *names: str) -> str:
     """Returns the name of a Deployment with available replicas of the provider that has one of these names.
 
     Empty if none runs or reading is denied. Raises `ApiError`.
+
+    A tenant may give a Deployment this label, too. So a Deployment counts only in a namespace to which a webhook
+    configuration with the label points, because only administrators of the cluster write webhook configurations.
     """
+    selector = f"{PROVIDER_LABEL} in ({','.join(names)})"
+    everywhere = management.limited_to(())
+    running = [
+        key_of(deployment)
+        for deployment in _readable(everywhere, DEPLOYMENT, selector) or []
+        if dig(deployment, "status.availableReplicas", 0) > 0
+    ]
+    webhooks = _readable(everywhere, VALIDATING_WEBHOOKS, selector) if running else []
+    if webhooks is None:
+        return str(running[0])
+    namespaces = {
+        dig(webhook, "clientConfig.service.namespace")
+        for configuration in webhooks
+        for webhook in dig(configuration, "webhooks", [])
+    }
+    return next((str(key) for key in running if key.namespace in namespaces), "")
+
+
+def _readable(client: Client, resource: Resource, selector: str) -> list[Object] | None:
+    """Returns the selected objects; None if reading is denied. Raises `ApiError`."""
     try:
-        everywhere = management.limited_to(())
-        for deployment in everywhere.list(DEPLOYMENT, selector=f"{PROVIDER_LABEL} in ({','.join(names)})"):
-            if dig(deployment, "status.availableReplicas", 0) > 0:
-                return str(key_of(deployment))
+        return list(client.list(resource, selector=selector))
     except ApiError as error:
         if error.status != 403:
             raise
-    return ""
+        return None

@@ -204,6 +204,12 @@ class Rule:
 READ_CRDS = Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("get",), everywhere=True)
 """The rule for reading CRDs, which shows whether a kind that is not served is undefined, and so has no objects."""
 
+FIND_CONTROLLERS = (
+    Rule("apps", ("deployments",), ("list",), everywhere=True),
+    Rule("admissionregistration.k8s.io", ("validatingwebhookconfigurations",), ("list",), everywhere=True),
+)
+"""The rules for finding controllers of other projects that run, see `running_core.py`."""
+
 RECORD_EVENTS = Rule("", ("events",), ("create", "get", "patch"))
 """The rule for recording Kubernetes events."""
 

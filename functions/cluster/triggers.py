@@ -21,7 +21,7 @@ from shared.api.resources import API_SERVER_SOURCE, CLUSTER, CLUSTER_ADDON, CLUS
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.settings import INSTALLATION, NETWORK
-from shared.triggers import READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
+from shared.triggers import FIND_CONTROLLERS, READ_CRDS, DefinedKinds, Rule, Triggers, Watch, annotation, label
 
 from .descendants import MACHINES, POOL_LABEL
 from .probe import has_kubeconfig
@@ -141,7 +141,7 @@ TRIGGERS = Triggers(
         ),
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "list", "delete")),
         Rule("", ("secrets",), ("get", "list", "delete")),
-        Rule("apps", ("deployments",), ("list",), everywhere=True),  # is a Cluster API core running?
+        *FIND_CONTROLLERS,
         # Do Knative's event sources watch the kinds of the providers?
         Rule(API_SERVER_SOURCE.group, (API_SERVER_SOURCE.plural,), ("list",), everywhere=True),
         READ_CRDS,

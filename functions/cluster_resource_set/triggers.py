@@ -12,7 +12,7 @@ from shared.api.resources import CLUSTER, CLUSTER_RESOURCE_SET, CLUSTER_RESOURCE
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.settings import INSTALLATION, NETWORK
-from shared.triggers import SPEC, Rule, Triggers, Watch, annotation
+from shared.triggers import FIND_CONTROLLERS, SPEC, Rule, Triggers, Watch, annotation
 
 
 def is_reconciled(resource_set: Object, event: Event, _now: datetime) -> bool:
@@ -63,6 +63,6 @@ TRIGGERS = Triggers(
         ),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("list",)),
         Rule("", ("secrets", "configmaps"), ("get", "patch")),  # sources and their owners; kubeconfigs
-        Rule("apps", ("deployments",), ("list",), everywhere=True),  # is a Cluster API core running?
+        *FIND_CONTROLLERS,
     ),
 )

@@ -9,7 +9,7 @@ from shared.api.resources import CLUSTER, CLUSTER_RESOURCE_SET_BINDING
 from shared.event import Event
 from shared.kube import Object, deleting
 from shared.settings import INSTALLATION
-from shared.triggers import Rule, Triggers, Watch
+from shared.triggers import FIND_CONTROLLERS, Rule, Triggers, Watch
 
 
 def is_reconciled(_binding: Object, event: Event, _now: datetime) -> bool:
@@ -38,6 +38,6 @@ TRIGGERS = Triggers(
     rules=(
         Rule(CLUSTER_RESOURCE_SET_BINDING.group, (CLUSTER_RESOURCE_SET_BINDING.plural,), ("delete",)),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
-        Rule("apps", ("deployments",), ("list",), everywhere=True),  # is a Cluster API core running?
+        *FIND_CONTROLLERS,
     ),
 )

@@ -13,7 +13,7 @@ from shared.helm_proxies.names import HCP_FINALIZER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.settings import INSTALLATION
-from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Triggers, Watch, annotation
+from shared.triggers import FIND_CONTROLLERS, MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Triggers, Watch, annotation
 
 from .reconciled import is_reconciled
 
@@ -56,7 +56,7 @@ TRIGGERS = Triggers(
             ("get", "list", "create", "patch", "delete"),
         ),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get", "list")),
-        Rule("apps", ("deployments",), ("list",), everywhere=True),  # does the original controller run?
+        *FIND_CONTROLLERS,
         # Values templates read the objects that the Cluster refers to, which may be of any provider.
         Rule("infrastructure.cluster.x-k8s.io", ("*",), ("get",)),
         Rule("infrastructure.cluster-k8s.io", ("*",), ("get",)),

@@ -16,7 +16,7 @@ from shared.helm_proxies.names import HRP_FINALIZER, INSTALL_ONCE, INSTALLED
 from shared.helm_proxies.release_record import DEPLOYED
 from shared.kube import Key, Object, deleting, dig, has_finalizer
 from shared.settings import INSTALLATION, NETWORK, STORAGE
-from shared.triggers import ANNOTATIONS, MEMORY_TO_RENDER, SPEC, Rule, Subscription, Triggers, Watch
+from shared.triggers import ANNOTATIONS, FIND_CONTROLLERS, MEMORY_TO_RENDER, SPEC, Rule, Subscription, Triggers, Watch
 
 
 def is_installed_once(proxy: Mapping[str, Any]) -> bool:
@@ -65,7 +65,7 @@ TRIGGERS = Triggers(
         Rule(HELM_RELEASE_PROXY.group, (HELM_RELEASE_PROXY.plural,), ("list", "patch")),
         Rule(CLUSTER.group, (CLUSTER.plural,), ("get",)),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # kubeconfigs, and values
-        Rule("apps", ("deployments",), ("list",), everywhere=True),  # does another controller run?
+        *FIND_CONTROLLERS,
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)),  # values
     ),
     settings=(INSTALLATION, STORAGE, NETWORK),

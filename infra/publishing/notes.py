@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_SECTION = re.compile(r"^## (\S+)[^\n]*\n", re.MULTILINE)
+_SECTION = re.compile(r"^## (\S{1,40})\b[^\n]{0,200}\n", re.MULTILINE)
 
 
 class NoNotes(Exception):

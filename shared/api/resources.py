@@ -49,12 +49,20 @@ DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 DAEMON_SET = Resource("apps", "v1", "DaemonSet", "daemonsets")
 LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
-WEBHOOK_CONFIGURATIONS = tuple(
-    Resource("admissionregistration.k8s.io", "v1", kind, plural, namespaced=False)
-    for kind, plural in (
-        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-    )
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
 )
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "MutatingWebhookConfiguration",
+    "mutatingwebhookconfigurations",
+    namespaced=False,
+)
+WEBHOOK_CONFIGURATIONS = (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
 ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 API_SERVER_SOURCE = Resource("sources.knative.dev", "v1", "ApiServerSource", "apiserversources")

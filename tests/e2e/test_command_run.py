@@ -19,7 +19,7 @@ from infra.local import crds
 from infra.local_control_plane.binaries import locate
 from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION
 from shared.api.conditions import get_condition
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER, SECRET
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, DEPLOYMENT, KIND_CLUSTER, SECRET, VALIDATING_WEBHOOKS
 from shared.kube import Client, Key, connect, dig
 from shared.kube.crds import CRD
 from shared.settings import SETTINGS
@@ -27,7 +27,7 @@ from shared.storage import ObjectStore
 from tests.support import accounts, kind_engine, processes
 from tests.support.command_line import CLI, run
 from tests.support.object_store import KEYS
-from tests.support.objects import manifest, secret
+from tests.support.objects import manifest, secret, webhooks_of
 from tests.support.planes import connected, running_plane
 from tests.support.ports import free_port
 from tests.support.until import HANGS, until
@@ -157,13 +157,14 @@ def test_live_core_chooses_profiles_and_missing_rights_are_named(cluster: tuple[
 
 
 def _run_core(client: Client) -> None:
-    """Creates the Deployment of a core, with the status that its controller writes once it runs."""
+    """Creates the Deployment and the webhooks of a core, with the status that its controller writes once it runs."""
     labels = {"cluster.x-k8s.io/provider": "cluster-api"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "core:v1"}]}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     core = manifest(DEPLOYMENT, "core", "default", spec=spec)
     core["metadata"]["labels"] = labels
     client.create(DEPLOYMENT, core)
+    client.create(VALIDATING_WEBHOOKS, webhooks_of("cluster-api", "default"))
     status = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}
     client.patch(DEPLOYMENT, Key("default", "core"), {"status": status}, subresource="status")
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from shared.api.conditions import get_condition
-from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.api.provider import PROVIDER_LABEL
+from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET, VALIDATING_WEBHOOKS
 from shared.kube import MANAGER, Client, Key, NotServed, Object, Resource, dig, is_ours
 from shared.kube.client import METADATA_LIST
 
@@ -26,6 +27,18 @@ def secret(name: str, namespace: str, **values: str | bytes) -> Object:
     plain = {key: value.encode() if isinstance(value, str) else value for key, value in values.items()}
     data = {key: base64.b64encode(value).decode() for key, value in plain.items()}
     return manifest(SECRET, name, namespace, data=data)
+
+
+def webhooks_of(provider: str, namespace: str) -> Object:
+    """Returns the webhook configuration of a provider in a namespace, which matches no kind."""
+    webhook = {
+        "name": "webhook.example.test",
+        "clientConfig": {"service": {"name": "webhook", "namespace": namespace}},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    labels = {PROVIDER_LABEL: provider}
+    return manifest(VALIDATING_WEBHOOKS, provider, metadata={"labels": labels}, webhooks=[webhook])
 
 
 def written_by_core(type_: str = "Available", time: str = "2026-01-01T00:00:00Z") -> Object:

@@ -21,7 +21,16 @@ from infra.operations.describe.document import document
 from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.api.names import ADDON_FINALIZER, addon_of
 from shared.api.provider import PROVIDER_LABEL
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK_RELEASE, DEPLOYMENT, EVENT, MACHINE, SECRET
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_STACK_RELEASE,
+    DEPLOYMENT,
+    EVENT,
+    MACHINE,
+    SECRET,
+    VALIDATING_WEBHOOKS,
+)
 from shared.clients import Clients
 from shared.event import PING, Event, change_event
 from shared.kube import Client, Key, Object, Resource, connect, dig, owner_reference
@@ -29,6 +38,7 @@ from shared.kube.crds import CRD, await_established
 from shared.kube.discovery import Discovery
 from shared.references import NOT_ALLOWED, NOT_SERVED
 from shared.releases.usage import FINALIZER as RELEASE_FINALIZER
+from shared.running_core import find_running_core
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects, provider_releases
@@ -390,7 +400,10 @@ def test_changed_spec_is_left_to_a_recently_live_core(client: Client, clients: C
 
 
 def test_new_cluster_is_left_to_a_core_that_runs(client: Client) -> None:
-    """A Cluster that nobody has reconciled shows nothing of core: its Deployment does."""
+    """A Cluster that nobody has reconciled shows nothing of core: its Deployment and its webhooks do.
+
+    A Deployment of a tenant with the label of a core, in a namespace without webhooks, switches nothing off.
+    """
     spec = provider_releases.deployment("capi", "v1")["spec"]
     core = objects.manifest(DEPLOYMENT, "capi", NAMESPACE, spec=spec)
     core["metadata"]["labels"] = {PROVIDER_LABEL: "cluster-api"}
@@ -401,11 +414,14 @@ def test_new_cluster_is_left_to_a_core_that_runs(client: Client) -> None:
         client.patch(DEPLOYMENT, name, running, subresource="status")
         new = objects.manifest(CLUSTER, "demo", NAMESPACE, spec=to(INFRA))
         created = client.apply(CLUSTER, new, manager="kubectl")
+        assert find_running_core(client) == ""
+        client.create(VALIDATING_WEBHOOKS, objects.webhooks_of("cluster-api", NAMESPACE))
         answer = send(Clients(client), "cluster", created)
         assert (answer.status, answer.retry_after) == (202, 30.0)
         assert client.get(CLUSTER, KEY)["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
     finally:
         client.delete(DEPLOYMENT, name)
+        client.delete(VALIDATING_WEBHOOKS, Key("", "cluster-api"))
     send(Clients(client), "cluster", created)
     assert objects.condition(client.get(CLUSTER, KEY), "InfrastructureReady")
     objects.remove(client, CLUSTER, KEY)

@@ -130,6 +130,7 @@ def test_release_for_some_namespaces_binds_rights_there_only(mode: str, helm: Pa
         assert {name for resources, _ in everywhere for name in resources} <= {
             "customresourcedefinitions",
             "deployments",
+            "validatingwebhookconfigurations",
             "apiserversources",
         }
         assert not any(writes for _, writes in everywhere)
