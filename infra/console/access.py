@@ -29,14 +29,18 @@ SECURITY_HEADERS: Sequence[tuple[str, str]] = (
     ("Cache-Control", "no-store"),
 )
 """The headers of every response. The address of a page contains the token, so no other server may learn it."""
-_METHODS = ("GET", "HEAD")
+_READS = ("GET", "HEAD")
 
 
 class Access:
-    """Passes requests with the token on to an application, whose root path is then `/<token>`."""
+    """Passes requests with the token on to an application, whose root path is then `/<token>`.
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str) -> None:
+    With `changes` it passes POST, too, but only from a page of the console itself.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str, *, changes: bool = False) -> None:
         self._app, self._hosts, self._root = app, hosts, f"/{token}"
+        self._methods = (*_READS, "POST") if changes else _READS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers or passes on one request."""
@@ -57,11 +61,14 @@ class Access:
             await self._app({**scope, "root_path": self._root}, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
-        if Headers(scope=scope).getlist("host") not in [[host] for host in self._hosts]:
+        headers = Headers(scope=scope)
+        if headers.getlist("host") not in [[host] for host in self._hosts]:
             return PlainTextResponse("this host name is not served\n", 421)
         start, _, _ = scope["path"][1:].partition("/")
         if not hmac.compare_digest(f"/{start}".encode(), self._root.encode()):
             return PlainTextResponse("open the address that `capi-functions console` has printed\n", 403)
-        if scope["method"] not in _METHODS:
-            return PlainTextResponse("the console only reads\n", 405, {"Allow": ", ".join(_METHODS)})
+        if scope["method"] not in self._methods:
+            return PlainTextResponse("the console only reads\n", 405, {"Allow": ", ".join(self._methods)})
+        if scope["method"] not in _READS and headers.getlist("sec-fetch-site") != ["same-origin"]:
+            return PlainTextResponse("only a page of the console itself may send this\n", 403)
         return None

@@ -1,4 +1,4 @@
-"""The pages of the console as a Starlette application; it reads with the rights of the kubeconfig, and never writes."""
+"""The pages of the console as a Starlette application, with the rights of the kubeconfig."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -41,6 +41,7 @@ from shared.api.resources import (
 )
 from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, Unavailable, dig, key_of
 
+from .actions import Actions
 from .cluster_tree import Parts, read_parts, tree
 from .flow import OUTCOMES, Flow
 from .help import condition_state, explain
@@ -72,6 +73,7 @@ class Source:
         name: The name of the management cluster for people.
         namespace: The only namespace that is shown; empty for all.
         flow: The answers of functions.
+        actions: The changes that pages offer; None if they only show.
     """
 
     management: Client
@@ -79,6 +81,7 @@ class Source:
     name: str
     namespace: str = ""
     flow: Flow = field(default_factory=Flow)
+    actions: Actions | None = None
 
 
 class Pages:
@@ -104,6 +107,7 @@ class Pages:
                 Route("/clusters/{namespace}/{name}/yaml", self.yaml),
                 Route("/clusters/{namespace}/{name}/plan", self.plan),
                 Route("/clusters/{namespace}/{name}/preview", self.preview),
+                Route("/clusters/{namespace}/{name}/{action}", self.act, methods=["POST"]),
                 Mount("/static", StaticFiles(directory=_FOLDER / "static")),
             ],
             exception_handlers={Failure: _failure, ApiError: _api_error, HTTPException: _http_error},
@@ -198,6 +202,17 @@ class Pages:
             problem=problem,
         )
 
+    def act(self, request: Request) -> Response:
+        """Does an action, and leads back to the page of the Cluster."""
+        key, actions = _key(request), self._source.actions
+        assert actions is not None  # otherwise no POST gets here
+        try:
+            actions.do(request.path_params["action"], key)
+        except Failure as error:
+            return _message(request, 409, "This is not possible now", str(error))
+        root = request.scope.get("root_path", "")
+        return RedirectResponse(f"{root}/{_cluster_path(key.namespace, key.name)}", 303)
+
     async def preview(self, request: Request) -> Response:
         """A stream of server-sent events: the progress of the preview of a topology, and its result as HTML."""
         root = request.scope.get("root_path", "")
@@ -259,6 +274,7 @@ def cluster_response(request: Request, source: Source, objects: ClusterObjects, 
         state=state_of(cluster_row(objects.cluster, objects.addon.object)),
         usual=[one for one in conditions if condition_state(one) == "good"],
         unusual=[one for one in conditions if condition_state(one) != "good"],
+        offers=list(source.actions.offers(objects.cluster, objects.addon.object)) if source.actions else (),
         nodes=tree(objects, described, parts, now),
         part_problems=parts.problems,
     )

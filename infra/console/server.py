@@ -41,7 +41,7 @@ def serving(source: Source, port: int = 0) -> Iterator[str]:
         own = listener.getsockname()[1]
         pages = Pages(source)
         config = uvicorn.Config(
-            Access(pages.app(), [f"{ADDRESS}:{own}", f"localhost:{own}"], token),
+            Access(pages.app(), [f"{ADDRESS}:{own}", f"localhost:{own}"], token, changes=source.actions is not None),
             access_log=False,  # paths contain the token
             log_level="warning",
             lifespan="off",

@@ -73,7 +73,7 @@ def _name(resource: Resource) -> str:
 
 
 def _may_watch(client: Client, resource: Resource, namespace: str = "") -> bool:
-    return all(_is_allowed(client, verb, resource, namespace) for verb in ("list", "watch"))
+    return all(is_allowed(client, verb, resource, namespace) for verb in ("list", "watch"))
 
 
 def _one_watch_per_kind(declared: Mapping[str, Triggers]) -> Iterable[Watch]:
@@ -88,7 +88,8 @@ def _resource(crd: Object) -> Resource:
     return Resource(dig(crd, "spec.group"), "", dig(crd, "spec.names.kind"), dig(crd, "spec.names.plural"))
 
 
-def _is_allowed(client: Client, verb: str, resource: Resource, namespace: str) -> bool:
+def is_allowed(client: Client, verb: str, resource: Resource, namespace: str) -> bool:
+    """Returns whether the user of the client has a right in a namespace. Raises `ApiError`."""
     attributes = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
     body: Object = {
         "apiVersion": _ACCESS_REVIEW.api_version,

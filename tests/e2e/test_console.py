@@ -55,7 +55,7 @@ def client(local_run: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def address(local_run: Path) -> Iterator[str]:
-    command = [*CLI, "console", "--kubeconfig", "run/management.kubeconfig"]
+    command = [*CLI, "console", "--allow-changes", "--kubeconfig", "run/management.kubeconfig"]
     with processes.start(command, stdout=PIPE, text=True, cwd=local_run.parent) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
@@ -66,7 +66,7 @@ def give_class(client: Client, version: str) -> None:
     client.patch(CLUSTER, DEMO, {"spec": {"topology": {"classRef": {"name": f"{STACK}-{version}"}}}})
 
 
-def test_upgrade_is_planned_watched_and_a_failing_one_understood(
+def test_upgrade_is_planned_watched_rolled_back_and_a_failing_one_understood(
     chromium: Browser, client: Client, address: str, screenshot: Callable[[Page, str], None]
 ) -> None:
     with opened(chromium, address) as page:
@@ -89,6 +89,15 @@ def test_upgrade_is_planned_watched_and_a_failing_one_understood(
         shown = page.locator("dl.facts", has_text="Release applied").first
         give_class(client, "v2")
         shown.get_by_text(f"{STACK}-v2").nth(1).wait_for()
+        page.locator("h1 + .counts .mark.ready").wait_for()
+
+        page.get_by_role("button", name="Roll back").click()
+        shown.get_by_text(f"{STACK}-v1").wait_for()
+        page.get_by_text("Rolled back from").wait_for()
+        assert barriers(page) == []
+        page.get_by_role("button", name="End the rollback").click()
+        shown.get_by_text(f"{STACK}-v2").nth(1).wait_for()
+        page.get_by_role("button", name="Look again").click()
         page.locator("h1 + .counts .mark.ready").wait_for()
 
         give_class(client, "v9")

@@ -29,9 +29,12 @@ def console(client: Client, namespace: str = "", name: str = "test") -> Iterator
         yield address
 
 
-def get(address: str, path: str = "", *, method: str = "GET", host: str = "") -> Page:
-    """Returns the response for a path below the address, which ends with the token; `/...` replaces the token."""
-    with _sent(address, path, method, host) as response:
+def get(address: str, path: str = "", *, method: str = "GET", host: str = "", **headers: str) -> Page:
+    """Returns the response for a path below the address, which ends with the token; `/...` replaces the token.
+
+    Names of headers have underscores for hyphens.
+    """
+    with _sent(address, path, method, host, headers) as response:
         return Page(response.status, dict(response.headers.items()), response.read().decode())
 
 
@@ -44,12 +47,12 @@ def events(address: str, path: str = "events") -> Iterator[Iterator[str]]:
             if line.startswith(b"data: "):
                 yield line.removeprefix(b"data: ").decode().strip()
 
-    with _sent(address, path, "GET", "") as response:
+    with _sent(address, path, "GET", "", {}) as response:
         yield data(response)
 
 
 @contextmanager
-def _sent(address: str, path: str, method: str, host: str) -> Iterator[HTTPResponse]:
+def _sent(address: str, path: str, method: str, host: str, headers: Mapping[str, str]) -> Iterator[HTTPResponse]:
     parts = urlsplit(address)
     connection = HTTPConnection(parts.netloc, timeout=60)
     try:
@@ -57,6 +60,8 @@ def _sent(address: str, path: str, method: str, host: str) -> Iterator[HTTPRespo
         connection.putrequest(method, target, skip_host=bool(host))
         if host:
             connection.putheader("Host", host)
+        for name, value in headers.items():
+            connection.putheader(name.replace("_", "-"), value)
         connection.endheaders()
         yield connection.getresponse()
     finally:

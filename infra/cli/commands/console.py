@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from ..terminal.output import err, progress
 from ..terminal.signals import until_signal
 
 if TYPE_CHECKING:
+    from infra.console.actions import Actions
     from infra.console.flow import Flow
     from infra.operations.management_cluster import ManagementCluster
 
@@ -33,9 +35,12 @@ def console(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Show this namespace only (default: all).", show_default=False)
     ] = "",
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Offer rollbacks and the like, with the rights of the kubeconfig.")
+    ] = False,
     management: TargetOptions,
 ) -> None:
-    """Show Clusters, providers and cluster stacks in a browser on this machine. Changes nothing.
+    """Show Clusters, providers and cluster stacks in a browser on this machine. Only reads by default.
 
     Prints the address with a token that only you should know. Ctrl-C ends the console.
     """
@@ -49,7 +54,17 @@ def console(
         helm_when_needed(progress),
         management.open() as target,
         Watches(target.client, namespace) as watches,
-        serving(Source(target.client, watches, str(target), namespace, _flow(target)), port) as address,
+        serving(
+            Source(
+                target.client,
+                watches,
+                str(target),
+                namespace,
+                _flow(target),
+                _actions(target) if allow_changes else None,
+            ),
+            port,
+        ) as address,
     ):
         os.environ |= target.settings  # plans read the object store of the run
         watches.wait_listed(_FIRST_LISTS)
@@ -70,3 +85,11 @@ def _flow(target: ManagementCluster) -> Flow:
     is_named = any(settings.get(name) for name in (*NAMING, DEFAULT_STORE, FOLDER))
     letters = DeadLetters(ObjectStore.from_env(settings)) if is_named else None
     return Flow(target.run / "logs" / "functions.log" if target.run else None, letters)
+
+
+def _actions(target: ManagementCluster) -> Actions:
+    from infra.console.actions import Actions, Ingress
+    from infra.operations.local_runs import running
+
+    run = running(target.run) if target.run else None
+    return Actions(target.client, Ingress(run["ingress"], Path(run["token"])) if run else None)

@@ -8,7 +8,7 @@ let newest = "";
 let refused = ""; // the version with which the page could not be loaded
 let loading = false;
 let open = [];
-let focused = {}; // a row by its id, or a link by its address
+let focused = {}; // a row or a button by its id, or a link by its address
 
 function refresh() {
   if (loading || newest === refused || live().dataset.version === newest) return;
@@ -41,14 +41,15 @@ document.addEventListener("htmx:responseError", (event) => {
 document.addEventListener("htmx:beforeSwap", () => {
   open = [...document.querySelectorAll("details[open]")].map((row) => row.id);
   const active = live().contains(document.activeElement) ? document.activeElement : null;
-  focused = { row: active?.matches("summary") && active.parentElement.id, link: active?.href };
+  focused = { row: active?.matches("summary") && active.parentElement.id, link: active?.href, id: active?.id };
 });
 document.addEventListener("htmx:afterSwap", () => {
   say("");
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   const row = focused.row && document.getElementById(focused.row)?.querySelector("summary");
   const link = focused.link && [...live().querySelectorAll("a")].find((each) => each.href === focused.link);
-  (row || link)?.focus({ preventScroll: true });
+  const button = focused.id && document.getElementById(focused.id);
+  (row || link || button)?.focus({ preventScroll: true });
 });
 
 if (live()) {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
 
+from infra.console.actions import Actions
 from infra.console.pages import Source
 from infra.console.server import serving
 from infra.operations.failure import Failure
@@ -40,6 +42,16 @@ def test_localhost_is_served(address: str) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_only_reads_are_served(address: str, method: str) -> None:
     assert get(address, method=method).status == 405
+
+
+@pytest.mark.parametrize("site", ["", "none", "same-site", "cross-site"])
+def test_changes_are_accepted_from_pages_of_the_console_only(source: Source, site: str) -> None:
+    headers = {"Sec_Fetch_Site": site} if site else {}
+    with serving(replace(source, actions=Actions(source.management))) as address:
+        assert get(address, "clusters/a/b/rollback", method="POST", **headers).status == 403
+        assert get(address, "clusters/a/b/rollback", method="PUT", Sec_Fetch_Site="same-origin").status == 405
+        answer = get(address, "clusters/a/b/nothing", method="POST", Sec_Fetch_Site="same-origin")
+        assert (answer.status, "there is no action nothing" in answer.text) == (409, True)
 
 
 @pytest.mark.parametrize("path", ["", "/", "static/console.js", "nothing", "clusters/a/b"])
