@@ -18,7 +18,7 @@ from .clusters import ClusterOptions
 app = App(name="addons", help="Remove the addons of a cluster.", no_args_is_help=True)
 
 
-@app.command()
+@app.command(examples=["addons remove demo", "addons remove demo --undo"])
 def remove(
     *,
     cluster: ClusterOptions,

@@ -39,7 +39,7 @@ def group() -> None:
     """Declares a group, which has one command so far."""
 
 
-@app.command()
+@app.command(examples=["bench fleet --clusters 100", "bench fleet --clean-up --yes"])
 def fleet(
     *,
     clusters: Annotated[int, typer.Option(min=1, max=100_000, help="Number of Clusters.")] = 10,

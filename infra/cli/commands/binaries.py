@@ -12,13 +12,14 @@ import typer
 from infra.local_control_plane.selectors import ANY
 
 from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
 from ..terminal.output import err, out
 from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from infra.local_control_plane.selectors import Selector
 
-app = typer.Typer(
+app = App(
     name="binaries",
     help="Install, list and delete versions of kube-apiserver and etcd, for `local up --kubernetes-version`, and for "
     "everything that reads $KUBEBUILDER_ASSETS.\n\n"
@@ -70,7 +71,7 @@ Index = Annotated[
 ]
 
 
-@app.command()
+@app.command(examples=["local binaries use 1.36.x", 'eval "$(capi-functions local binaries use --print env)"'])
 def use(
     selector: Chosen = "latest",
     installed_only: InstalledOnly = False,
@@ -95,7 +96,7 @@ def use(
             out.print(f"Version: {version}\nOS/Arch: {this_platform().replace('-', '/')}\nPath: {folder}", markup=False)
 
 
-@app.command("list")
+@app.command("list", examples=["local binaries list --installed-only"])
 def list_versions(
     selector: Chosen = "latest",
     installed_only: InstalledOnly = False,
@@ -116,7 +117,7 @@ def list_versions(
                 out.print("(package)".ljust(13), f"{version!s:<10}", folder, markup=False)
 
 
-@app.command()
+@app.command(examples=['local binaries cleanup "<1.35"'])
 def cleanup(
     selector: Annotated[
         str, typer.Argument(metavar="SELECTOR", callback=_checked_range, help="Which versions.", show_default=False)
@@ -136,7 +137,7 @@ def cleanup(
             out.print(f"deleted {folder}", markup=False)
 
 
-@app.command()
+@app.command(examples=["local binaries sideload 1.36.2 envtest.tar.gz"])
 def sideload(
     version: Annotated[str, typer.Argument(help="The version of the executables, such as 1.36.2.")],
     archive: Annotated[

@@ -48,7 +48,7 @@ class ClusterOptions:
         return find_cluster(target, self.namespace, self.name or self.cluster)
 
 
-@app.command()
+@app.command(examples=["render --release releases/local-demo-1-36-v1 --cluster cluster.yaml"])
 def render(
     release: Annotated[Path, typer.Option(help="Folder of one release, named like its tag.", file_okay=False)],
     cluster: Annotated[
@@ -82,7 +82,7 @@ def render(
         sys.stdout.write(dump(objects))
 
 
-@describe.command("cluster")
+@describe.command("cluster", examples=["describe cluster demo", "describe cluster demo -o json"])
 def describe_cluster(
     *,
     name: Annotated[str, typer.Argument(help="Name of the Cluster.")],
@@ -105,7 +105,7 @@ def describe_cluster(
             show(out, found)
 
 
-@app.command()
+@app.command(examples=["rollback demo", "rollback demo --undo"])
 def rollback(
     *,
     cluster: ClusterOptions,

@@ -26,7 +26,7 @@ _FIRST_LISTS = 5.0
 """Seconds to wait for the first lists, so that the first page is complete."""
 
 
-@app.command()
+@app.command(examples=["console", "console --port 8080 --namespace production"])
 def console(
     *,
     port: Annotated[

@@ -17,13 +17,14 @@ from infra.operations.text import age, plain
 
 from ..options import Format, Output
 from ..terminal.failures import report_failures
+from ..terminal.option_groups import App
 from ..terminal.output import err, out
 from ..terminal.text import columns
 
 if TYPE_CHECKING:
     from shared.dead_letters import DeadLetter, DeadLetters
 
-app = typer.Typer(
+app = App(
     name="dead-letter",
     help="List, show, send again and drop the events that no function handled.",
     no_args_is_help=True,
@@ -43,7 +44,7 @@ RunDir = Annotated[
 ]
 
 
-@app.command("list")
+@app.command("list", examples=["dead-letter list", "dead-letter list -o json"])
 def list_letters(output: Output = Format.text, directory: RunDir = None) -> None:
     """List the letters, the newest first."""
     from shared.storage import StorageError
@@ -57,7 +58,7 @@ def list_letters(output: Output = Format.text, directory: RunDir = None) -> None
         out.print(line, markup=False)
 
 
-@app.command()
+@app.command(examples=["dead-letter show 3f2a9c"])
 def show(
     name: Annotated[str, typer.Argument(metavar="ID", help="Id of a letter.", show_default=False)],
     directory: RunDir = None,
@@ -71,7 +72,7 @@ def show(
     typer.echo(dump([letter.dump()]), nl=False)
 
 
-@app.command()
+@app.command(examples=["dead-letter replay 3f2a9c", "dead-letter replay --all"])
 def replay(
     names: Ids = None,
     every: All = False,
@@ -103,7 +104,7 @@ def replay(
             raise Failure(f"not sent, and still there: {', '.join(left)}")
 
 
-@app.command()
+@app.command(examples=["dead-letter drop --all"])
 def drop(names: Ids = None, every: All = False, directory: RunDir = None) -> None:
     """Delete letters. No work is lost, because the sweep finds the objects that are not reconciled."""
     from shared.storage import StorageError

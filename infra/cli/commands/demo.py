@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = App()
 
 
-@app.command()
+@app.command(examples=["demo", "demo --dir ./demo --capture ./recording"])
 def demo(
     directory: Annotated[
         Path | None,

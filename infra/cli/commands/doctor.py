@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 app = App()
 
 
-@app.command()
+@app.command(examples=["doctor", "doctor --context management"])
 def doctor(kubeconfig: Kubeconfig = None, context: Context = "") -> None:
     """Check what local runs need on this machine: what is there, what is missing, and how to get it.
 

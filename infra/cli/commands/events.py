@@ -17,7 +17,7 @@ from ..terminal.text import columns
 app = App()
 
 
-@app.command()
+@app.command(examples=["events", "events demo --warnings", "events -A -o json"])
 def events(
     *,
     name: Annotated[

@@ -19,7 +19,7 @@ app = App()
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^()]*)\)")
 
 
-@app.command()
+@app.command(examples=["explain ObjectsNotReady", "explain"])
 def explain(
     name: Annotated[
         str,

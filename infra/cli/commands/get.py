@@ -89,18 +89,19 @@ def _add(kind: str, text: str) -> None:
                 _print_changes(rows, read, lines)
 
     list_objects.__doc__ = text
-    app.command(kind)(list_objects)
-    app.command(kind.removesuffix("s"), hidden=True)(list_objects)
+    examples = [f"get {kind} -A", f"get {kind} --selector env=prod --watch", f"get {kind} NAME -o yaml"]
+    app.command(kind, examples=examples)(list_objects)
+    app.command(kind.removesuffix("s"), examples=examples, hidden=True)(list_objects)
 
 
-@app.command("kubeconfig")
+@app.command("kubeconfig", examples=["get kubeconfig demo > demo.kubeconfig"])
 def kubeconfig(
     *,
     name: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the Cluster.", show_default=False)],
     namespace: Namespace = None,
     management: TargetOptions,
 ) -> None:
-    """Print the kubeconfig of a workload cluster: capi-functions get kubeconfig demo > demo.kubeconfig.
+    """Print the kubeconfig of a workload cluster.
 
     Refused is a kubeconfig that names programs or files of this machine.
     """

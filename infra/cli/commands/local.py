@@ -18,6 +18,7 @@ from ..options import ApiServerFlags, ComponentsOption, EtcdFlags, Family, Forma
 from ..terminal.confirm import confirm
 from ..terminal.failures import report_failures, usable_folder
 from ..terminal.logs import Follow, print_log
+from ..terminal.option_groups import App
 from ..terminal.output import err, out
 from ..terminal.timeline import Timeline
 from .binaries import app as binaries
@@ -31,7 +32,7 @@ SERVERS = ("kube-apiserver", "etcd", "supervisor")
 
 Name = Annotated[str, typer.Argument(help="Name of the control plane.")]
 
-app = typer.Typer(
+app = App(
     name="local",
     help="Run control planes on this machine: kube-apiserver and etcd, without Docker, several side by side.",
     no_args_is_help=True,
@@ -47,7 +48,7 @@ def root() -> Path:
     return Path(state, "capi-functions", "planes")
 
 
-@app.command()
+@app.command(examples=["local up", "local up second --controllers --nodes 3"])
 def up(
     name: Name = DEFAULT,
     controllers: Annotated[
@@ -128,7 +129,7 @@ def up(
         _print_environment(directory)
 
 
-@app.command("package")
+@app.command("package", examples=["local package --output cluster-api.zip"])
 def build_package(
     target: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("cluster-api.zip"),
     controllers: Annotated[
@@ -160,7 +161,7 @@ def build_package(
         timeline.say(f"{target} {'is written' if built.changed else 'is up to date'}: {size}", mark="✔", style="green")
 
 
-@app.command()
+@app.command(examples=["local down", "local down --all"])
 def down(
     name: Name = DEFAULT,
     all_planes: Annotated[bool, typer.Option("--all", help="Stop all control planes.")] = False,
@@ -177,7 +178,7 @@ def down(
                 out.print("KUBECONFIG still names it; `unset KUBECONFIG` lets commands use other clusters again")
 
 
-@app.command()
+@app.command(examples=["local status", "local status -o json"])
 def status(output: Output = Format.text) -> None:
     """List the control planes, with phase and address."""
     from infra import local_control_plane
@@ -192,14 +193,14 @@ def status(output: Output = Format.text) -> None:
         out.print(f"{name:<16} {each.phase:<9} {each.url}{f'  {each.error}' if each.error else ''}", markup=False)
 
 
-@app.command()
+@app.command(examples=['eval "$(capi-functions local env)"'])
 def env(name: Name = DEFAULT) -> None:
-    """Print the shell command that sets KUBECONFIG: eval "$(capi-functions local env)"."""
+    """Print the shell command that sets KUBECONFIG."""
     with report_failures():
         _print_environment(_existing(name))
 
 
-@app.command()
+@app.command(examples=["local logs --server etcd --follow"])
 def logs(
     name: Name = DEFAULT,
     server: Annotated[str, typer.Option(help=f"The server: {', '.join(SERVERS)}, or a controller.")] = SERVERS[0],
@@ -210,7 +211,7 @@ def logs(
         print_log(_existing(name) / "logs", server, follow=follow)
 
 
-@app.command()
+@app.command(examples=["local reset second --yes"])
 def reset(
     name: Name = DEFAULT,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,

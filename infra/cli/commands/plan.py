@@ -43,7 +43,9 @@ ExitCode = Annotated[
 ]
 
 
-@plan.command("addons")
+@plan.command(
+    "addons", examples=["plan addons demo", "plan addons demo --release releases/local-demo-1-36-v2 --exit-code"]
+)
 def plan_addons(
     *,
     cluster: ClusterOptions,
@@ -68,7 +70,14 @@ def plan_addons(
     raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
 
 
-@plan.command("cluster")
+@plan.command(
+    "cluster",
+    examples=[
+        "plan cluster demo --class local-demo-1-36-v2",
+        "plan cluster demo --version v1.36.3 -o json",
+        "plan cluster demo --filename cluster.yaml",
+    ],
+)
 def plan_cluster(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)],

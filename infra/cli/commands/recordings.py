@@ -37,7 +37,7 @@ LONGEST_WAIT = 31.0
 """Seconds: a replay waits for requeues up to this interval; longer ones wait for a user's action."""
 
 
-@app.command()
+@app.command(examples=["capture ./recording --seconds 60"])
 def capture(
     *,
     folder: Annotated[Path, typer.Argument(help="New folder for the recording.")],
@@ -65,7 +65,7 @@ def capture(
         out.print(f"{_content(result)} in {escape(str(folder))}")
 
 
-@app.command()
+@app.command(examples=["replay ./recording --inputs --shuffle 1"])
 def replay(
     *,
     source: Annotated[Path, typer.Argument(help="Folder of a recording, or one of its files.", exists=True)],

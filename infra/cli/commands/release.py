@@ -37,7 +37,7 @@ Folder = Annotated[
 ]
 
 
-@app.command()
+@app.command(examples=["release build ./stack ./releases", "release build ./stack ./releases --since ./releases"])
 def build(
     source: Annotated[
         Path, typer.Argument(help="Folder of a cluster stack, with its csctl.yaml.", exists=True, file_okay=False)
@@ -107,7 +107,7 @@ def _mode(mode: Mode | None, given: Mapping[str, str]) -> Mode:
     return mode
 
 
-@app.command()
+@app.command(examples=["release lint releases/local-demo-1-36-v1 --cluster cluster.yaml"])
 def lint(
     *,
     folder: Folder,
@@ -141,7 +141,7 @@ def lint(
     raise typer.Exit(1 if any(finding.severity == "error" for finding in findings) else 0)
 
 
-@app.command()
+@app.command(examples=["release push releases/local-demo-1-36-v1 oci://registry.example.com/stacks"])
 def push(
     *,
     folder: Folder,

@@ -40,7 +40,7 @@ _SHOWN = 20
 """The number of objects that are printed at the end."""
 
 
-@app.command()
+@app.command(examples=["run --context kind-management --install-crds --releases ./releases"])
 def run(
     kubeconfig: Kubeconfig = None,
     context: Context = "",

@@ -35,7 +35,7 @@ MISSING = 3
 """The exit code if the installed sources differ, as for a plan that would change something."""
 
 
-@app.command()
+@app.command(examples=["sources | kubectl apply -f -", "sources --check"])
 def sources(
     *,
     profile: Profile = "",

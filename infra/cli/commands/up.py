@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 app = App()
 
 
-@app.command()
+@app.command(examples=["up --detach", "up --releases ./releases --providers core,kubeadm,docker"])
 def up(
     directory: Dir = DEFAULT_DIR,
     releases: Annotated[
@@ -195,7 +195,7 @@ def _use_package(package: Package, providers: Sequence[ProviderRequest], given: 
     return package.components if package.components.is_dir() else None
 
 
-@app.command()
+@app.command(examples=["status", "status -o json"])
 def status(directory: Dir = DEFAULT_DIR, output: Output = Format.text) -> None:
     """Print whether the run in a folder is up, and its addresses. The exit code is 1 if it is not up."""
     state = running(directory)
@@ -211,7 +211,7 @@ def status(directory: Dir = DEFAULT_DIR, output: Output = Format.text) -> None:
     raise typer.Exit(0 if state else 1)
 
 
-@app.command()
+@app.command(examples=["down"])
 def down(directory: Dir = DEFAULT_DIR) -> None:
     """End the run in a folder, which keeps its data."""
     with report_failures():
@@ -221,7 +221,7 @@ def down(directory: Dir = DEFAULT_DIR) -> None:
         out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
 
 
-@app.command()
+@app.command(examples=["logs", "logs up --follow"])
 def logs(
     name: Annotated[str, typer.Argument(help="functions, up (with --detach), or the name of a manager.")] = "functions",
     directory: Dir = DEFAULT_DIR,

@@ -60,8 +60,9 @@ def _add(kind: str, text: str) -> None:
             timeline.say(f"{', '.join(names)}: {wanted}", mark="✔", style="green")
 
     wait_until.__doc__ = f"Wait until {text}. Names of objects that do not exist yet are waited for, too."
-    app.command(kind)(wait_until)
-    app.command(kind.removesuffix("s"), hidden=True)(wait_until)
+    examples = [f"wait {kind} NAME --timeout 300", f"wait {kind} NAME --for delete"]
+    app.command(kind, examples=examples)(wait_until)
+    app.command(kind.removesuffix("s"), examples=examples, hidden=True)(wait_until)
 
 
 for _kind, _text in _KINDS.items():

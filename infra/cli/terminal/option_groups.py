@@ -1,23 +1,35 @@
-"""Groups of options that several commands have: dataclasses whose fields are options."""
+"""Commands with groups of options, which are dataclasses whose fields are options, and with examples in their help."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from typing import Any, get_type_hints
 
 import typer
+from rich.markup import escape
 from typer.models import CommandFunctionType
+
+PROGRAM = "capi-functions"
 
 
 class App(typer.Typer):
-    """An app whose commands may have groups of options, which typer lacks."""
+    """An app whose commands have examples, and may have groups of options, which typer lacks."""
 
-    def command(self, *args: Any, **kwargs: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """Returns a decorator that adds a command, each group as the options in it."""
-        add = super().command(*args, **kwargs)
+    def command(
+        self, *args: Any, examples: Sequence[str] = (), **kwargs: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Returns a decorator that adds a command, each group as the options in it.
+
+        Args:
+            args: As for typer.
+            examples: Command lines at the end of the help; the name of the program is added unless they contain it.
+            kwargs: As for typer.
+        """
+        lines = [each if PROGRAM in each else f"{PROGRAM} {each}" for each in examples]
+        add = super().command(*args, epilog="\n".join(["Examples:", *map(escape, lines)]), **kwargs)
         return lambda command: add(_without_groups(command))
 
 

@@ -27,7 +27,7 @@ _PROTECTED = ("default", "kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes itself."""
 
 
-@app.command()
+@app.command(examples=["provider delete --infrastructure docker", "provider delete --all --include-crd"])
 def delete(
     *,
     providers: ProviderOptions,

@@ -31,7 +31,12 @@ for module in (render, upgrade, delete, transfer):
     app.add_typer(module.app)
 
 
-@app.command()
+@app.command(
+    examples=[
+        "provider init --infrastructure docker",
+        "provider init --infrastructure aws:v2.9.0 --config-secret aws-variables --dry-run",
+    ]
+)
 def init(
     *,
     providers: ProviderOptions,
@@ -99,7 +104,7 @@ def init(
                 )
 
 
-@app.command()
+@app.command(examples=["provider catalog", "provider catalog infrastructure -o json"])
 def catalog(
     *,
     kind: Annotated[str, typer.Argument(help="Kind of provider (default: all).", show_default=False)] = "",
@@ -119,7 +124,7 @@ def catalog(
         out.print(f"{one['kind']:<25} {one['name']:<26} {one['url']}", markup=False)
 
 
-@app.command("list")
+@app.command("list", examples=["provider list"])
 def list_(
     *,
     output: FormatOptions,
@@ -140,7 +145,7 @@ def list_(
         out.print("the cluster has no providers; `capi-functions provider init --infrastructure docker` installs some")
 
 
-@app.command()
+@app.command(examples=["provider plan", "provider plan infrastructure docker --version v1.14.1"])
 def plan(
     *,
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure, or `all`.")] = "all",

@@ -21,7 +21,7 @@ app = App()
 _STDIN = "-"
 
 
-@app.command()
+@app.command(examples=["provider render --provider docker.yaml --components components.yaml --metadata metadata.yaml"])
 def render(
     *,
     provider: Annotated[Path, typer.Option(help="File with the provider object; - for standard input.")],

@@ -20,7 +20,7 @@ from .options import Annotate, ConfigSecret, DryRun, ProviderOptions, WaitOption
 app = App()
 
 
-@app.command()
+@app.command(examples=["provider adopt --all --dry-run", "provider adopt infrastructure docker --paused"])
 def adopt(
     *,
     kind: Annotated[str, typer.Argument(help="Kind of the provider, such as infrastructure.")] = "",
@@ -85,7 +85,12 @@ class Form(StrEnum):
     OCI = "oci"
 
 
-@app.command()
+@app.command(
+    examples=[
+        "provider export --infrastructure docker --to ./providers",
+        "provider export --all --to oci://registry.example.com/providers",
+    ]
+)
 def export(
     *,
     to: Annotated[str, typer.Option(metavar="PLACE", help="Folder or repository to write to.")],

@@ -47,7 +47,7 @@ class Upgrade:
     """Why the provider has no next version that can be installed."""
 
 
-@app.command("plan")
+@app.command("plan", examples=["provider upgrade plan"])
 def plan(
     *,
     output: FormatOptions,
@@ -70,7 +70,9 @@ def plan(
             out.print(f"\n`capi-functions provider upgrade apply --contract {contract}` applies the upgrade\n")
 
 
-@app.command("apply")
+@app.command(
+    "apply", examples=["provider upgrade apply --contract v1beta2", "provider upgrade apply --core cluster-api:v1.14.1"]
+)
 def apply(
     *,
     contract: Annotated[
