@@ -15,6 +15,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .pages import Source
+
 SECURITY_HEADERS: Sequence[tuple[str, str]] = (
     (
         "Content-Security-Policy",
@@ -29,36 +31,48 @@ SECURITY_HEADERS: Sequence[tuple[str, str]] = (
     ("Cache-Control", "no-store"),
 )
 """The headers of every response. The address of a page contains the token, so no other server may learn it."""
-_READS = ("GET", "HEAD")
+READS = ("GET", "HEAD")
+
+
+def with_security_headers(send: Send) -> Send:
+    """Returns a `send` that adds the headers of every response."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY_HEADERS:
+                headers[name] = value
+        await send(message)
+
+    return send_with_headers
+
+
+def is_from_own_page(headers: Headers) -> bool:
+    """Returns whether a page of the console sent the request: browsers set the header, and scripts cannot."""
+    return headers.getlist("sec-fetch-site") == ["same-origin"]
 
 
 class Access:
     """Passes requests with the token on to an application, whose root path is then `/<token>`.
 
-    With `changes` it passes POST, too, but only from a page of the console itself.
+    The scope has the source of the pages. If that has actions, POST is passed on, too, but only from a page of the
+    console itself.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str, *, changes: bool = False) -> None:
-        self._app, self._hosts, self._root = app, hosts, f"/{token}"
-        self._methods = (*_READS, "POST") if changes else _READS
+    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str, source: Source) -> None:
+        self._app, self._hosts, self._root, self._source = app, hosts, f"/{token}", source
+        self._methods = (*READS, "POST") if source.actions else READS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers or passes on one request."""
         if scope["type"] != "http":
             return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in SECURITY_HEADERS:
-                    headers[name] = value
-            await send(message)
-
+        send = with_security_headers(send)
         refusal = self._refusal(scope)
         if refusal is not None:
-            await refusal(scope, receive, send_with_headers)
+            await refusal(scope, receive, send)
         else:
-            await self._app({**scope, "root_path": self._root}, receive, send_with_headers)
+            await self._app({**scope, "root_path": self._root, "source": self._source}, receive, send)
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         headers = Headers(scope=scope)
@@ -69,6 +83,6 @@ class Access:
             return PlainTextResponse("open the address that `capi-functions console` has printed\n", 403)
         if scope["method"] not in self._methods:
             return PlainTextResponse("the console only reads\n", 405, {"Allow": ", ".join(self._methods)})
-        if scope["method"] not in _READS and headers.getlist("sec-fetch-site") != ["same-origin"]:
+        if scope["method"] not in READS and not is_from_own_page(headers):
             return PlainTextResponse("only a page of the console itself may send this\n", 403)
         return None

@@ -74,6 +74,8 @@ class Source:
         namespace: The only namespace that is shown; empty for all.
         flow: The answers of functions.
         actions: The changes that pages offer; None if they only show.
+        is_shared: Whether the console serves several people. It makes no plans then, because a plan renders the charts
+            of a tenant in the process that has the tokens of all.
     """
 
     management: Client
@@ -82,13 +84,13 @@ class Source:
     namespace: str = ""
     flow: Flow = field(default_factory=Flow)
     actions: Actions | None = None
+    is_shared: bool = False
 
 
 class Pages:
     """The handlers of all paths."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self) -> None:
         self._ended = False
         self._plans, self._previews = Plans(), Previews()
 
@@ -107,7 +109,7 @@ class Pages:
                 Route("/clusters/{namespace}/{name}/yaml", self.yaml),
                 Route("/clusters/{namespace}/{name}/plan", self.plan),
                 Route("/clusters/{namespace}/{name}/preview", self.preview),
-                Route("/clusters/{namespace}/{name}/{action}", self.act, methods=["POST"]),
+                Route("/clusters/{namespace}/{name}/actions/{action}", self.act, methods=["POST"]),
                 Mount("/static", StaticFiles(directory=_FOLDER / "static")),
             ],
             exception_handlers={Failure: _failure, ApiError: _api_error, HTTPException: _http_error},
@@ -115,7 +117,7 @@ class Pages:
 
     def overview(self, request: Request) -> Response:
         """All Clusters that match a search, providers and cluster stacks."""
-        watches, search = self._source.watches, Search.of(request.query_params)
+        watches, search = _source(request).watches, Search.of(request.query_params)
         version = watches.version()  # before the objects, so that a change in between is shown soon
         found = cluster_page(
             watches.objects(CLUSTER), watches.objects(CLUSTER_ADDON), search, watches.objects(HELM_RELEASE_PROXY)
@@ -131,7 +133,7 @@ class Pages:
         return _page(
             request,
             "overview.html",
-            source=self._source,
+            source=_source(request),
             here="overview",
             version=version,
             stream="events",
@@ -148,12 +150,12 @@ class Pages:
 
     def flow(self, request: Request) -> Response:
         """The answers of functions to events, and dead letters."""
-        flow, query = self._source.flow, request.query_params
+        flow, query = _own_source(request).flow, request.query_params
         version = flow.version()  # before the log, so that a delivery in between is shown soon
         return _page(
             request,
             "flow.html",
-            source=self._source,
+            source=_source(request),
             here="flow",
             version=version,
             stream="events?flow=1",
@@ -166,23 +168,23 @@ class Pages:
 
     def cluster(self, request: Request) -> Response:
         """One Cluster, read from the API server."""
-        key, watches = _key(request), self._source.watches
+        key, watches = _key(request), _source(request).watches
         version = watches.version(key)
-        management = self._source.management.within(_READS_WITHIN)
+        management = _source(request).management.within(_READS_WITHIN)
         objects = gather(management, get_cluster(management, key))
-        return cluster_response(request, self._source, objects, read_parts(management, key), version)
+        return cluster_response(request, _source(request), objects, read_parts(management, key), version)
 
     def yaml(self, request: Request) -> Response:
         """The Cluster and its ClusterAddon as YAML, without secrets."""
-        key, management = _key(request), self._source.management.within(_READS_WITHIN)
+        key, management = _key(request), _source(request).management.within(_READS_WITHIN)
         cluster = get_cluster(management, key)
         addon = management.find(CLUSTER_ADDON, addon_of(cluster))
         text = dump([hide(obj) for obj in (cluster, addon) if obj])
-        return _page(request, "yaml.html", source=self._source, key=key, text=Markup.escape(text))
+        return _page(request, "yaml.html", source=_source(request), key=key, text=Markup.escape(text))
 
     def plan(self, request: Request) -> Response:
         """The plan of a Cluster's addons for its present class, or for a class in the query."""
-        key, management = _key(request), self._source.management.within(_PLANS_WITHIN)
+        key, management = _key(request), _own_source(request).management.within(_PLANS_WITHIN)
         cluster, wanted = get_cluster(management, key), _wanted(request)
         plan, problem = None, ""
         try:
@@ -193,7 +195,7 @@ class Pages:
         return _page(
             request,
             "plan.html",
-            source=self._source,
+            source=_source(request),
             key=key,
             wanted=wanted,
             present=present,
@@ -204,7 +206,7 @@ class Pages:
 
     def act(self, request: Request) -> Response:
         """Does an action, and leads back to the page of the Cluster."""
-        key, actions = _key(request), self._source.actions
+        key, actions = _key(request), _source(request).actions
         assert actions is not None  # otherwise no POST gets here
         try:
             actions.do(request.path_params["action"], key)
@@ -221,17 +223,17 @@ class Pages:
             plan, problem = (None, result) if isinstance(result, str) else (result, "")
             return _render("preview.html", root=root, plan=plan, problem=problem)
 
-        events = self._previews.stream(self._source.management, _key(request), _wanted(request), show)
+        events = self._previews.stream(_own_source(request).management, _key(request), _wanted(request), show)
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def events(self, request: Request) -> Response:
         """A stream of server-sent events: the version of the data of a page after each change."""
         if request.query_params.get("flow"):
-            return StreamingResponse(self._versions(self._source.flow.version), media_type="text/event-stream")
+            return StreamingResponse(self._versions(_source(request).flow.version), media_type="text/event-stream")
         namespace, _, name = request.query_params.get("cluster", "").partition("/")
         cluster = Key(namespace, name) if name else None
         return StreamingResponse(
-            self._versions(partial(self._source.watches.version, cluster)), media_type="text/event-stream"
+            self._versions(partial(_source(request).watches.version, cluster)), media_type="text/event-stream"
         )
 
     async def _versions(self, read: Callable[[], str]) -> AsyncIterator[str]:
@@ -284,6 +286,19 @@ def _key(request: Request) -> Key:
     return Key(request.path_params["namespace"], request.path_params["name"])
 
 
+def _source(request: Request) -> Source:
+    source: Source = request.scope["source"]
+    return source
+
+
+def _own_source(request: Request) -> Source:
+    """Returns the source of a page that only a console of one person has. Raises `HTTPException`."""
+    source = _source(request)
+    if source.is_shared:
+        raise HTTPException(404, "A console in a cluster does not have this page")
+    return source
+
+
 def _wanted(request: Request) -> Wanted:
     query = request.query_params
     return Wanted(query.get("class", "").strip()[:253], query.get("version", "").strip()[:64])
@@ -309,6 +324,11 @@ def _api_error(request: Request, error: Exception) -> Response:
     if isinstance(error, ApiError) and error.status == 403:
         return _message(request, 403, "A right is missing", f"The user of the kubeconfig lacks a right: {error}")
     return _message(request, 502, "The API server refused a request", str(error))
+
+
+def login_response(request: Request, problem: str = "", status: int = 200) -> Response:
+    """Returns the page with the form for a token."""
+    return _page(request, "login.html", status, problem=problem)
 
 
 def _message(request: Request, status: int, title: str, text: str) -> Response:

@@ -1,19 +1,23 @@
-"""Serves the console on 127.0.0.1."""
+"""Serves the console: on 127.0.0.1 to the person who started it, in a cluster to people who log in."""
 
 from __future__ import annotations
 
 import secrets
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from infra.operations.failure import Failure
 
 from .access import Access
+from .login import Login
 from .pages import Pages, Source
+from .sessions import Sessions
 
 ADDRESS = "127.0.0.1"
 _ENDS_WITHIN = 2
@@ -23,25 +27,56 @@ _MOST_CONNECTIONS = 200
 
 @contextmanager
 def serving(source: Source, port: int = 0) -> Iterator[str]:
-    """Serves the pages during the block, which gets their address with the token.
+    """Serves the pages to the person who started the console, and yields their address with the token.
 
     Args:
         source: The data of the pages.
-        port: The port; 0 for a free one.
+        port: The port on this machine; 0 for a free one.
 
     Raises:
         Failure: The port is in use.
     """
     token = secrets.token_urlsafe(24)
+
+    def application(pages: Starlette, own: int) -> ASGIApp:
+        return Access(pages, [f"{ADDRESS}:{own}", f"localhost:{own}"], token, source)
+
+    with _listening(application, ADDRESS, port) as own:
+        yield f"http://{ADDRESS}:{own}/{token}/"
+
+
+@contextmanager
+def serving_logins(sessions: Sessions, address: str, port: int, hosts: Collection[str] = ()) -> Iterator[int]:
+    """Serves the pages to people who log in, and yields the port.
+
+    Args:
+        sessions: The sessions; they end with the block.
+        address: The address to listen at.
+        port: The port; 0 for a free one.
+        hosts: The host names of the console, beside `localhost`.
+
+    Raises:
+        Failure: The port is in use.
+    """
     try:
-        listener = socket.create_server((ADDRESS, port), backlog=128)
+        with _listening(lambda pages, _own: Login(pages, sessions, hosts), address, port) as own:
+            yield own
+    finally:
+        sessions.end()
+
+
+@contextmanager
+def _listening(application: Callable[[Starlette, int], ASGIApp], address: str, port: int) -> Iterator[int]:
+    """Runs a server during the block, which gets its port; the application is made of the pages and the port."""
+    try:
+        listener = socket.create_server((address, port), backlog=128)
     except OSError as error:
-        raise Failure(f"{ADDRESS}:{port}: {error.strerror}; choose another port with --port") from error
+        raise Failure(f"{address}:{port}: {error.strerror}; choose another port with --port") from error
     with listener:
         own = listener.getsockname()[1]
-        pages = Pages(source)
+        pages = Pages()
         config = uvicorn.Config(
-            Access(pages.app(), [f"{ADDRESS}:{own}", f"localhost:{own}"], token, changes=source.actions is not None),
+            application(pages.app(), own),
             access_log=False,  # paths contain the token
             log_level="warning",
             lifespan="off",
@@ -55,7 +90,7 @@ def serving(source: Source, port: int = 0) -> Iterator[str]:
         thread = threading.Thread(target=server.run, args=([listener],), name="console", daemon=True)
         thread.start()
         try:
-            yield f"http://{ADDRESS}:{own}/{token}/"
+            yield own
         finally:
             pages.end()
             server.should_exit = True

@@ -14,6 +14,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,15 @@ from .credentials import Credentials, is_token
 from .loading_rules import Kubeconfig, KubeconfigError, default_files, entry, load, parse
 from .transport import Cluster
 
-__all__ = ["KubeconfigError", "from_kubeconfig", "from_loaded", "inline_credentials", "management", "workload"]
+__all__ = [
+    "KubeconfigError",
+    "from_kubeconfig",
+    "from_loaded",
+    "inline_credentials",
+    "management",
+    "token_clients",
+    "workload",
+]
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN_REREAD = 60.0
@@ -68,6 +77,23 @@ def _management() -> Client:
         except OSError as error:
             raise KubeconfigError(f"this pod's service account cannot be used: {error}") from error
     return from_loaded(load(default_files()))
+
+
+def token_clients() -> Callable[[str], Client]:
+    """Returns a function from a bearer token to a client with this token and no other credentials.
+
+    It connects to the API server of the pod, or else of the kubeconfig in use. Raises `KubeconfigError`.
+    """
+    if not os.environ.get("KUBECONFIG") and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        try:
+            known = _in_cluster()
+        except OSError as error:
+            raise KubeconfigError(f"the certificate of the API server cannot be read: {error}") from error
+    else:
+        loaded = load(default_files())
+        known = _inline(loaded.document, loaded.context)
+    server = replace(known, certificate=b"", key=b"", token=None)
+    return lambda token: _client(replace(server, token=lambda: token))
 
 
 def from_kubeconfig(path: str) -> Client:

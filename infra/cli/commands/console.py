@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,9 +30,20 @@ _FIRST_LISTS = 5.0
 @app.command(examples=["console", "console --port 8080 --namespace production"])
 def console(
     *,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1 (default: a free one).", show_default=False)
-    ] = 0,
+    login: Annotated[
+        bool,
+        typer.Option(
+            "--login",
+            help="Serve at all addresses of this machine to people with tokens of their own, as in a cluster.",
+        ),
+    ] = False,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host", help="With --login: host name of the console beside localhost. Repeatable.", show_default=False
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port (default: a free one).", show_default=False)] = 0,
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Show this namespace only (default: all).", show_default=False)
     ] = "",
@@ -44,6 +56,9 @@ def console(
 
     Prints the address with a token that only you should know. Ctrl-C ends the console.
     """
+    if login:
+        _serve_logins(port, hosts or (), namespace, allow_changes=allow_changes)
+        return
     from infra.console.pages import Source
     from infra.console.server import serving
     from infra.console.watches import Watches
@@ -93,3 +108,16 @@ def _actions(target: ManagementCluster) -> Actions:
 
     run = running(target.run) if target.run else None
     return Actions(target.client, Ingress(run["ingress"], Path(run["token"])) if run else None)
+
+
+def _serve_logins(port: int, hosts: Sequence[str], namespace: str, *, allow_changes: bool) -> None:
+    """Serves the console of a cluster, whose own account has no rights."""
+    from infra.console.server import serving_logins
+    from infra.console.sessions import Sessions
+    from shared.kube import connect
+
+    with report_failures():
+        sessions = Sessions(connect.token_clients(), "this cluster", namespace, changes=allow_changes)
+        with serving_logins(sessions, "0.0.0.0", port, hosts) as own:  # noqa: S104 - who has no token sees nothing
+            err.print(f"port {own}; Ctrl-C ends the console")
+            until_signal()

@@ -48,9 +48,9 @@ def test_only_reads_are_served(address: str, method: str) -> None:
 def test_changes_are_accepted_from_pages_of_the_console_only(source: Source, site: str) -> None:
     headers = {"Sec_Fetch_Site": site} if site else {}
     with serving(replace(source, actions=Actions(source.management))) as address:
-        assert get(address, "clusters/a/b/rollback", method="POST", **headers).status == 403
-        assert get(address, "clusters/a/b/rollback", method="PUT", Sec_Fetch_Site="same-origin").status == 405
-        answer = get(address, "clusters/a/b/nothing", method="POST", Sec_Fetch_Site="same-origin")
+        assert get(address, "clusters/a/b/actions/rollback", method="POST", **headers).status == 403
+        assert get(address, "clusters/a/b/actions/rollback", method="PUT", Sec_Fetch_Site="same-origin").status == 405
+        answer = get(address, "clusters/a/b/actions/nothing", method="POST", Sec_Fetch_Site="same-origin")
         assert (answer.status, "there is no action nothing" in answer.text) == (409, True)
 
 

@@ -1,0 +1,131 @@
+"""Keeps a session for each token: a client and watches with the rights of this token.
+
+A session is only a cache, because any request with a valid token gets one. The API server checks the token again each
+minute, because a session still has its objects in memory when the token has expired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from shared.kube import ApiError, Client, dig
+from shared.kube.credentials import is_token
+
+from .actions import Actions
+from .pages import Source
+from .watches import Watches
+
+MOST = 20
+"""Sessions at the same time: each has a watch per kind, and the objects in memory."""
+_IDLE = 900.0
+"""Seconds without a request after which a session ends."""
+_CHECKED_FOR = 60.0
+_FIRST_LISTS = 5.0
+_REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+class LoginRefused(Exception):
+    """A token that is not accepted; the message says why, without the token."""
+
+
+@dataclass
+class _Session:
+    source: Source
+    end: Callable[[], None]
+    checked: float
+    used: float
+
+
+class Sessions:
+    """The sessions by token.
+
+    Args:
+        connect: Returns a client with a token and nothing else.
+        name: The name of the management cluster for people.
+        namespace: The only namespace that is shown; empty for all.
+        changes: Whether pages offer changes.
+    """
+
+    def __init__(
+        self, connect: Callable[[str], Client], name: str, namespace: str = "", *, changes: bool = False
+    ) -> None:
+        self._connect, self._name, self._namespace, self.changes = connect, name, namespace, changes
+        self._lock = threading.Lock()
+        self._sessions: dict[bytes, _Session] = {}
+
+    def source(self, token: str) -> Source:
+        """Returns the source of a person's pages. Raises `LoginRefused`, or `ApiError` without an answer."""
+        if not is_token(token):
+            raise LoginRefused("this is not a token")
+        self._end_idle()
+        key, now = hashlib.sha256(token.encode()).digest(), time.monotonic()
+        with self._lock:
+            session = self._sessions.get(key)
+        if session is None:
+            session = self._open(key, token)
+        elif now - session.checked > _CHECKED_FOR:
+            try:
+                _user(session.source.management)
+            except LoginRefused:
+                self.close(token)
+                raise
+            session.checked = now
+        session.used = now
+        return session.source
+
+    def close(self, token: str) -> None:
+        """Ends the session of a token, if there is one."""
+        with self._lock:
+            session = self._sessions.pop(hashlib.sha256(token.encode()).digest(), None)
+        if session is not None:
+            session.end()
+
+    def end(self) -> None:
+        """Ends all sessions."""
+        with self._lock:
+            ended, self._sessions = list(self._sessions.values()), {}
+        for session in ended:
+            session.end()
+
+    def _open(self, key: bytes, token: str) -> _Session:
+        with ExitStack() as stack:
+            client = self._connect(token)
+            stack.callback(client.close)
+            name = f"{_user(client)} at {self._name}"
+            watches = stack.enter_context(Watches(client, self._namespace))
+            watches.wait_listed(_FIRST_LISTS)
+            actions = Actions(client) if self.changes else None
+            source = Source(client, watches, name, self._namespace, actions=actions, is_shared=True)
+            now = time.monotonic()
+            with self._lock:
+                if (existing := self._sessions.get(key)) is not None:  # a request at the same time was faster
+                    return existing
+                if len(self._sessions) >= MOST:
+                    raise LoginRefused(f"{MOST} people use this console already: try again in some minutes")
+                session = self._sessions[key] = _Session(source, stack.pop_all().close, now, now)
+            return session
+
+    def _end_idle(self) -> None:
+        oldest = time.monotonic() - _IDLE
+        with self._lock:
+            idle = [key for key, session in self._sessions.items() if session.used < oldest]
+            ended = [self._sessions.pop(key) for key in idle]
+        for session in ended:
+            session.end()
+
+
+def _user(client: Client) -> str:
+    """Returns the name of a client's user. Raises `LoginRefused` for a token that the API server does not accept."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    try:
+        review = client.request("POST", _REVIEW, body=body)
+    except ApiError as error:
+        if error.status == 401:
+            raise LoginRefused("the API server does not accept this token") from None
+        raise
+    return str(dig(review, "status.userInfo.username"))

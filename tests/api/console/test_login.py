@@ -1,0 +1,142 @@
+"""The console in a cluster: people log in with tokens of their own, and see what these may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import pytest
+
+from infra.console import sessions as console_sessions
+from infra.console.server import serving_logins
+from infra.console.sessions import Sessions
+from shared.api.resources import CLUSTER
+from shared.kube import Client, Key, Resource, connect
+from tests.support import accounts
+from tests.support.browser import barriers, opened
+from tests.support.console import Page, get
+from tests.support.objects import manifest
+from tests.support.until import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+OWN = {"Sec_Fetch_Site": "same-origin"}
+
+
+@pytest.fixture
+def token(management: Client, kubeconfig: Path, namespace: str) -> str:
+    """The token of an account that may list and watch Clusters, and nothing else."""
+    client = accounts.with_rights(management, kubeconfig, namespace, CLUSTER.group, CLUSTER.plural, "*")
+    client.close()
+    return client._transport.credentials.bearer()
+
+
+@pytest.fixture
+def address(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    with serving_logins(Sessions(connect.token_clients(), "test"), "127.0.0.1", 0, ["console.example"]) as port:
+        yield f"http://127.0.0.1:{port}/"
+
+
+def log_in(address: str, token: str, **headers: str) -> tuple[int, str, str]:
+    """Posts the form. Returns status, cookie and text."""
+    connection = HTTPConnection(address.split("/")[2], timeout=60)
+    named = {name.replace("_", "-"): value for name, value in (OWN | headers).items()}
+    connection.request("POST", "/login", urlencode({"token": token}), named)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, response.headers.get("Set-Cookie", ""), text
+
+
+def page(address: str, path: str, token: str, method: str = "GET", **headers: str) -> Page:
+    return get(address, path, method=method, Cookie=f"capi-functions-console={token}", **headers)
+
+
+def test_without_a_token_there_is_only_the_form(address: str) -> None:
+    for path in ("/", "/clusters/a/b", "/events", "/flow"):
+        answer = get(address, path)
+        assert (answer.status, answer.headers["location"], answer.text) == (303, "/login", "")
+    assert "kubectl create token" in get(address, "/login").text
+    assert get(address, "/static/console.css").status == 200
+    assert get(address, "/healthz", host="10.0.0.1:8080").status == 200
+
+
+def test_only_host_names_of_the_console_are_served(address: str) -> None:
+    for host in ("console.example", "console.example:443", "localhost:1", "[::1]:8080"):
+        assert get(address, "/login", host=host).status == 200
+    for host in ("evil.example", "console.example.evil.example", "localhost.evil.example:80", ""):
+        assert get(address, "/login", host=host or " ").status in (400, 421)
+
+
+def test_cookie_keeps_the_token_from_scripts_and_other_sites(address: str, token: str) -> None:
+    status, cookie, _text = log_in(address, token)
+    assert status == 303
+    assert {"HttpOnly", "Secure", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
+    assert "Max-Age" not in cookie
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
+def test_other_sites_cannot_log_anybody_in_or_out(address: str, token: str, site: str) -> None:
+    assert log_in(address, token, Sec_Fetch_Site=site)[0] == 403
+    assert page(address, "/logout", token, "POST", Sec_Fetch_Site=site).status == 403
+
+
+@pytest.mark.parametrize("wrong", ["", "no-token", "a b", "x" * 4_000, "x" * 20_000, "ü"])
+def test_wrong_tokens_are_refused(address: str, wrong: str) -> None:
+    status, cookie, text = log_in(address, wrong)
+    assert status in (403, 413)
+    assert "console=x" not in cookie
+    assert "xxxx" not in text
+
+
+def test_pages_show_what_the_token_may_read(address: str, token: str, management: Client, namespace: str) -> None:
+    management.create(CLUSTER, manifest(CLUSTER, "mine", namespace, spec={"paused": True}))
+    text = page(address, "/", token).text
+    assert f"{namespace}/mine" in text
+    assert "list and watch clusteraddons" in text
+    assert "Log out" in text
+    for path in (f"/clusters/{namespace}/mine/plan", f"/clusters/{namespace}/mine/preview", "/flow"):
+        assert page(address, path, token).status == 404
+    assert page(address, f"/clusters/{namespace}/mine/actions/rollback", token, "POST", **OWN).status == 405
+
+
+def test_session_ends_with_the_token(
+    address: str, token: str, management: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert page(address, "/", token).status == 200
+    monkeypatch.setattr(console_sessions, "_CHECKED_FOR", -1.0)
+    management.delete(SERVICE_ACCOUNT, Key(namespace, f"{namespace}-one-right"))
+    until(lambda: page(address, "/", token).status == 403, "the API server to forget the token", pause=0.5)
+    text = page(address, "/", token).text
+    assert "does not accept this token" in text
+    assert "Clusters" not in text
+
+
+def test_number_of_sessions_is_bounded(address: str, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_sessions, "MOST", 0)
+    status, _cookie, text = log_in(address, token)
+    assert (status, "use this console already" in text) == (403, True)
+
+
+def test_person_logs_in_and_out(
+    chromium: Browser, address: str, token: str, management: Client, namespace: str
+) -> None:
+    management.create(CLUSTER, manifest(CLUSTER, "mine", namespace, spec={"paused": True}))
+    with opened(chromium, address) as page:
+        assert barriers(page) == []
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Log in").click()
+        page.get_by_role("link", name=f"{namespace}/mine").click()
+        page.get_by_text("Paused: functions change neither").wait_for()
+        assert barriers(page) == []
+        assert page.evaluate("document.cookie") == ""
+        page.get_by_role("button", name="Log out").click()
+        page.get_by_label("Token").wait_for()
+        page.goto(address)
+        page.get_by_label("Token").wait_for()
