@@ -7,7 +7,7 @@ first partition, and a lost event or a restart changes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from shared.kube.selectors import selects
@@ -47,13 +47,14 @@ class Partition:
     """The state of one partition, after the allowed changes.
 
     Attributes:
+        members: The names of its targets, in order.
         max_unavailable: How many of its targets may be unavailable at once.
         unavailable: The names of the targets that are unavailable, in order.
         done: Whether all its targets are up to date and ready.
     """
 
     name: str
-    count: int
+    members: tuple[str, ...]
     max_unavailable: int
     up_to_date: int
     unavailable: tuple[str, ...]
@@ -63,7 +64,7 @@ class Partition:
         """Returns the entry of the partition in a status."""
         return {
             "name": self.name,
-            "count": self.count,
+            "count": len(self.members),
             "maxUnavailable": self.max_unavailable,
             "upToDate": self.up_to_date,
             "unavailable": len(self.unavailable),
@@ -108,7 +109,7 @@ def assess(strategy: Mapping[str, Any], targets: Iterable[Target]) -> Rollout:
         unavailable = tuple(one.name for one in found if one.state == "unavailable" or one.name in chosen)
         up_to_date = sum(one.up_to_date or one.name in chosen for one in found)
         done = all(one.done for one in found)
-        partitions.append(Partition(name, len(found), most, up_to_date, unavailable, done))
+        partitions.append(Partition(name, tuple(one.name for one in found), most, up_to_date, unavailable, done))
         full = f"{len(unavailable)} of {len(found)} Clusters of partition {name} are unavailable, and {most} may be"
         for one in found:
             if not one.up_to_date and one.name not in chosen:
@@ -117,6 +118,28 @@ def assess(strategy: Mapping[str, Any], targets: Iterable[Target]) -> Rollout:
         if not done and not before:
             before = f"partition {name} is not up to date and ready yet"
     return Rollout(frozenset(allowed), waiting, tuple(partitions), tuple(problems))
+
+
+def forecast(strategy: Mapping[str, Any], targets: Iterable[Target]) -> list[tuple[str, ...]]:
+    """Returns the names of the targets that change together, step after step, if all of them become ready.
+
+    A rollout that is paused is taken as resumed. Targets that wait for something else are in no step, nor are the
+    targets that wait for them.
+    """
+    resumed = {**strategy, "paused": False}
+    current, steps = list(targets), list[tuple[str, ...]]()
+    while True:
+        allowed = assess(resumed, current).allowed
+        if allowed:
+            steps.append(tuple(sorted(allowed)))
+        after = [_settled(target, changed=target.name in allowed) for target in current]
+        if after == current:
+            return steps
+        current = after
+
+
+def _settled(target: Target, *, changed: bool) -> Target:
+    return replace(target, up_to_date=True, state="available") if target.up_to_date or changed else target
 
 
 def _choose(targets: Sequence[Target], most: int) -> set[str]:

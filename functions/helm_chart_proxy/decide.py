@@ -10,17 +10,26 @@ from shared.api.conditions import abridged, get_condition
 from shared.api.resources import HELM_CHART_PROXY
 from shared.effects import Effect, RemoveFinalizer, Results, ensure_finalizer
 from shared.helm_proxies import selection
+from shared.helm_proxies.dependencies import is_observed
+from shared.helm_proxies.inputs import Observed
 from shared.helm_proxies.names import HCP_FINALIZER
+from shared.helm_proxies.plan import (
+    CREATION_FAILED,
+    DELETION_FAILED,
+    PARSING_FAILED,
+    REINSTALLING,
+    Plan,
+    Problem,
+    plan,
+    removal,
+)
+from shared.helm_proxies.writes import Outcome, WriteReleases
 from shared.kube import Object, deleting, dig, has_finalizer, key_of
 from shared.rollouts import Rollout
 from shared.runtime import Decision
 
-from .dependencies import is_observed
-from .observe import Observed
-from .plan import CREATION_FAILED, DELETION_FAILED, PARSING_FAILED, REINSTALLING, Plan, Problem, plan, removal
 from .reconciled import is_paused
 from .status import PROXIES_READY, STRATEGY_ACCEPTED, UP_TO_DATE, ProxyStatus, aggregate, reference
-from .write import Outcome, WriteReleases
 
 WRITE_RETRY = 10.0
 PROBLEM_RETRY = 60.0

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from functions.helm_chart_proxy.decide import decide
-from functions.helm_chart_proxy.dependencies import find_cycle
-from functions.helm_chart_proxy.observe import Failure, Observed
 from functions.helm_chart_proxy.reconciled import is_reconciled
 from functions.helm_chart_proxy.status import aggregate
-from functions.helm_chart_proxy.write import Outcome, Write, WriteReleases
 from shared.api.conditions import get_condition
 from shared.api.resources import HELM_CHART_PROXY
 from shared.effects import RemoveFinalizer, Results
 from shared.event import change_event
 from shared.helm_proxies.construction import Rendered
+from shared.helm_proxies.dependencies import find_cycle
+from shared.helm_proxies.inputs import Failure, Observed
 from shared.helm_proxies.names import HCP_FINALIZER, INSTALLED
+from shared.helm_proxies.writes import Outcome, Write, WriteReleases
 from shared.kube import ApiError, Object
 from shared.runtime import Decision
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.api import cluster as cluster_api
-from shared.helm_proxies import construction, selection
 from shared.kube import Object, deleting, dig, key_of
 from shared.rollouts import Rollout, State, Target, assess
 
+from . import construction, selection
 from .dependencies import is_ready
-from .observe import Failure, Observed
-from .write import Write
+from .inputs import Failure, Observed
+from .writes import Write
 
 CREATION_FAILED = "HelmReleaseProxyCreationFailed"
 DELETION_FAILED = "HelmReleaseProxyDeletionFailed"
@@ -36,6 +36,8 @@ class Plan:
 
     writes: tuple[Write, ...] = ()
     problems: tuple[Problem, ...] = ()
+    targets: tuple[Target, ...] = ()
+    """The Clusters that take part in a rollout. Clusters that are paused or being deleted do not."""
     rollout: Rollout | None = None
     """None without a strategy and dependencies: all Clusters are changed at once."""
 
@@ -45,7 +47,9 @@ def plan(proxy: Object, observed: Observed) -> Plan:
     releases = selection.by_cluster(observed.releases)
     steps = [_step(proxy, cluster, releases.get(key_of(cluster).name, []), observed) for cluster in observed.clusters]
     writes = [step for step in steps if isinstance(step, Write)]
-    rollout = _rollout(proxy, observed, releases, steps)
+    targets = _targets(observed, releases, steps)
+    strategy, ordered = dig(proxy, "spec.rolloutStrategy"), dig(proxy, "spec.dependsOn")
+    rollout = assess(strategy or {}, targets) if strategy or ordered else None
     if rollout is not None:
         writes = [write for write in writes if write.cluster in rollout.allowed]
     if not construction.installs_once(proxy):
@@ -55,16 +59,12 @@ def plan(proxy: Object, observed: Observed) -> Plan:
             for release in left
             if selection.cluster_of(release) not in observed.paused
         ]
-    return Plan(tuple(writes), tuple(step for step in steps if isinstance(step, Problem)), rollout)
+    return Plan(tuple(writes), tuple(step for step in steps if isinstance(step, Problem)), targets, rollout)
 
 
-def _rollout(
-    proxy: Object, observed: Observed, releases: Mapping[str, list[Object]], steps: Sequence[Write | Problem | None]
-) -> Rollout | None:
-    """Returns the state of the rollout. Clusters that are paused or being deleted take no part in it."""
-    strategy = dig(proxy, "spec.rolloutStrategy")
-    if not strategy and not dig(proxy, "spec.dependsOn"):
-        return None
+def _targets(
+    observed: Observed, releases: Mapping[str, list[Object]], steps: Sequence[Write | Problem | None]
+) -> tuple[Target, ...]:
     targets = []
     for cluster, step in zip(observed.clusters, steps, strict=True):
         if _is_left_alone(cluster):
@@ -73,7 +73,7 @@ def _rollout(
         waits_for = step.message if isinstance(step, Problem) else observed.dependencies.missing(name)
         labels = dig(cluster, "metadata.labels", {})
         targets.append(Target(name, labels, step is None, _state(releases.get(name, [])), waits_for))
-    return assess(strategy or {}, targets)
+    return tuple(targets)
 
 
 def _state(releases: Sequence[Object]) -> State:

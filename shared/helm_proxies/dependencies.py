@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from shared.api.conditions import READY, is_true
 from shared.api.resources import HELM_CHART_PROXY, HELM_RELEASE_PROXY
 from shared.clients import Clients
-from shared.helm_proxies import construction, selection
-from shared.helm_proxies.names import HCP_NAME_LABEL
 from shared.kube import Key, Object, deleting, dig, key_of
+
+from . import construction, selection
+from .names import HCP_NAME_LABEL
 
 _MOST = 64
 """HelmChartProxies that are read to find a cycle."""
