@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.api import cluster as cluster_api
 from shared.kube import Object, deleting, dig, key_of
@@ -12,7 +12,7 @@ from shared.rollouts import Rollout, State, Target, assess
 from . import construction, selection
 from .dependencies import is_ready
 from .inputs import Failure, Observed
-from .writes import Write
+from .writes import Kind, Write
 
 CREATION_FAILED = "HelmReleaseProxyCreationFailed"
 DELETION_FAILED = "HelmReleaseProxyDeletionFailed"
@@ -36,6 +36,8 @@ class Plan:
 
     writes: tuple[Write, ...] = ()
     problems: tuple[Problem, ...] = ()
+    changes: Mapping[str, Kind] = field(default_factory=dict)
+    """The kind of the write by the name of each Cluster that has to be changed, now or later."""
     targets: tuple[Target, ...] = ()
     """The Clusters that take part in a rollout. Clusters that are paused or being deleted do not."""
     rollout: Rollout | None = None
@@ -47,6 +49,7 @@ def plan(proxy: Object, observed: Observed) -> Plan:
     releases = selection.by_cluster(observed.releases)
     steps = [_step(proxy, cluster, releases.get(key_of(cluster).name, []), observed) for cluster in observed.clusters]
     writes = [step for step in steps if isinstance(step, Write)]
+    changes = {write.cluster: write.kind for write in writes}
     targets = _targets(observed, releases, steps)
     strategy, ordered = dig(proxy, "spec.rolloutStrategy"), dig(proxy, "spec.dependsOn")
     rollout = assess(strategy or {}, targets) if strategy or ordered else None
@@ -59,7 +62,8 @@ def plan(proxy: Object, observed: Observed) -> Plan:
             for release in left
             if selection.cluster_of(release) not in observed.paused
         ]
-    return Plan(tuple(writes), tuple(step for step in steps if isinstance(step, Problem)), targets, rollout)
+    problems = tuple(step for step in steps if isinstance(step, Problem))
+    return Plan(tuple(writes), problems, changes, targets, rollout)
 
 
 def _targets(

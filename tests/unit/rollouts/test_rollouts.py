@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.rollouts import REST, Target, assess
+from shared.rollouts import REST, Target, assess, forecast
 
 CANARY = {"name": "canary", "clusterSelector": {"matchLabels": {"wave": "canary"}}}
 MAIN = {"name": "main", "clusterSelector": {"matchLabels": {"wave": "main"}}}
@@ -98,6 +98,24 @@ def test_partition_with_an_invalid_selector_selects_nothing() -> None:
     wrong = {"name": "wrong", "clusterSelector": {"matchExpressions": [{"key": "wave", "operator": "Has"}]}}
     found = assess({"partitions": [wrong, CANARY]}, targets("oo", "canary"))
     assert found.problems == ("partition wrong selects no Cluster",)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "canary", "main", "steps"),
+    [
+        pytest.param({}, "oo", "o", [("canary0", "canary1", "main0")], id="all at once"),
+        pytest.param(
+            {"partitions": [CANARY], "maxUnavailable": 1}, "oo", "o", ["canary0", "canary1", "main0"], id="waves"
+        ),
+        pytest.param({"partitions": [CANARY], "paused": True}, "o", "o", ["canary0", "main0"], id="as if resumed"),
+        pytest.param({"partitions": [CANARY]}, "r", "o", ["main0"], id="an unready target becomes ready"),
+        pytest.param({"partitions": [CANARY]}, "ow", "o", ["canary0"], id="a wait ends the forecast"),
+        pytest.param({"partitions": [CANARY]}, "d", "d", [], id="nothing to do"),
+    ],
+)
+def test_forecast(strategy: dict[str, Any], canary: str, main: str, steps: list[Any]) -> None:
+    found = forecast(strategy, [*targets(canary, "canary"), *targets(main, "main")])
+    assert found == [(step,) if isinstance(step, str) else step for step in steps]
 
 
 LETTERS = st.text("aobrdw", max_size=12)
