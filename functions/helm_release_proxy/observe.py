@@ -222,15 +222,41 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
     confidential = set(values.confidential)
     finding: Finding
     try:
-        finding = _next_step(clients, proxy, connection, release, chart, values, options, digest, attempt, confidential)
+        history = read_history(connection.cluster.client, release.name, release.namespace)
+    except RecordError as error:
+        return Observed(proxy, cluster, Problem(str(error)), confidential)
+    except ApiError as error:
+        return Observed(proxy, cluster, _unanswered(error), confidential)
+    if _may_be_of_another(proxy, history) and (rival := _find_rival(clients, proxy)):
+        return Observed(proxy, cluster, Rival(rival), confidential)
+    try:
+        finding = _next_step(proxy, connection, release, history, chart, values, options, digest, attempt, confidential)
     except UnknownKinds as error:
         connection.cluster.discovery.invalidate()  # the next look may find that they are served
         finding = Problem(str(error))
     except (ChartError, RecordError) as error:
         finding = Problem(str(error))
     except ApiError as error:
-        finding = ConnectionFailed(f"the workload API server does not answer: {error}")
+        finding = _unanswered(error)
     return Observed(proxy, cluster, finding, confidential)
+
+
+def _unanswered(error: ApiError) -> ConnectionFailed:
+    return ConnectionFailed(f"the workload API server does not answer: {error}")
+
+
+def _may_be_of_another(proxy: Object, history: History) -> bool:
+    """Returns whether another HelmReleaseProxy may have stored the newest record.
+
+    Of two HelmReleaseProxies that install a release at once, the API server lets one store the first record.
+    """
+    return history.latest is not None and not _is_recorded(proxy, history.latest)
+
+
+def _is_recorded(proxy: Object, record: ReleaseRecord) -> bool:
+    """Returns whether the status names this record."""
+    named = (dig(proxy, "status.revision"), dig(proxy, "status.recordDigest"))
+    return named == (record.revision, record.digest)
 
 
 def _unsupported(spec: Mapping[str, object]) -> str:
@@ -249,19 +275,18 @@ def _connected(clients: Clients, proxy: Object, cluster: Object, finding: Findin
 
 
 def _next_step(
-    clients: Clients,
     proxy: Object,
     connection: ClusterConnection,
     release: Release,
+    history: History,
     chart: StoredChart,
     values: Values,
     options: Options,
     digest: str,
     attempt: str,
     confidential: set[str],
-) -> Adoption | GivenUp | Work | Removal | Rival | ConnectionFailed:
+) -> Adoption | GivenUp | Work | Removal | ConnectionFailed:
     """Returns the next step of a release. A revision is rendered once; afterwards its record has the objects."""
-    history = read_history(connection.cluster.client, release.name, release.namespace)
     latest, entries = history.latest, inventory.load(dig(proxy, "status.resources"))
     confidential |= recorded_texts(latest.config if latest else {}, values)
     archive = f"{chart.name}-{chart.version}.tgz"
@@ -269,10 +294,7 @@ def _next_step(
     recorded_digest = dig(proxy, "status.recordDigest")
     rules = policy(release, options)
     gave_up = options.atomic and dig(proxy, "status.failedAttempt") == attempt
-    is_ours = latest is not None and is_recorded and recorded_digest == latest.digest
-    # Of two that install a release at once, the API server lets one store the first record.
-    if latest is not None and not is_ours and (rival := _find_rival(clients, proxy)):
-        return Rival(rival)
+    is_ours = latest is not None and _is_recorded(proxy, latest)
     if gave_up and not is_ours:
         return GivenUp(chart)
     if latest is not None and is_ours and (gave_up or dig(proxy, "status.digest") == digest):
