@@ -29,39 +29,27 @@ app = App(
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the HelmChartProxy.", show_default=False)]
 
 
-@app.command()
+@app.command(examples=["rollout status ingress -n fleet", "rollout status ingress -o json"])
 def status(*, name: Name, namespace: Namespace = None, output: FormatOptions, management: TargetOptions) -> None:
-    """Show which Cluster has which version of the chart, which Clusters wait, and why. Changes nothing.
-
-    Example: capi-functions rollout status ingress -n fleet
-    """
+    """Show which Cluster has which version of the chart, which Clusters wait, and why. Changes nothing."""
     _report(name, namespace, output, management, _status_lines)
 
 
-@app.command()
+@app.command(examples=["rollout plan ingress -n fleet", "rollout plan ingress -o json"])
 def plan(*, name: Name, namespace: Namespace = None, output: FormatOptions, management: TargetOptions) -> None:
-    """Show which Clusters change together, step after step, if all become ready. Changes nothing.
-
-    Example: capi-functions rollout plan ingress -n fleet
-    """
+    """Show which Clusters change together, step after step, if all become ready. Changes nothing."""
     _report(name, namespace, output, management, _plan_lines)
 
 
-@app.command()
+@app.command(examples=["rollout pause ingress -n fleet"])
 def pause(*, name: Name, namespace: Namespace = None, management: TargetOptions) -> None:
-    """Pause a rollout: no release is created or changed until `rollout resume`.
-
-    Example: capi-functions rollout pause ingress -n fleet
-    """
+    """Pause a rollout: no release is created or changed until `rollout resume`."""
     _set_paused(name, namespace, management, paused=True)
 
 
-@app.command()
+@app.command(examples=["rollout resume ingress -n fleet"])
 def resume(*, name: Name, namespace: Namespace = None, management: TargetOptions) -> None:
-    """Resume a paused rollout.
-
-    Example: capi-functions rollout resume ingress -n fleet
-    """
+    """Resume a paused rollout."""
     _set_paused(name, namespace, management, paused=False)
 
 
