@@ -448,10 +448,10 @@ class Client:
             raise Unavailable("GET version: the response has no gitVersion: is this an API server?")
         return version
 
-    def text(self, path: str, *, timeout: float = 5.0) -> str:
-        """Returns the body of one GET as text, without retries, for probes such as `/readyz`."""
+    def text(self, path: str, *, timeout: float = 5.0, query: Mapping[str, str] | None = None) -> str:
+        """Returns the body of one GET as text, without retries, for probes such as `/readyz` and for logs."""
         subject = f"GET {path}"
-        status, headers, payload = self._transport.within(timeout).exchange(Request("GET", path), subject)
+        status, headers, payload = self._transport.within(timeout).exchange(Request("GET", path, query), subject)
         if status != 200:
             raise error_of(status, payload, headers, subject, path)
         return payload.decode(errors="replace")

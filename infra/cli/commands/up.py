@@ -23,6 +23,7 @@ from infra.operations.local_runs import (
     running,
 )
 from infra.operations.local_runs import detach as start_detached
+from infra.operations.management_cluster import open_management_cluster
 from infra.operations.run_profiles import nobody_reconciles, profiles_or_default
 from shared import profiles
 
@@ -31,18 +32,20 @@ from ..options import (
     KIND,
     ApiServerFlags,
     ComponentsOption,
+    Context,
     Dir,
     EtcdFlags,
     Family,
     Format,
     From,
     Kind,
+    Kubeconfig,
     ManagerOption,
     Output,
     Profile,
 )
 from ..terminal.failures import report_failures, usable_folder
-from ..terminal.logs import Follow, print_log
+from ..terminal.logs import Follow, print_log, print_pod_logs
 from ..terminal.option_groups import App
 from ..terminal.output import out
 from ..terminal.signals import until_signal
@@ -54,6 +57,9 @@ if TYPE_CHECKING:
     from infra.operations.providers.requests import ProviderRequest
 
 app = App()
+
+_FUNCTIONS = "functions"
+"""The log of the functions of a run."""
 
 
 @app.command(examples=["up --detach", "up --releases ./releases --providers core,kubeadm,docker"])
@@ -221,12 +227,45 @@ def down(directory: Dir = DEFAULT_DIR) -> None:
         out.print(f"stopped the run in {directory}" if ended else f"no run in {directory}")
 
 
-@app.command(examples=["logs", "logs up --follow"])
+@app.command(
+    examples=["logs --follow", "logs addon_apply --cluster demo", "logs up", "logs --context management --cluster demo"]
+)
 def logs(
-    name: Annotated[str, typer.Argument(help="functions, up (with --detach), or the name of a manager.")] = "functions",
-    directory: Dir = DEFAULT_DIR,
+    *,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="A function, `functions` for all, or of a run: `up` (with --detach) or a manager."
+        ),
+    ] = _FUNCTIONS,
+    cluster: Annotated[
+        str,
+        typer.Option(metavar="[NAMESPACE/]NAME", help="Only the lines about this Cluster.", show_default=False),
+    ] = "",
     follow: Follow = False,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the pods (default: all).", show_default=False)
+    ] = "",
+    directory: Dir = DEFAULT_DIR,
+    kubeconfig: Kubeconfig = None,
+    context: Context = "",
 ) -> None:
-    """Print a log of the run in a folder, which may have ended."""
+    """Print the log of functions: of the run in a folder, which may have ended, or of the pods in a cluster.
+
+    With --kubeconfig or --context it is the log of the pods, of each container the newest 1000 lines.
+    """
+    from functions import catalog
+    from infra.operations.log_lines import Filter, PodLogs
+
+    function = name.replace("-", "_")
+    is_function = function in catalog.names()
+    selected = Filter(function if is_function else "", cluster)
     with report_failures():
-        print_log(directory / "logs", name, follow=follow)
+        if kubeconfig is None and not context:
+            file = _FUNCTIONS if is_function else name
+            print_log(directory / "logs", file, follow=follow, selected=selected)
+            return
+        if not is_function and name != _FUNCTIONS:
+            raise Failure(f"{name} is not a function; there are: {', '.join(catalog.names())}")
+        with open_management_cluster(None, kubeconfig, context) as target:
+            print_pod_logs(PodLogs(target.client, namespace), follow=follow, selected=selected)

@@ -1,0 +1,109 @@
+"""The lines of functions' logs: which of them are about a function or a Cluster, and the logs of pods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from shared.api.resources import CLUSTER, POD
+from shared.kube import ApiError, Client, Object, dig, key_of
+
+from .failure import Failure
+from .text import plain
+
+SELECTOR = "app.kubernetes.io/part-of=capi-functions"
+_SECONDS = 20.0
+"""The maximum of the seconds for the log of one container."""
+
+
+@dataclass
+class Filter:
+    """Selects the lines about a function and a Cluster; both may be empty, which selects all.
+
+    A line that continues a record, such as a line of a traceback, is selected with the record.
+
+    Attributes:
+        function: The name of the function.
+        cluster: `NAME` or `NAMESPACE/NAME` of the Cluster.
+    """
+
+    function: str = ""
+    cluster: str = ""
+    _selected: bool = field(default=True, init=False)
+
+    def select(self, line: str) -> bool:
+        """Returns whether a line, the next of a log, is selected."""
+        if line.startswith("{"):
+            self._selected = self._matches(*_of_json(line))
+        elif line[:4].isdigit():
+            self._selected = self._matches(*_of_text(line))
+        return self._selected
+
+    def _matches(self, function: str, cluster: str) -> bool:
+        of_cluster = self.cluster in ("", cluster, cluster.rpartition("/")[2])
+        return self.function in ("", function) and of_cluster
+
+
+def _of_json(line: str) -> tuple[str, str]:
+    """Returns the function and the Cluster of a line in JSON, empty where it has none."""
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        return "", ""
+    if not isinstance(fields, dict):
+        return "", ""
+    about = f"{fields.get('namespace')}/{fields.get('name')}" if fields.get("kind") == CLUSTER.kind else ""
+    return str(fields.get("function") or ""), str(fields.get("cluster") or about)
+
+
+def _of_text(line: str) -> tuple[str, str]:
+    """Returns the function and the Cluster of a line of text: `DATE TIME LEVEL FUNCTION KIND KEY ...`."""
+    words = line.split()[3:]
+    named = next((word.partition("=")[2] for word in words if word.startswith("cluster=")), "")
+    about = words[2] if len(words) > 2 and words[1] == CLUSTER.kind else ""
+    return words[0] if words else "", named or about
+
+
+class PodLogs:
+    """The logs of the pods of functions, each line once."""
+
+    def __init__(self, client: Client, namespace: str = "", *, tail: int = 1000) -> None:
+        """`namespace` is the namespace of the pods, empty for all; `tail` the number of former lines of a container."""
+        self._client, self._namespace, self._tail = client, namespace, tail
+        self._last: dict[str, str] = {}
+
+    def lines(self) -> list[str]:
+        """Returns the new lines in the order of time, and a line for each log that cannot be read.
+
+        Raises `Failure` if there are no pods, or `ApiError` if the pods cannot be listed.
+        """
+        pods = list(self._client.list(POD, self._namespace, selector=SELECTOR))
+        if not pods:
+            where = f"in the namespace {self._namespace}" if self._namespace else "in this cluster"
+            raise Failure(f"there are no pods with the label {SELECTOR} {where}; a local run has its logs in --dir")
+        stamped = [line for pod in pods for name in _containers(pod) for line in self._new(pod, name)]
+        return [line.partition(" ")[2] for line in sorted(stamped, key=lambda line: line.partition(" ")[0])]
+
+    def _new(self, pod: Object, container: str) -> Iterator[str]:
+        key = key_of(pod)
+        identity = f"{key} {container}"
+        last = self._last.get(identity, "")
+        query = {"container": container, "timestamps": "true", "limitBytes": "10000000"}
+        query |= {"sinceTime": last} if last else {"tailLines": str(self._tail)}
+        try:
+            path = f"{POD.path(key.namespace, key.name)}/log"
+            text = self._client.text(path, timeout=_SECONDS, query=query)
+        except ApiError as error:
+            if not last:
+                yield f"{last} {plain(f'no log of the pod {identity}: {error}', most=500)}"
+            return
+        for line in text.splitlines():
+            stamp = line.partition(" ")[0]
+            if stamp > last:
+                self._last[identity] = max(stamp, self._last.get(identity, ""))
+                yield line
+
+
+def _containers(pod: Object) -> Iterable[str]:
+    return [str(container.get("name")) for container in dig(pod, "spec.containers", [])]
