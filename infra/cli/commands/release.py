@@ -16,12 +16,14 @@ from infra.cli.terminal.output import progress
 from infra.operations.failure import Failure
 from infra.operations.helm import helm_when_needed
 
-from ..options import FormatOptions, RegistryOptions
+from ..options import AllNamespaces, FormatOptions, Namespace, RegistryOptions, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
 from ..terminal.output import err, out
+from ..terminal.text import columns
+from .clusters import find_cluster
 
-app = App(name="release", help="Build, lint and publish releases of cluster stacks.", no_args_is_help=True)
+app = App(name="release", help="List, build, lint and publish releases of cluster stacks.", no_args_is_help=True)
 
 
 class Mode(StrEnum):
@@ -35,6 +37,44 @@ class Mode(StrEnum):
 Folder = Annotated[
     Path, typer.Argument(help="Folder of one release, named like its tag.", exists=True, file_okay=False)
 ]
+
+
+@app.command("list", examples=["release list", "release list demo", "release list -A -o json"])
+def list_releases(
+    *,
+    cluster: Annotated[
+        str,
+        typer.Argument(metavar="CLUSTER", help="Only the classes that this Cluster could move to.", show_default=False),
+    ] = "",
+    namespace: Namespace = None,
+    everywhere: AllNamespaces = False,
+    output: FormatOptions,
+    management: TargetOptions,
+) -> None:
+    """List the releases in a management cluster: the classes that Clusters can have, and why one is not ready.
+
+    A Cluster could move to the releases of its stack with its Kubernetes minor version, or the next one.
+    """
+    import json
+    from dataclasses import asdict
+
+    from infra.operations.release_choices import list_choices
+
+    with report_failures(), management.open() as target:
+        found = find_cluster(target, namespace, cluster) if cluster else None
+        choices = list_choices(target.client, "" if everywhere else target.namespace(namespace), found)
+    if output.json:
+        typer.echo(json.dumps([asdict(choice) for choice in choices], indent=2))
+        return
+    if not choices:
+        err.print("no releases; ClusterStacks provide them, and `capi-functions get stacks -A` lists these")
+        return
+    rows = [("", "NAMESPACE", "CLASS", "KUBERNETES", "READY", "REASON")]
+    for each in choices:
+        mark = "*" if each.is_current else ""
+        rows.append((mark, each.namespace, each.name, each.kubernetes or "-", str(each.ready), each.reason))
+    for line in columns(rows):
+        out.print(line, markup=False)
 
 
 @app.command(examples=["release build ./stack ./releases", "release build ./stack ./releases --since ./releases"])
