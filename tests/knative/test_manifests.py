@@ -289,7 +289,7 @@ def kustomized(kubectl: Path, folder: str) -> list[Object]:
     return list(yaml.load_all(built.stdout, Loader))
 
 
-@pytest.mark.parametrize("folder", ["forwarder", "sources", "serving", "crds", "single"])
+@pytest.mark.parametrize("folder", ["forwarder", "sources", "serving", "crds", "single", "console"])
 def test_kustomization_builds(folder: str, kubectl: Path) -> None:
     objects = kustomized(kubectl, folder)
     images = {container["image"] for obj in objects for container in dig(obj, "spec.template.spec.containers", [])}
@@ -300,6 +300,7 @@ def test_kustomization_builds(folder: str, kubectl: Path) -> None:
         document for path in (PROJECT / "infra/manifests/single").glob("*.yaml") for document in documents(path)
     ]
     expected = {
+        "console": 3,
         "crds": len(ours),
         "forwarder": len(manifests()) - len(documents(SOURCES)) + len(documents(FORWARDER)),
         "sources": len(manifests()),

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
+import yaml
 
 from infra.console import sessions as console_sessions
 from infra.console.server import serving_logins
 from infra.console.sessions import Sessions
+from infra.generate.__main__ import PROJECT
+from infra.generate.workloads import PART_OF
 from shared.api.resources import CLUSTER
 from shared.kube import Client, Key, Resource, connect
-from tests.support import accounts
+from tests.support import accounts, processes
 from tests.support.browser import barriers, opened
 from tests.support.console import Page, get
 from tests.support.objects import manifest
+from tests.support.ports import free_port
 from tests.support.until import until
 
 if TYPE_CHECKING:
@@ -41,6 +49,26 @@ def address(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
     with serving_logins(Sessions(connect.token_clients(), "test"), "127.0.0.1", 0, ["console.example"]) as port:
         yield f"http://127.0.0.1:{port}/"
+
+
+def test_pod_of_the_console_has_no_rights_and_serves_the_form(kubeconfig: Path) -> None:
+    objects = {
+        obj["kind"]: obj for obj in yaml.safe_load_all((PROJECT / "infra/manifests/console/console.yaml").read_text())
+    }
+    assert objects.keys() == {"ServiceAccount", "Deployment", "Service"}
+    pod = objects["Deployment"]["spec"]["template"]
+    assert objects["ServiceAccount"]["automountServiceAccountToken"] is False
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert PART_OF[0] not in pod["metadata"]["labels"]
+    [container] = pod["spec"]["containers"]
+    port = free_port()
+    command = [sys.executable, *container["command"][1:], *container["args"][:-1], f"--port={port}"]
+    with processes.start(command, env={**os.environ, "KUBECONFIG": str(kubeconfig)}, stderr=PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert str(port) in process.stderr.readline()
+        assert get(f"http://127.0.0.1:{port}/", "/login").status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 def log_in(address: str, token: str, **headers: str) -> tuple[int, str, str]:
