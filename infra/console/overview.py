@@ -6,10 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from infra.operations.listing import Row, cluster_row, release_row
+from infra.operations.listing import Row, cluster_row
 from shared.api.cluster import is_paused
+from shared.api.conditions import READY, is_true
 from shared.api.names import addon_of
-from shared.kube import Key, Object, deleting, key_of
+from shared.kube import Key, Object, deleting, dig, key_of
 
 PAGE_SIZE = 100
 STATES = ("waiting", "ready", "paused", "deleting")
@@ -65,8 +66,9 @@ def cluster_page(
     """Returns the page of a search; the last page if there are fewer pages. `releases` are HelmReleaseProxies."""
     addon_by_key = {key_of(addon): addon for addon in addons}
     charts: dict[Key, list[bool]] = defaultdict(list)
-    for release in map(release_row, releases):
-        charts[Key(key_of(release.obj).namespace, release.cells["CLUSTER"])].append(release.verdict.ready == "True")
+    for release in releases:
+        owner = Key(key_of(release).namespace, str(dig(release, "spec.clusterRef.name")))
+        charts[owner].append(is_true(dig(release, "status.conditions"), READY))
     rows = [
         _with_charts(cluster_row(cluster, addon_by_key.get(addon_of(cluster))), charts.get(key_of(cluster), ()))
         for cluster in sorted(clusters, key=key_of)
