@@ -26,7 +26,7 @@ def explain(
         typer.Argument(metavar="REASON", help="Reason, as `get` prints it (default: all).", show_default=False),
     ] = "",
 ) -> None:
-    """Explain the reason of a condition of a Cluster or ClusterAddon: what it means, and what to do."""
+    """Explain the reason of a condition: what it means, and what to do."""
     from infra.operations.reasons import REASONS, find
 
     with report_failures():

@@ -10,9 +10,11 @@ import pytest
 from infra.operations.reasons import REASONS, Reason
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.applier import policy, preview
+from tests.support.condition_reasons import reasons_in
 
 ROOT = Path(__file__).parents[3]
-DOCS = (ROOT / "docs" / "operations.md").read_text()
+PAGES = {path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}
+DOCS = PAGES["operations.md"]
 CODE = "\n".join(path.read_text() for path in sorted((ROOT / "functions" / "addon_apply").glob("*.py")))
 SAID = re.compile(r"""\w+\.(?:set_false|set_true)\(\s*"(\w+)"(?:,\s*f?"(\w+)")?""")
 TOLD = re.compile(r'\.add_event\(\s*"(\w+)"')
@@ -42,12 +44,13 @@ def test_operations_page_documents_every_plan_mark(action: str) -> None:
     assert re.search(rf"^\| `. {action}` \|", DOCS, re.MULTILINE)
 
 
-@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: "-".join(reason.names))
+@pytest.mark.parametrize(
+    "reason", [reason for reason in REASONS if reason.page], ids=lambda reason: f"{reason.kind}-{reason.names[0]}"
+)
 def test_command_and_page_explain_a_reason_alike(reason: Reason) -> None:
     names = ", ".join(f"`{name}`" for name in reason.names)
-    rows = [
-        line for line in DOCS.splitlines() if line.startswith("|") and f"| {reason.meaning} | {reason.remedy}" in line
-    ]
+    cells = f"| {reason.meaning} | {reason.remedy}"
+    rows = [line for line in PAGES[reason.page].splitlines() if line.startswith("|") and cells in line]
     assert any(names in row for row in rows)
 
 
@@ -58,3 +61,27 @@ def test_command_explains_every_reason_of_the_page() -> None:
     assert len(rows) > 20
     documented = {name for row in rows for name in re.findall(r"\w+", row)}
     assert documented - {name for reason in REASONS for name in reason.names} == set()
+
+
+GOOD = {"NotDeleting", "NotPaused", "NotRemediating"}
+"""Reasons of conditions that are False as wanted."""
+OTHERS = {"InfrastructureReady", "HelmChartApplied", "HelmChartTemplated", "ClusterAddonConfigValidated"}
+"""Types of conditions that the search takes for reasons."""
+
+
+@pytest.mark.parametrize("function", sorted(path.parent.name for path in (ROOT / "functions").glob("*/triggers.py")))
+def test_command_explains_every_reason_of_a_function(function: str) -> None:
+    explained = {name for reason in REASONS for name in reason.names}
+    assert reasons_in(ROOT / "functions" / function) - explained - GOOD - OTHERS == set()
+
+
+def test_search_finds_reasons_in_all_forms() -> None:
+    assert "WaitingForCA" in reasons_in(ROOT / "functions" / "kubeconfig")  # an argument
+    assert "RolloutPaused" in reasons_in(ROOT / "functions" / "helm_chart_proxy")  # an assignment
+    assert "InvalidKubeconfig" in reasons_in(ROOT / "functions" / "kubeconfig")  # a constant
+    assert "MoreThanOneExists" in reasons_in(ROOT / "functions" / "provider_preflight")  # a field
+    assert "ComponentsPatchError" in reasons_in(ROOT / "shared" / "components")  # an attribute of a class
+
+
+def test_command_explains_every_error_of_components() -> None:
+    assert reasons_in(ROOT / "shared" / "components") - {name for reason in REASONS for name in reason.names} == set()

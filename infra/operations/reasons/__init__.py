@@ -1,0 +1,14 @@
+"""The reasons in conditions that are not as wanted: the meaning and the remedy of each.
+
+The pages of the documentation have the same tables; a test compares them, and another finds each reason in the code.
+"""
+
+from . import addons, charts, clusters, providers, stacks
+from .reason import Reason as Reason
+
+REASONS = (*addons.REASONS, *clusters.REASONS, *stacks.REASONS, *charts.REASONS, *providers.REASONS)
+
+
+def find(name: str) -> list[Reason]:
+    """Returns the entries of a reason, ignoring case; none for an unknown reason."""
+    return [reason for reason in REASONS if name.casefold() in map(str.casefold, reason.names)]

@@ -1,0 +1,74 @@
+"""Finds the reasons that functions write into conditions that are not True, in their code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_NAME = "reason"
+_OF_EVENTS = {"add_event", "KubernetesEvent", "has_reason", "set_true"}
+"""Functions whose `reason` belongs to no condition that is False or Unknown."""
+
+
+def reasons_in(folder: Path) -> set[str]:
+    """Returns the texts in the Python files of a folder that are given as a `reason`: literals and constants.
+
+    Left out is the reason of a condition that is set to True.
+    """
+    texts = (text for tree in _trees(folder) for node in _given(tree) for text in _texts(node))
+    return {text for text in texts if text[:1].isupper()}
+
+
+def _trees(folder: Path) -> list[ast.Module]:
+    return [ast.parse(path.read_text()) for path in sorted(folder.rglob("*.py"))]
+
+
+def _given(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yields the arguments of parameters and fields with the name `reason`, and what is assigned to that name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            is_true = any(isinstance(each, ast.Constant) and each.value == "True" for each in node.args)
+            for position in () if is_true or name in _OF_EVENTS else _POSITIONS.get(name, ()):
+                yield from node.args[position : position + 1]
+            yield from (keyword.value for keyword in node.keywords if keyword.arg == _NAME)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(getattr(target, "id", "") == _NAME for target in targets):
+                yield node.value
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=body, orelse=other):
+            yield from _texts(body)
+            yield from _texts(other)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            yield from _CONSTANTS.get(name, ())
+
+
+def _signatures(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    """Yields the names of functions and of classes with fields, each with the names of its positional parameters."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            names = [argument.arg for argument in node.args.args]
+            yield node.name, names[1:] if names[:1] == ["self"] else names
+        elif isinstance(node, ast.ClassDef):
+            targets = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+            yield node.name, [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+_POSITIONS: dict[str, set[int]] = {}
+_CONSTANTS: dict[str, set[str]] = {}
+for _tree in (tree for folder in ("functions", "shared") for tree in _trees(ROOT / folder)):
+    for _function, _parameters in _signatures(_tree):
+        if _NAME in _parameters:
+            _POSITIONS.setdefault(_function, set()).add(_parameters.index(_NAME))
+    for _node in _tree.body:
+        match _node:
+            case ast.Assign(targets=[ast.Name(id=_constant)], value=ast.Constant(value=str(_text))):
+                _CONSTANTS.setdefault(_constant, set()).add(_text)
