@@ -40,9 +40,11 @@ RULES = (
     "shared/applier/outcome.py",
     "shared/applier/policy.py",
     "shared/applier/readiness.py",
+    "shared/helm_proxies/*.py",
     "shared/kube/selectors.py",
     "shared/providers/*.py",
     "shared/releases/naming.py",
+    "shared/rollouts.py",
 )
 """The modules with decisions and predicates."""
 
