@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from shared.api.conditions import READY, is_true
 from shared.helm_proxies import selection
-from shared.kube import Object, dig, key_of
+from shared.kube import Object, deleting, dig, key_of
 
 
 def affected_selectors(
@@ -21,6 +22,14 @@ def affected_selectors(
     """
     names = set(bound)
     return [obj for obj in objects if key_of(obj).name in names or selection.concerns(obj, cluster, labels)]
+
+
+def waits_for_its_cluster(release: Mapping[str, object]) -> bool:
+    """Returns whether a change of the Cluster may help a HelmReleaseProxy, which is not deployed yet or is deleted.
+
+    A deployed release does not depend on the Cluster. Its values are in the HelmReleaseProxy.
+    """
+    return deleting(release) or not is_true(dig(release, "status.conditions"), READY)
 
 
 def bound_sets(binding: Mapping[str, object] | None) -> list[str]:

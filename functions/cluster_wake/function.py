@@ -20,7 +20,7 @@ from shared.runtime import Answer, Task, done
 from shared.runtime.emit import emit
 from shared.runtime.shared_read import SharedRead
 
-from .decide import affected_selectors, bound_sets
+from .decide import affected_selectors, bound_sets, waits_for_its_cluster
 from .triggers import TRIGGERS
 
 _SELECTING: SharedRead[list[Object]] = SharedRead(pause=0.5)
@@ -44,7 +44,9 @@ def _affected(clients: Clients, event: Event, key: Key) -> Iterator[Object]:
     proxies = [obj for obj in selecting if obj["kind"] == HELM_CHART_PROXY.kind]
     sets = [obj for obj in selecting if obj["kind"] == CLUSTER_RESOURCE_SET.kind]
     if proxies:
-        yield from _list(clients, HELM_RELEASE_PROXY, key.namespace, f"{CLUSTER_NAME_LABEL}={key.name}")
+        releases = _list(clients, HELM_RELEASE_PROXY, key.namespace, f"{CLUSTER_NAME_LABEL}={key.name}")
+        # A new kubeconfig may lead to another API server, which lacks the releases.
+        yield from (one for one in releases if event.kind != CLUSTER.kind or waits_for_its_cluster(one))
     if event.kind != CLUSTER.kind:
         proxies = []  # their values do not depend on the kubeconfig
     if not sets and not proxies:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.cluster_wake.decide import affected_selectors, bound_sets
+from functions.cluster_wake.decide import affected_selectors, bound_sets, waits_for_its_cluster
 from shared.kube import Object
 
 CLUSTER: Object = {"metadata": {"namespace": "ns", "name": "demo"}}
@@ -52,3 +52,17 @@ def test_affected_selectors(labels: dict[str, str] | None, bound: list[str], aff
 )
 def test_bound_sets(binding: Object | None, names: list[str]) -> None:
     assert bound_sets(binding) == names
+
+
+@pytest.mark.parametrize(
+    ("ready", "metadata", "waits"),
+    [
+        ("True", {}, False),
+        ("False", {}, True),
+        ("Unknown", {}, True),
+        ("True", {"deletionTimestamp": "2026-01-01T00:00:00Z"}, True),
+    ],
+)
+def test_a_deployed_release_does_not_wait_for_its_cluster(ready: str, metadata: Object, waits: bool) -> None:
+    release = {"metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+    assert waits_for_its_cluster(release) is waits
