@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +14,11 @@ from rich.markup import escape
 
 from infra.operations.failure import Failure
 from infra.operations.local_runs import DEFAULT_DIR, running, token_for
+from infra.operations.management_cluster import open_management_cluster
 from infra.operations.text import age, plain
+from shared.settings import NAMESPACE
 
-from ..options import Format, Output
+from ..options import Context, Format, Output
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
 from ..terminal.output import err, out
@@ -44,13 +47,37 @@ RunDir = Annotated[
 ]
 
 
-@app.command("list", examples=["dead-letter list", "dead-letter list -o json"])
-def list_letters(output: Output = Format.text, directory: RunDir = None) -> None:
+@dataclass(frozen=True)
+class StoreOptions:
+    """The options that name the object store of a command."""
+
+    directory: RunDir = None
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            help="Kubeconfig of a management cluster: use the store that its functions use.", show_default=False
+        ),
+    ] = None
+    context: Context = ""
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the functions.")] = NAMESPACE
+
+    def settings(self) -> Mapping[str, str]:
+        """Returns the settings that name the object store. Raises `Failure` if nothing does."""
+        if self.kubeconfig is None and not self.context:
+            return _settings(self.directory)
+        from infra.operations.deployed_store import store_settings
+
+        with open_management_cluster(None, self.kubeconfig, self.context) as target:
+            return _settings(target.run) if target.run else store_settings(target.client, self.namespace)
+
+
+@app.command("list", examples=["dead-letter list", "dead-letter list --context management -o json"])
+def list_letters(*, output: Output = Format.text, store: StoreOptions) -> None:
     """List the letters, the newest first."""
     from shared.storage import StorageError
 
     with report_failures(StorageError):
-        letters = _letters(_settings(directory)).list()
+        letters = _letters(store.settings()).list()
     if output is Format.json:
         typer.echo(json.dumps([letter.dump() for letter in letters], indent=2))
         return
@@ -60,26 +87,28 @@ def list_letters(output: Output = Format.text, directory: RunDir = None) -> None
 
 @app.command(examples=["dead-letter show 3f2a9c"])
 def show(
+    *,
     name: Annotated[str, typer.Argument(metavar="ID", help="Id of a letter.", show_default=False)],
-    directory: RunDir = None,
+    store: StoreOptions,
 ) -> None:
     """Show one letter as YAML: which event, which answer, when and how often."""
     from infra.operations.manifests import dump
     from shared.storage import StorageError
 
     with report_failures(StorageError):
-        [letter] = _chosen(_letters(_settings(directory)), [name], every=False)
+        [letter] = _chosen(_letters(store.settings()), [name], every=False)
     typer.echo(dump([letter.dump()]), nl=False)
 
 
 @app.command(examples=["dead-letter replay 3f2a9c", "dead-letter replay --all"])
 def replay(
+    *,
     names: Ids = None,
     every: All = False,
     to: Annotated[
         str, typer.Option(help="URL that accepts events (default: the run's, else $K_SINK).", show_default=False)
     ] = "",
-    directory: RunDir = None,
+    store: StoreOptions,
 ) -> None:
     """Make functions look at the objects of letters again, and drop the letters.
 
@@ -90,7 +119,7 @@ def replay(
     from shared.storage import StorageError
 
     with report_failures(StorageError):
-        settings = _settings(directory)
+        settings = store.settings()
         kept = _letters(settings)
         url = to or settings.get("K_SINK", "")
         if not url:
@@ -98,19 +127,19 @@ def replay(
                 "no URL to send events to: name one with --to, such as the URL of the Broker or forwarder, "
                 "or run this command in a pod of the functions"
             )
-        token = token_for(url, directory)
+        token = token_for(url, store.directory)
         left = [letter.id for letter in _chosen(kept, names, every=every) if not _replay(kept, letter, url, token)]
         if left:
             raise Failure(f"not sent, and still there: {', '.join(left)}")
 
 
 @app.command(examples=["dead-letter drop --all"])
-def drop(names: Ids = None, every: All = False, directory: RunDir = None) -> None:
+def drop(*, names: Ids = None, every: All = False, store: StoreOptions) -> None:
     """Delete letters. No work is lost, because the sweep finds the objects that are not reconciled."""
     from shared.storage import StorageError
 
     with report_failures(StorageError):
-        kept = _letters(_settings(directory))
+        kept = _letters(store.settings())
         for letter in _chosen(kept, names, every=every):
             kept.drop(letter.id)
             out.print(f"{letter.id} dropped")
