@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event as Flag
 
-from shared.manifests import HOOK_FAILED, HOOK_SUCCEEDED, Identity, Operation, Wave, delete_policies, identity, waves
+from shared.manifests import (
+    HOOK_FAILED,
+    HOOK_SUCCEEDED,
+    Identity,
+    Operation,
+    Wave,
+    delete_policies,
+    identity,
+    runs_at_both_ends,
+    waves,
+)
 
 from .. import tracing
 from ..clients import Clients, ClusterClients
@@ -100,6 +110,11 @@ def plan_sync(
     return Sync(connection.cluster, planned, {**connection.served, **kinds_defined_by(wanted)}, policy)
 
 
+def _lasts(step: Step) -> bool:
+    """Returns whether the hooks after the other objects may need a hook that ran before these."""
+    return runs_at_both_ends(step.obj, step.operation)
+
+
 @dataclass(frozen=True)
 class _Run:
     """One execution of a sync."""
@@ -121,9 +136,10 @@ class _Run:
             if wave.gate:
                 of_wave = self._wave([steps[identity(obj)] for obj in wave.objects], gate=True)
                 hooks |= of_wave
-            else:  # all hooks before this wave have succeeded
-                of_wave = self._delete_hooks(steps, hooks, HOOK_SUCCEEDED)
-                hooks = {}
+            else:  # all hooks before this wave have succeeded; the last wave is empty
+                due = {who: one for who, one in hooks.items() if not (wave.objects and _lasts(steps[who]))}
+                of_wave = self._delete_hooks(steps, due, HOOK_SUCCEEDED)
+                hooks = {who: one for who, one in hooks.items() if who not in due}
                 if not any(one.entry.error for one in of_wave.values()):
                     of_wave |= self._wave([steps[identity(obj)] for obj in wave.objects], gate=False)
             done |= of_wave

@@ -14,6 +14,7 @@ from .waves import (
     hooks_of,
     install_rank,
     is_hook_run,
+    runs_at_both_ends,
     runs_in,
     waves,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "install_rank",
     "is_hook_run",
     "parse",
+    "runs_at_both_ends",
     "runs_in",
     "waves",
 ]

@@ -38,6 +38,11 @@ def runs_in(obj: Mapping[str, Any], operation: Operation) -> bool:
     return not hooks or not hooks.isdisjoint({"crd-install", f"pre-{operation}", f"post-{operation}"})
 
 
+def runs_at_both_ends(obj: Mapping[str, Any], operation: Operation | None) -> bool:
+    """Returns whether Helm applies an object both before and after the other objects in this operation."""
+    return {f"pre-{operation}", f"post-{operation}"} <= hooks_of(obj)
+
+
 def delete_policies(obj: Mapping[str, Any]) -> list[str]:
     """Returns when Helm deletes a hook: `before-hook-creation` (default), `hook-succeeded`, `hook-failed`."""
     named = str(dig(obj, ("metadata", "annotations", "helm.sh/hook-delete-policy"), ""))

@@ -10,7 +10,7 @@ import pytest
 
 from infra import local_control_plane
 from shared.api.resources import CONFIG_MAP, HELM_RELEASE_PROXY
-from shared.kube import Key, Object, dig
+from shared.kube import Key, Object, Resource, dig
 from shared.runtime import Answer
 from tests.support.controllers import JOB, PENDING, workload
 from tests.support.helm_releases import MAP, HelmWorld, packed
@@ -196,3 +196,29 @@ def test_hooks_after_a_deletion_run_when_the_objects_are_gone(helm_world: HelmWo
     world.proxy(options={"disableHooks": True})
     world.call()
     assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None
+
+
+SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+ACCOUNT = """apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: hooks
+  annotations:
+    helm.sh/hook: pre-install,pre-upgrade,post-install,post-upgrade
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+"""
+
+
+def test_hook_before_and_after_the_other_objects_lasts_until_the_end(helm_world: HelmWorld) -> None:
+    """Charts of admission webhooks run Jobs before and after the other objects with one ServiceAccount."""
+    world = helm_world
+    after = json.loads(job("after", "post-install,post-upgrade", "before-hook-creation,hook-succeeded"))
+    after["spec"]["template"]["spec"]["serviceAccountName"] = "hooks"
+    for revision in (1, 2):
+        world.chart(f"{revision}.0.0", {"a.yaml": MAP.format("a"), "hooks.yaml": ACCOUNT, "j.yaml": json.dumps(after)})
+        world.proxy(version=f"{revision}.0.0")
+        settled(world)
+        assert world.history()[-1] == (revision, "deployed")
+        accounts = world.client.list(SERVICE_ACCOUNT, world.releases)
+        assert "hooks" not in {obj["metadata"]["name"] for obj in accounts}
+        assert jobs(world) == {}
