@@ -13,7 +13,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint prose types layers collected generated binaries bench mutants fuzz audit generate image docs release requirements clean
+.PHONY: help demo test test-programs test-fast test-all test-node test-managers check lint prose types layers collected generated binaries bench test-charts mutants fuzz audit generate image docs release requirements clean
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -72,6 +72,9 @@ binaries: $(INSTALLED) ## get the executables that tests run, once; pytest alone
 
 bench: $(INSTALLED) ## print the figures of tests/bench
 	$(BIN)/python -m tests.bench
+
+test-charts: $(INSTALLED) ## install, upgrade, roll back and remove the charts of a folder beside the helm program; CHARTS=
+	$(BIN)/python -m tests.support.published_charts $(CHARTS)
 
 mutants: $(INSTALLED) ## change rules at random, print which changes no unit test notices; SEED= N= MODULES=
 	$(BIN)/python -m tests.support.mutants $(if $(SEED),--seed=$(SEED)) $(if $(N),--number=$(N)) $(MODULES)

@@ -42,7 +42,7 @@ def run() -> None:
             requests = client.requests - before
             wanted = desired(objects(f"bare-{number}"), served, OWNER, default_namespace="default")
             started = time.perf_counter()
-            _bare(wanted)
+            apply_bare(wanted)
             bare.append(since(started))
         ours, bare = ours[1:], bare[1:]  # the first round creates, the others change
         ratio = median([b / o for o, b in zip(ours, bare, strict=True)])
@@ -59,15 +59,18 @@ def run() -> None:
         print(f"the same rollout again: {client.requests - before} requests")
 
 
-def _bare(wanted: list[Object]) -> None:
+def apply_bare(wanted: list[Object]) -> None:
     """Applies the objects with the minimal work: serialise, send, read."""
     configuration = connect.management()
     pool, host = configuration._transport._pool, configuration.host
+    headers = {"Content-Type": APPLY_PATCH}
+    if token := configuration._transport.credentials.bearer():
+        headers["Authorization"] = f"Bearer {token}"
 
     def apply(obj: Object) -> None:
         name, namespace = obj["metadata"]["name"], obj["metadata"]["namespace"]
         url = f"{host}/api/v1/namespaces/{namespace}/configmaps/{name}?fieldManager={MANAGER}&force=true"
-        response = pool.request("PATCH", url, body=json.dumps(obj), headers={"Content-Type": APPLY_PATCH})
+        response = pool.request("PATCH", url, body=json.dumps(obj), headers=headers)
         assert response.status in (200, 201), response.data
 
     with ThreadPoolExecutor(THREADS) as threads:
