@@ -10,8 +10,7 @@ from .ttl_cache import TTLCache
 _SECONDS = 30.0
 """Seconds for which the answer is cached."""
 
-
-HELM_ADDON_NAMES = ("helm", "addon-helm")
+_HELM_ADDON_NAMES = ("helm", "addon-helm")
 """The names of Cluster API Addon Provider Helm in the label of its Deployment."""
 
 
@@ -23,6 +22,11 @@ def find_running_core(management: Client) -> str:
 def running_core(management: Client, remembered: TTLCache) -> str:
     """Returns the cached result of `find_running_core`. Raises `ApiError`."""
     return remembered.get("core", _SECONDS, lambda: find_running_core(management))
+
+
+def running_helm_addon(management: Client, remembered: TTLCache) -> str:
+    """Returns the cached name of the Deployment of Cluster API Addon Provider Helm, as `find_running` does."""
+    return remembered.get("helm addon", _SECONDS, lambda: find_running(management, *_HELM_ADDON_NAMES))
 
 
 def find_running(management: Client, *names: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.addons import manifest_history, stored_values
+from shared.addons.secret_record import DeleteSecret
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier.sync import Sync
 from shared.clients import Clients
@@ -25,8 +25,8 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
     key = key_of(context.addon)
     addon = clients.management.find(CLUSTER_ADDON, key)
     if addon is None:
-        manifest_history.DeleteManifests(context.addon).execute(clients)
-        stored_values.DeleteValues(context.addon).execute(clients)
+        DeleteSecret(context.addon, "manifests").execute(clients)
+        DeleteSecret(context.addon, "generated").execute(clients)
     elif not deleting(addon) and not context.target.was_synced_last(addon):
         not_applied = {"status": {"ready": False, "digest": None}}
         clients.management.patch(CLUSTER_ADDON, key, not_applied, subresource="status", manager=MANAGER)

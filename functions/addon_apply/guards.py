@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared import watch_filter
-from shared.addons import manifest_history, stored_values, succession
+from shared.addons import manifest_history, succession
+from shared.addons.secret_record import DeleteSecret
 from shared.addons.status import PAUSED, names_another_cluster
 from shared.api import cluster as cluster_api
 from shared.api.names import ADDON_FINALIZER, SUCCESSOR_ANNOTATION
@@ -60,9 +61,9 @@ def finalize(addon: Object, cluster: Object | None) -> Decision:
         keep: tuple[Effect, ...] = (succession.KeepRecord(addon, cluster), remove)
         return Decision(keep, message="record kept, finalizer removed")
     # A killed sync may have stored either Secret before the status reports it.
-    delete: tuple[Effect, ...] = (manifest_history.DeleteManifests(addon), stored_values.DeleteValues(addon))
+    delete: tuple[Effect, ...] = (DeleteSecret(addon, "manifests"), DeleteSecret(addon, "generated"))
     if dig(addon, ("metadata", "annotations", SUCCESSOR_ANNOTATION)):
-        delete += (succession.DeleteRecord(addon),)
+        delete += (DeleteSecret(addon, "record"),)
     return Decision((*delete, remove), message="finalizer removed")
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 from shared.clients import Clients
 from shared.helm_proxies import inputs
 from shared.helm_proxies.inputs import Observed
-from shared.running_core import HELM_ADDON_NAMES, find_running
+from shared.running_core import running_helm_addon
 from shared.runtime import Request
 
 from .reconciled import is_paused
-
-_CONTROLLER_SECONDS = 30.0
-"""Seconds for which it is remembered whether the original controller runs."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -19,7 +16,5 @@ def observe(clients: Clients, request: Request) -> Observed:
     proxy = request.primary
     if proxy is None or is_paused(proxy):
         return Observed(proxy)
-    controller = clients.remembered.get(
-        "helm addon controller", _CONTROLLER_SECONDS, lambda: find_running(clients.management, *HELM_ADDON_NAMES)
-    )
+    controller = running_helm_addon(clients.management, clients.remembered)
     return Observed(proxy, controller) if controller else inputs.read(clients, proxy)

@@ -37,16 +37,13 @@ from shared.helm_proxies.release_record import (
 )
 from shared.kube import ApiError, Key, NotServed, Object, deleting, dig, key_of
 from shared.manifests import RELEASE_HOOKS, Operation, hooks_of
-from shared.running_core import HELM_ADDON_NAMES, find_running
+from shared.running_core import running_helm_addon
 from shared.runtime import Request
 
 from .options import Options
 from .ownership import policy
 from .triggers import is_installed_once
 from .values import InvalidValues, Values, merge, read_values, recorded_texts
-
-_CONTROLLER_SECONDS = 30.0
-"""Seconds for which it is remembered whether Cluster API Addon Provider Helm runs."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     proxy = request.primary
     if proxy is None or cluster_api.is_paused(proxy):
         return Observed(proxy)
-    if controller := _controller(clients):
+    if controller := running_helm_addon(clients.management, clients.remembered):
         return Observed(proxy, finding=LeftTo(controller))
     name = str(dig(proxy, "spec.clusterRef.name", "")) or "-"
     try:
@@ -177,14 +174,6 @@ def observe(clients: Clients, request: Request) -> Observed:
     if not cluster_api.control_plane_initialized(cluster) or not dig(proxy, "spec.releaseName"):
         return Observed(proxy, cluster)
     return _find_work(clients, request, proxy, cluster)
-
-
-def _controller(clients: Clients) -> str:
-    """Returns the name of the Deployment of Cluster API Addon Provider Helm if that runs."""
-    found: str = clients.remembered.get(
-        "addon-helm", _CONTROLLER_SECONDS, lambda: find_running(clients.management, *HELM_ADDON_NAMES)
-    )
-    return found
 
 
 def is_installed(proxy: Mapping[str, object]) -> bool:

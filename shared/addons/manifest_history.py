@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from shared.api.conditions import rfc3339
 from shared.api.names import ROLLBACK_ANNOTATION
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import MANAGER, ApiError, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
+from shared.kube import MANAGER, ApiError, Conflict, Object, dig, key_of, owned_by, owner_reference
 
-from .secret_record import delete_owned_secret, pack, unpack
+from .secret_record import pack, secret_key, unpack
 from .target import SyncTarget
+
+_key = partial(secret_key, purpose="manifests")
 
 _LENGTH = 2
 _MAX_BYTES = 1_000_000
@@ -58,11 +61,13 @@ def _read(clients: Clients, addon: Object, class_name: str, version: str) -> Sto
         return StoredManifest(problem=_foreign_secret_message(addon))
     data = dig(secret, ("data", class_name))
     if not data:
-        return StoredManifest(problem=f"Secret {_key(addon)} has no manifest of {class_name}")
+        return StoredManifest(problem=f"Secret {secret_key(addon, 'manifests')} has no manifest of {class_name}")
     try:
         objects = unpack(data)
     except ValueError as error:
-        return StoredManifest(problem=f"Secret {_key(addon)}: the manifest of {class_name} is damaged: {error}")
+        return StoredManifest(
+            problem=f"Secret {secret_key(addon, 'manifests')}: the manifest of {class_name} is damaged: {error}"
+        )
     return StoredManifest(class_name, version, tuple(objects))
 
 
@@ -183,28 +188,12 @@ class SaveManifest:
         return True
 
 
-@dataclass(frozen=True)
-class DeleteManifests:
-    """Deletes the Secret of an addon that is deleted, because a local run has no garbage collector."""
-
-    addon: Mapping[str, Any]
-
-    def execute(self, clients: Clients) -> None:
-        """Deletes the Secret if the addon owns it."""
-        delete_owned_secret(clients, _key(self.addon), self.addon)
-
-
 class ForeignSecret(Exception):
     """The Secret for the manifests is owned by another object."""
 
 
 def _foreign_secret_message(addon: Mapping[str, Any]) -> str:
     return (
-        f"Secret {_key(addon)} for the manifests is not owned by ClusterAddon {key_of(addon).name}: "
+        f"Secret {secret_key(addon, 'manifests')} for the manifests is not owned by ClusterAddon {key_of(addon).name}: "
         "no rollback is possible until that Secret is deleted or renamed"
     )
-
-
-def _key(addon: Mapping[str, Any]) -> Key:
-    namespace, name = key_of(addon)
-    return Key(namespace, f"{name}-manifests")

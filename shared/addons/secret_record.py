@@ -7,12 +7,16 @@ import gzip
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from shared import memory_budget
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import Key, owned_by
+from shared.kube import Key, key_of, owned_by
+
+Purpose = Literal["manifests", "generated", "record"]
+"""The purpose of a Secret of an addon: manifests of former releases, generated values, or the record of its Cluster."""
 
 _MAX_UNPACKED = 16 * 2**20
 """Bytes: the manifest of a large chart has a tenth of it."""
@@ -38,8 +42,22 @@ def unpack(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def delete_owned_secret(clients: Clients, key: Key, addon: Mapping[str, Any]) -> None:
-    """Deletes the Secret if it exists and the addon owns it."""
-    secret = clients.management.find(SECRET, key)
-    if secret is not None and owned_by(secret, addon):
-        clients.management.delete(SECRET, key, uid=secret["metadata"]["uid"])
+def secret_key(addon: Mapping[str, Any], purpose: Purpose) -> Key:
+    """Returns namespace and name of a Secret of an addon."""
+    namespace, name = key_of(addon)
+    return Key(namespace, f"{name}-{purpose}")
+
+
+@dataclass(frozen=True)
+class DeleteSecret:
+    """An effect that deletes a Secret of a deleted ClusterAddon, because a local run has no garbage collector."""
+
+    addon: Mapping[str, Any]
+    purpose: Purpose
+
+    def execute(self, clients: Clients) -> None:
+        """Deletes the Secret if it exists and the addon owns it."""
+        key = secret_key(self.addon, self.purpose)
+        secret = clients.management.find(SECRET, key)
+        if secret is not None and owned_by(secret, self.addon):
+            clients.management.delete(SECRET, key, uid=secret["metadata"]["uid"])

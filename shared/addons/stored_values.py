@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from shared.api.resources import SECRET
 from shared.clients import Clients
-from shared.kube import MANAGER, Key, Object, dig, key_of, owned_by, owner_reference
+from shared.kube import MANAGER, Object, dig, key_of, owned_by, owner_reference
 
 from .first_values import FirstValues, GeneratedField, RenderedAddons
-from .secret_record import delete_owned_secret, pack, unpack
+from .secret_record import pack, secret_key, unpack
+
+_key = partial(secret_key, purpose="generated")
 
 _DATA = "values"
 _MAX_BYTES = 900_000
@@ -107,19 +109,3 @@ def describe_fields(fields: Sequence[GeneratedField]) -> str:
 def fields_differ(fields: Sequence[GeneratedField]) -> str:
     """Returns `1 field differs` or `n fields differ`."""
     return f"{len(fields)} {'field differs' if len(fields) == 1 else 'fields differ'}"
-
-
-@dataclass(frozen=True)
-class DeleteValues:
-    """An effect that deletes the Secret of a deleted ClusterAddon, because a local run has no garbage collector."""
-
-    addon: Mapping[str, Any]
-
-    def execute(self, clients: Clients) -> None:
-        """Deletes the Secret if the addon owns it."""
-        delete_owned_secret(clients, _key(self.addon), self.addon)
-
-
-def _key(addon: Mapping[str, Any]) -> Key:
-    namespace, name = key_of(addon)
-    return Key(namespace, f"{name}-generated")

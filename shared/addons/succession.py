@@ -15,12 +15,12 @@ from shared.api.resources import SECRET
 from shared.applier import inventory
 from shared.applier.policy import PREFIX
 from shared.clients import Clients
-from shared.kube import MANAGER, Conflict, Key, Object, dig, key_of, owned_by, owner_reference
+from shared.kube import MANAGER, Conflict, Object, dig, owned_by, owner_reference
 from shared.kube.resources import owner_references
 
-from .secret_record import delete_owned_secret, pack, unpack
+from .secret_record import Purpose, pack, secret_key, unpack
 
-_SECRETS = ("manifests", "generated", "record")
+_SECRETS: tuple[Purpose, ...] = ("manifests", "generated", "record")
 _DATA = "record"
 _MAX_BYTES = 1_000_000
 
@@ -40,7 +40,7 @@ def read_record(clients: Clients, addon: Object, cluster: Object) -> Object | No
 
     Raises `ApiError` if the Secret could not be read.
     """
-    secret = clients.management.find(SECRET, _key(addon, "record"))
+    secret = clients.management.find(SECRET, secret_key(addon, "record"))
     if secret is None or not (owned_by(secret, cluster) or owned_by(secret, addon)):
         return None
     try:
@@ -73,7 +73,7 @@ class KeepRecord:
         _hand_over(clients, self.addon, self.addon, self.cluster)
 
     def _write(self, clients: Clients, data: Mapping[str, Any]) -> None:
-        key = _key(self.addon, "record")
+        key = secret_key(self.addon, "record")
         metadata = {**key._asdict(), "ownerReferences": [owner_reference(self.cluster)]}
         try:
             clients.management.create(
@@ -100,21 +100,10 @@ class TakeSecrets:
         _hand_over(clients, self.addon, self.cluster, self.addon)
 
 
-@dataclass(frozen=True)
-class DeleteRecord:
-    """The effect that deletes the record that a ClusterAddon has taken over. A local run has no garbage collector."""
-
-    addon: Object
-
-    def execute(self, clients: Clients) -> None:
-        """Deletes the Secret if the addon owns it."""
-        delete_owned_secret(clients, _key(self.addon, "record"), self.addon)
-
-
 def _hand_over(clients: Clients, addon: Object, giver: Object, taker: Object) -> None:
     """Replaces `giver` by `taker` among the owners of the addon's Secrets that `giver` owns."""
     for purpose in _SECRETS:
-        key = _key(addon, purpose)
+        key = secret_key(addon, purpose)
         secret = clients.management.find(SECRET, key)
         if secret is None or not owned_by(secret, giver):
             continue
@@ -122,8 +111,3 @@ def _hand_over(clients: Clients, addon: Object, giver: Object, taker: Object) ->
         decided_on = {name: secret["metadata"][name] for name in ("uid", "resourceVersion")}
         metadata = {**decided_on, "ownerReferences": [*others, owner_reference(taker)]}
         clients.management.patch(SECRET, key, {"metadata": metadata}, manager=MANAGER)
-
-
-def _key(addon: Mapping[str, Any], purpose: str) -> Key:
-    namespace, name = key_of(addon)
-    return Key(namespace, f"{name}-{purpose}")

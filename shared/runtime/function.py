@@ -43,6 +43,7 @@ from . import wait_times
 from .answer import Answer, done, failed
 from .assumed import Assumed, assume, forget, primary_in, remember
 from .decision import Decide, Decision
+from .keyed_lock import KeyedLock
 from .recorder import KubernetesEvent, record_event
 
 O = TypeVar("O")  # noqa: E741 - what a function observes
@@ -89,6 +90,8 @@ class Function(Generic[O]):
         trusts_events: Whether an object in an event may be decided on before it is read. It must be False if the
             content of the object gives access beyond its namespace, because any sender who knows the object's version
             can invent the content.
+        lock: Serializes deliveries about one object within this process, so that the second finds the work done. Two
+            processes may do the work at once, which is harmless.
         is_sole_writer: Whether hardly anyone else writes the object. Then, if an event does not contain the object, the
             function assumes the last write of this process.
     """
@@ -102,6 +105,7 @@ class Function(Generic[O]):
     manager: str = MANAGER
     trusts_events: bool = True
     is_sole_writer: bool = False
+    lock: KeyedLock | None = None
 
     @property
     def name(self) -> str:
@@ -113,16 +117,24 @@ class Function(Generic[O]):
         ref = self.triggers.primary_ref(event)
         if ref is None or ref.resource is None:
             return done("the event is not for this function")
-        event = self.triggers.upgraded(event)
-        from_event = primary_in(event, ref.resource, ref.key)
+        if self.lock is None:
+            return self._handle(clients, self.triggers.upgraded(event), ref.resource, ref.key)
+        try:
+            with self.lock.hold((id(clients), ref.key), event.namespace):
+                return self._handle(clients, self.triggers.upgraded(event), ref.resource, ref.key)
+        except Unavailable as error:
+            return failed(error)
+
+    def _handle(self, clients: Clients, event: Event, resource: Resource, key: Key) -> Answer:
+        from_event = primary_in(event, resource, key)
         if from_event is not None and self._is_reconciled(from_event, event):
             return _RECONCILED
         assumed = assume(
             clients,
             self.triggers,
             event,
-            ref.resource,
-            ref.key,
+            resource,
+            key,
             trusts_events=self.trusts_events,
             is_sole_writer=self.is_sole_writer,
         )
@@ -130,7 +142,7 @@ class Function(Generic[O]):
         end = time.monotonic() + _MAX_SECONDS
         while True:
             try:
-                answer = self._reconcile(clients, ref.resource, ref.key, event, assumed)
+                answer = self._reconcile(clients, resource, key, event, assumed)
                 assumed, rounds = None, rounds + 1
                 if answer is not None:
                     return answer
@@ -142,7 +154,7 @@ class Function(Generic[O]):
                 # Another client changed or deleted an object after this function had read it.
                 if assumed is not None:
                     if assumed.remembered and isinstance(error, Conflict):
-                        forget(clients, ref.resource)
+                        forget(clients, resource)
                     assumed = None
                     continue
                 conflicts += 1

@@ -20,7 +20,7 @@ from shared import charts
 from shared.addons import manifest_history, stored_values
 from shared.addons.context import AwaitingReadiness, RollbackContext, UpToDate
 from shared.addons.first_values import FirstValues, GeneratedField
-from shared.addons.secret_record import pack, unpack
+from shared.addons.secret_record import DeleteSecret, pack, unpack
 from shared.addons.target import SyncTarget
 from shared.api.conditions import get_condition, rfc3339
 from shared.applier.connection import ConnectionFailed
@@ -68,8 +68,8 @@ def test_deleted_addon_needs_nothing() -> None:
     ("cluster", "deleted", "effects"),
     [
         (None, False, []),
-        (None, True, [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]),
-        (a_cluster(), True, [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]),
+        (None, True, [DeleteSecret, DeleteSecret, RemoveFinalizer]),
+        (a_cluster(), True, [DeleteSecret, DeleteSecret, RemoveFinalizer]),
         (a_cluster(paused=True), True, []),
     ],
     ids=["no Cluster", "deleted, no Cluster", "deleted, Cluster", "deleted, paused Cluster"],

@@ -12,7 +12,7 @@ from functions.addon_apply.decide import decide
 from functions.addon_apply.guards import finalize
 from functions.addon_apply.observe import Observed
 from functions.addon_apply.status import AddonStatusBuilder
-from shared.addons import manifest_history, stored_values
+from shared.addons.secret_record import DeleteSecret
 from shared.addons.succession import KeepRecord
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.names import ADDON_FINALIZER, ROLLBACK_ANNOTATION
@@ -53,7 +53,7 @@ def entry(name: str, **more: str) -> InventoryEntry:
 # -- obstacles ---------------------------------------------------------------------------------------------------
 
 
-WITH_SECRETS = [manifest_history.DeleteManifests, stored_values.DeleteValues, RemoveFinalizer]
+WITH_SECRETS = [DeleteSecret, DeleteSecret, RemoveFinalizer]
 """A sync that was killed may have stored the Secrets before the status reports them."""
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event, Thread
 
 import pytest
 
 from functions.addon_apply import function as addon_apply
 from functions.addon_apply.triggers import TRIGGERS
+from shared.api.resources import CLUSTER_ADDON
 from shared.clients import Clients
 from shared.event import change_event
 from shared.kube import Unavailable
@@ -95,19 +97,18 @@ def test_key_has_one_holder_at_a_time() -> None:
     assert most == [1]
 
 
-def test_addon_apply_answers_503_during_a_long_delivery_for_the_same_addon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(addon_apply, "_LOCK", lock := KeyedLock("this addon", timeout=0.1))
+def test_function_answers_503_during_a_long_delivery_for_the_same_object() -> None:
+    function = replace(addon_apply.FUNCTION, lock=(lock := KeyedLock("this addon", timeout=0.1)))
     addon = {
-        "apiVersion": "clusteraddon.cluster.x-k8s.io/v1alpha1",
+        "apiVersion": CLUSTER_ADDON.api_version,
         "kind": "ClusterAddon",
         "metadata": {"namespace": "n", "name": "cluster-addon-c"},
     }
     clients, event, leave = Clients(), change_event(addon, "update", source="/test"), Event()
-    monkeypatch.setattr(addon_apply, "Function", None)  # it must not run: there is no management cluster
     key = (id(clients), TRIGGERS.key(event))
     thread = _hold(lock, key, Event(), leave)
     try:
-        answer = addon_apply.handle(clients, event)
+        answer = function.handle(clients, event)  # it must not run, because there is no management cluster
     finally:
         leave.set()
         thread.join()
