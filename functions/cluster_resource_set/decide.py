@@ -9,7 +9,16 @@ from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.api.core import MANAGED_BY_CORE
-from shared.api.resource_set import FINALIZER, SOURCE_TYPE, SourceRef, binding_entry, recorded_sources, source_refs
+from shared.api.resource_set import (
+    FINALIZER,
+    OWNED_SOURCES,
+    SOURCE_TYPE,
+    SourceRef,
+    binding_entry,
+    owned_sources,
+    recorded_sources,
+    source_refs,
+)
 from shared.api.resources import CLUSTER_RESOURCE_SET, CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.effects import Effect, Patch, RemoveFinalizer, Results, ensure_finalizer
@@ -99,6 +108,7 @@ def _apply(observed: Observed, resource_set: Object, status: SetStatusBuilder, r
         elif one:
             work.append(one)
     effects: list[Effect] = [*ensure_finalizer(CLUSTER_RESOURCE_SET, resource_set, FINALIZER)]
+    effects += _note_owned(observed, resource_set)
     effects += _own(observed, resource_set)
     effects += _release(observed, resource_set, set(observed.sources).difference(source_refs(resource_set)))
     if work:
@@ -163,12 +173,30 @@ def _obstacle(cluster: Object) -> str:
     return "" if cluster_api.control_plane_initialized(cluster) else "its control plane is not initialized"
 
 
-def _own(observed: Observed, resource_set: Object) -> Iterator[Effect]:
-    """Yields the patches that make the set an owner of its sources."""
+def _note_owned(observed: Observed, resource_set: Object) -> Iterator[Effect]:
+    """Yields the patch that lists the owned sources before the set owns them.
+
+    Bindings record only what was applied. With the list, the ownership ends even where nothing was applied.
+    """
+    wanted = dict(_own_sources(observed, resource_set))
+    owned = [ref for ref, one in observed.sources.items() if one and without_owner(one, resource_set) is not None]
+    listed = sorted({*wanted, *owned})
+    if listed != sorted(owned_sources(resource_set)):
+        text = " ".join("/".join(ref) for ref in listed)
+        yield Patch(CLUSTER_RESOURCE_SET, resource_set, {"metadata": {"annotations": {OWNED_SOURCES: text or None}}})
+
+
+def _own_sources(observed: Observed, resource_set: Object) -> Iterator[tuple[SourceRef, Object]]:
+    """Yields the sources that the set is to own."""
     for ref in source_refs(resource_set):
         source = observed.sources.get(ref)
-        if source is None or has_wrong_type(ref, source):
-            continue
+        if source is not None and not has_wrong_type(ref, source):
+            yield ref, source
+
+
+def _own(observed: Observed, resource_set: Object) -> Iterator[Effect]:
+    """Yields the patches that make the set an owner of its sources."""
+    for ref, source in _own_sources(observed, resource_set):
         owners = with_owner(source, owner_reference(resource_set))
         if owners is not None:
             yield OwnSource(_kind(ref), source, {"metadata": {"ownerReferences": owners}})

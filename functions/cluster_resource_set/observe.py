@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from shared import watch_filter
-from shared.api.resource_set import SourceRef, binding_entry, recorded_sources, selector_text, source_refs
+from shared.api.resource_set import (
+    SourceRef,
+    binding_entry,
+    owned_sources,
+    recorded_sources,
+    selector_text,
+    source_refs,
+)
 from shared.api.resources import CLUSTER, CLUSTER_RESOURCE_SET_BINDING, CONFIG_MAP, SECRET
 from shared.clients import Clients
 from shared.kube import Key, Object, deleting, key_of
@@ -31,7 +38,7 @@ class Observed:
     bindings: Mapping[str, Object] = field(default_factory=dict)
     """The bindings of the namespace by name, which is the name of the Cluster."""
     sources: Mapping[SourceRef, Object | None] = field(default_factory=dict, repr=False)
-    """The sources that the set names or that bindings record for it; None for a missing source."""
+    """The sources that the set names or owns, or that bindings record for it; None for a missing source."""
 
 
 def observe(clients: Clients, request: Request) -> Observed:
@@ -54,7 +61,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     named = source_refs(resource_set) if observed.clusters or deleting(resource_set) else ()
     sources = {
         ref: clients.management.find(_KINDS[ref.kind], Key(namespace, ref.name))
-        for ref in dict.fromkeys((*named, *recorded))
+        for ref in dict.fromkeys((*named, *owned_sources(resource_set), *recorded))
         if ref.kind in _KINDS
     }
     return replace(observed, sources=sources)

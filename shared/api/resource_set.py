@@ -11,6 +11,10 @@ from shared.kube.selectors import as_text, matches, parse
 FINALIZER = "addons.cluster.x-k8s.io"
 SOURCE_TYPE: Final = "addons.cluster.x-k8s.io/resource-set"
 """The type that a Secret must have to be a source."""
+OWNED_SOURCES: Final = "capi-functions.dev/owned-sources"
+"""The annotation of a set that lists the sources that it owns or is about to own: `ConfigMap/one Secret/two`."""
+_MAX_OWNED: Final = 1000
+"""The listed sources that count."""
 
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
@@ -48,6 +52,12 @@ def selects(resource_set: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 def source_refs(resource_set: Mapping[str, Any]) -> tuple[SourceRef, ...]:
     """Returns the sources that the set names, each once, in their order."""
     return tuple(dict.fromkeys(_refs(dig(resource_set, "spec.resources", []))))
+
+
+def owned_sources(resource_set: Mapping[str, Any]) -> tuple[SourceRef, ...]:
+    """Returns the sources in the annotation `OWNED_SOURCES`."""
+    listed = str(dig(resource_set, "metadata.annotations", {}).get(OWNED_SOURCES) or "").split()[:_MAX_OWNED]
+    return tuple(SourceRef(kind, name) for kind, _, name in (one.partition("/") for one in listed))
 
 
 def binding_entry(binding: Mapping[str, Any] | None, name: str) -> Object | None:

@@ -184,9 +184,10 @@ class Journey:
         records = [dig(one, "metadata.labels.status") for one in self.client.list(SECRET, self.apps)]
         assert sorted(records) == sorted(["superseded"] * (len(records) - 1) + ["deployed"] * bool(self.version()))
         if self.version():
-            inventory = {(one["name"], one["uid"]) for one in dig(self.release(), "status.resources", [])}
-            maps = self.client.list(CONFIG_MAP, self.apps)
-            assert inventory == {(one["metadata"]["name"], one["metadata"]["uid"]) for one in maps}
+            inventory = {one["name"]: one.get("uid") for one in dig(self.release(), "status.resources", [])}
+            live = {one["metadata"]["name"]: one["metadata"]["uid"] for one in self.client.list(CONFIG_MAP, self.apps)}
+            # A hook that ran just before the kill is not run again to learn its uid; it is still deleted in the end.
+            assert inventory in (live, live | {"before": None})
 
     def describe(self) -> object:
         found = [obj for kind in FUNCTIONS for obj in self.client.list(kind, self.namespace)]

@@ -17,7 +17,7 @@ import yaml
 from functions import catalog
 from functions.cluster_resource_set.decide import LOOK_AGAIN
 from shared.api.conditions import get_condition
-from shared.api.resource_set import FINALIZER, SOURCE_TYPE, binding_entry, recorded_sources
+from shared.api.resource_set import FINALIZER, OWNED_SOURCES, SOURCE_TYPE, binding_entry, recorded_sources
 from shared.api.resources import (
     CLUSTER,
     CLUSTER_RESOURCE_SET,
@@ -450,6 +450,23 @@ def test_source_that_is_removed_from_the_spec(sets: Sets) -> None:
     assert sets.records() == {"two": True}
     assert sets.value("a") == "1"
     assert (sets.owners(CONFIG_MAP, "one"), sets.owners(CONFIG_MAP, "two")) == ([], ["set"])
+
+
+def test_source_that_no_binding_records_loses_its_owner(sets: Sets) -> None:
+    """Otherwise the garbage collector would delete the source with the set."""
+    sets.cluster(initialized=False)
+    sets.config_map("one", sets.map("a"))
+    sets.config_map("two", sets.map("b"))
+    sets.set("set", "ConfigMap/one")
+    sets.changed()
+    assert sets.owners(CONFIG_MAP, "one") == ["set"]
+    objects.remove(sets.client, CLUSTER, sets.key("demo"))
+    resources = [{"kind": "ConfigMap", "name": "two"}]
+    sets.client.patch(CLUSTER_RESOURCE_SET, sets.key("set"), {"spec": {"resources": resources}})
+    sets.changed()
+    assert sets.owners(CONFIG_MAP, "one") == []
+    sets.wake()
+    assert OWNED_SOURCES not in dig(sets.read_set(), "metadata.annotations", {})
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -21,7 +21,7 @@ from functions.cluster_resource_set.decide import (
 )
 from functions.cluster_resource_set.observe import Observed
 from functions.cluster_resource_set.sources import Source
-from shared.api.resource_set import FINALIZER, SOURCE_TYPE, SourceRef
+from shared.api.resource_set import FINALIZER, OWNED_SOURCES, SOURCE_TYPE, SourceRef
 from shared.effects import Delete, Patch, RemoveFinalizer, Results
 from shared.kube import Object, owner_reference
 from shared.runtime import Decision
@@ -38,6 +38,7 @@ def a_set(*refs: SourceRef, strategy: str = "ApplyOnce", name: str = "set", **me
         "strategy": strategy,
     }
     own = {"namespace": "ns", "name": name, "uid": f"uid-{name}", "generation": 3, "finalizers": [FINALIZER]}
+    own |= {"annotations": {OWNED_SOURCES: " ".join("/".join(ref) for ref in refs or (MAP,))}}
     return {
         "apiVersion": "addons.cluster.x-k8s.io/v1beta2",
         "kind": "ClusterResourceSet",
@@ -120,13 +121,15 @@ def test_a_paused_set_applies_nothing() -> None:
 
 
 def test_the_first_look_applies_everything() -> None:
-    first = a_set(MAP, SECRET, finalizers=[])
+    first = a_set(MAP, SECRET, finalizers=[], annotations={})
     sources = {MAP: a_source(), SECRET: a_source(SECRET, type_=SOURCE_TYPE)}
     decision = decide(observed(first, sources=sources, clusters=(a_cluster("a"), a_cluster("b"))), NOW)
     assert work_of(decision) == {"a": (["one", "two"], []), "b": (["one", "two"], [])}
-    finalizer, *owners, apply = decision.effects
+    finalizer, listed, *owners, apply = decision.effects
     assert isinstance(finalizer, Patch)
     assert finalizer.patch["metadata"]["finalizers"] == [FINALIZER]
+    assert isinstance(listed, Patch)
+    assert listed.patch == {"metadata": {"annotations": {OWNED_SOURCES: "ConfigMap/one Secret/two"}}}
     assert [type(effect) for effect in owners] == [OwnSource, OwnSource]
     assert [effect.patch for effect in owners if isinstance(effect, Patch)] == [
         {"metadata": {"ownerReferences": [owner_reference(first)]}}
@@ -171,7 +174,7 @@ def test_a_source_that_left_the_spec_loses_record_and_owner() -> None:
     sources = {MAP: a_source(owner=one), SECRET: a_source(SECRET, owner=one, type_=SOURCE_TYPE)}
     decision = decide(observed(one, bindings={"demo": binding}, sources=sources), NOW)
     assert work_of(decision) == {"demo": ([], ["two"])}
-    released = decision.effects[0]
+    released = decision.effects[1]
     assert isinstance(released, Patch)
     assert (released.resource.kind, released.patch) == ("Secret", {"metadata": {"ownerReferences": []}})
 
@@ -222,7 +225,7 @@ def test_an_invalid_selector_is_reported() -> None:
 
 
 def test_no_selected_cluster_is_no_problem() -> None:
-    decision = decide(observed(clusters=(), sources={}), NOW)
+    decision = decide(observed(clusters=()), NOW)
     assert (applied_condition(decision), decision.effects) == (("True", "Applied", "no Cluster is selected"), ())
 
 
