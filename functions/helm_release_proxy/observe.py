@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from shared import charts, watch_filter
 from shared.addons.chart_objects import Capabilities
@@ -16,6 +17,7 @@ from shared.applier.cascade import KEEP
 from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.applier.desired import UnknownKinds, desired, kinds_defined_by
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
+from shared.applier.policy import Policy
 from shared.applier.sync import Sync, plan_sync
 from shared.charts import ChartError, Release
 from shared.charts.lookup import secret_values
@@ -41,7 +43,7 @@ from shared.running_core import running_helm_addon
 from shared.runtime import Request
 
 from .options import Options
-from .ownership import policy
+from .ownership import policy, precedence
 from .triggers import is_installed_once
 from .values import InvalidValues, Values, merge, read_values, recorded_texts
 
@@ -218,8 +220,12 @@ def _find_work(clients: Clients, request: Request, proxy: Object, cluster: Objec
         return Observed(proxy, cluster, _unanswered(error), confidential)
     if _may_be_of_another(proxy, history) and (rival := _find_rival(clients, proxy)):
         return Observed(proxy, cluster, Rival(rival), confidential)
+    proxies = partial(clients.management.list, HELM_RELEASE_PROXY, request.key.namespace)
+    rules = policy(release, options, precedence(proxy, proxies))
     try:
-        finding = _next_step(proxy, connection, release, history, chart, values, options, digest, attempt, confidential)
+        finding = _next_step(
+            proxy, connection, release, history, chart, values, options, rules, digest, attempt, confidential
+        )
     except UnknownKinds as error:
         connection.cluster.discovery.invalidate()  # the next look may find that they are served
         finding = Problem(str(error))
@@ -271,6 +277,7 @@ def _next_step(
     chart: StoredChart,
     values: Values,
     options: Options,
+    rules: Policy,
     digest: str,
     attempt: str,
     confidential: set[str],
@@ -281,7 +288,6 @@ def _next_step(
     archive = f"{chart.name}-{chart.version}.tgz"
     is_recorded = latest is not None and latest.revision == dig(proxy, "status.revision")
     recorded_digest = dig(proxy, "status.recordDigest")
-    rules = policy(release, options)
     gave_up = options.atomic and dig(proxy, "status.failedAttempt") == attempt
     is_ours = latest is not None and _is_recorded(proxy, latest)
     if gave_up and not is_ours:

@@ -20,12 +20,20 @@ from .inventory import InventoryEntry
 Claim = Callable[[Client, str, Identity], str]
 """Returns the name of the owner that has this mark and needs the object, empty if there is none; raises `ApiError`."""
 
+Precedence = Callable[[str], str | None]
+"""Returns why the owner with this mark keeps its objects from an exclusive owner; empty if it does not, None if no rule
+covers the two. Raises `ApiError`."""
+
 _MAX_SHOWN = 120
 """Characters of a foreign mark in messages: annotations may have any length."""
 
 
 def _no_claim(_client: Client, _mark: str, _who: Identity) -> str:
     return ""
+
+
+def _no_precedence(_mark: str) -> str | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,8 @@ class Owner:
     """Whether the mark alone proves to an exclusive owner that it owns an object, regardless of the writer."""
     adopts: bool = False
     """Whether an exclusive owner takes over objects without a mark; an owner that trusts marks also marked ones."""
+    precedence: Precedence = _no_precedence
+    """The rule between owners with marks. It comes before `adopts`."""
     adopts_if: str = ""
     """The action by which a person lets an exclusive owner take over objects without a mark, for messages."""
 
@@ -118,9 +128,16 @@ class Owner:
         return entry is None or entry.uid in ("", uid)
 
     def refusal(self, live: Object) -> str:
-        """Returns why an exclusive owner must not apply over a live object, and the way out; empty if it may."""
+        """Returns why an exclusive owner must not apply over a live object, and the way out; empty if it may.
+
+        Raises `ApiError` if the precedence of the two owners cannot be read.
+        """
         mark = self.mark.of(live)
-        if not self.exclusive or self.has(live) or (self.adopts and (self.trusts_mark or not mark)):
+        if not self.exclusive or self.has(live):
+            return ""
+        if mark and (kept := self.precedence(mark)) is not None:
+            return kept
+        if self.adopts and (self.trusts_mark or not mark):
             return ""
         if mark:
             whose = f"{self.mark.names} {'name' if len(self.mark.values) > 1 else 'names'} {mark[:_MAX_SHOWN]!r}"

@@ -27,6 +27,8 @@ from .names import (
     generated_name,
 )
 
+DEFAULT_TIER: Final = 100
+"""The tier of a release whose HelmChartProxy has none."""
 _HASH_LENGTH: Final = 8
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "version": "",
@@ -34,15 +36,16 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "valuesFrom": [],
     "reconcileStrategy": "Continuous",
     "applyMethod": "ServerSide",
+    "tier": DEFAULT_TIER,
     "options.timeout": 600,
     "options.install.createNamespace": True,
     "options.upgrade.maxHistory": 10,
 }
 """Values that mean the same as an absent field, by the path in `spec` of a HelmReleaseProxy."""
-_COPIED: Final = ("reconcileStrategy", "options", "applyMethod")
+_COPIED: Final = ("reconcileStrategy", "options", "applyMethod", "tier")
 _FOLLOWED: Final = (
     *("version", "values", "valuesFrom", "reconcileStrategy", "options", "credentials", "tlsConfig"),
-    "applyMethod",
+    *("applyMethod", "tier"),
 )
 """The fields of `spec` that an existing HelmReleaseProxy follows. The others identify the release."""
 

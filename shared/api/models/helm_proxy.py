@@ -173,6 +173,9 @@ class _ChartSpec(Model):
     refused."""
     values_from: list[ValuesSource] | None = Field(None, max_length=16)
     """Values below the values of the template; a later source replaces values of an earlier one."""
+    tier: int | None = Field(None, ge=1, le=2147483647)
+    """Which of two charts of a cluster owns an object that both have: the chart in the lower tier (default: 100). In
+    equal tiers the first chart keeps the object."""
 
 
 class RolloutPartition(Model):

@@ -169,6 +169,59 @@ def test_second_proxy_of_a_release_reports_and_does_not_fight(helm_world: HelmWo
     assert names(world) == {"a"}
 
 
+def test_object_of_two_charts_belongs_to_the_lower_tier(helm_world: HelmWorld) -> None:
+    world, key = helm_world, Key(helm_world.releases, "a")
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+
+    def settled() -> str:
+        """Resyncs both releases twice; returns whose value the object has, which must not change meanwhile."""
+        found = []
+        for name in ("web-demo", "second") * 2:
+            world.call(name, resync=True)
+            found.append(world.client.get(CONFIG_MAP, key))
+        assert found[1] == found[2] == found[3]
+        return str(found[3]["data"]["x"])
+
+    world.proxy(values="x: first\n")
+    world.call()
+    world.proxy("second", releaseName="second", values="x: second\n")
+    assert settled() == "first"
+    message = world.condition("HelmReleaseReady", "second")["message"]
+    assert f"ConfigMap {world.releases}/a" in message
+    assert f"it belongs to release {world.releases}/web, chart web, tier 100; tier 100 of this release" in message
+    assert world.condition("HelmReleaseReady")["status"] == "True"
+
+    world.proxy("second", releaseName="second", values="x: second\n", tier=50)
+    assert settled() == "second"
+    assert world.condition("HelmReleaseReady", "second")["status"] == "True"
+    assert "tier 50; tier 100 of this release" in world.condition("HelmReleaseReady")["message"]
+
+    take = {"takeOwnership": True}
+    world.proxy(values="x: first\n", options=take)
+    assert settled() == "second"  # a lower tier keeps its objects from an owner that takes others
+
+    world.client.delete(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo"))
+    world.call()
+    assert world.client.get(CONFIG_MAP, key)["data"] == {"x": "second"}
+    assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None
+
+
+def test_charts_that_both_take_ownership_do_not_fight(helm_world: HelmWorld) -> None:
+    world, key = helm_world, Key(helm_world.releases, "a")
+    world.chart("1.0.0", {"a.yaml": MAP.format("a")})
+    take = {"takeOwnership": True}
+    world.proxy(values="x: first\n")
+    world.call()
+    world.proxy("second", releaseName="second", values="x: second\n", options=take)
+    world.call("second")
+    assert world.client.get(CONFIG_MAP, key)["data"] == {"x": "second"}
+    world.proxy(values="x: first\n", options=take)
+    for name in ("web-demo", "second"):
+        world.call(name, resync=True)
+        assert world.client.get(CONFIG_MAP, key)["data"] == {"x": "second"}
+    assert world.condition("HelmReleaseReady")["status"] == "False"
+
+
 def test_namespace_is_not_created_on_request(helm_world: HelmWorld) -> None:
     world = helm_world
     world.chart("1.0.0", {"a.yaml": MAP.format("a")})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.api.names import OWNED, OWNED_LABEL
@@ -106,6 +108,19 @@ def test_exclusive_owner_refuses_objects_of_others(labels: dict[str, str], adopt
     assert words in refusal
     assert bool(words) is bool(refusal)
     assert ONE_OF_SEVERAL.refusal(live) == ""
+
+
+@pytest.mark.parametrize(
+    ("precedence", "adopts", "refusal"),
+    [("it comes first", True, "it comes first"), ("", False, ""), (None, True, "its label")],
+)
+def test_precedence_decides_before_adoption(precedence: str | None, adopts: bool, refusal: str) -> None:
+    owner = replace(exclusive(adopts=adopts), precedence=lambda _mark: precedence)
+    live = {"apiVersion": "v1", "kind": "ConfigMap", **there(ANOTHERS, "1", THEIRS)}
+    found = owner.refusal(live)
+    assert (refusal in found, bool(found)) == (True, bool(refusal))
+    mine = {"apiVersion": "v1", "kind": "ConfigMap", **there(MINE, "1", APPLIED)}
+    assert owner.refusal(mine) == ""
 
 
 # -- an owner whose mark is in annotations -----------------------------------------------------------------------

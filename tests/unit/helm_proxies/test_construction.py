@@ -151,6 +151,7 @@ def test_sources_of_values_get_their_names_for_the_cluster() -> None:
         pytest.param(chart_proxy(), release_proxy(), id="equal"),
         pytest.param(chart_proxy(), release_proxy(options=CAAPH_OPTIONS), id="written by the original controller"),
         pytest.param(chart_proxy(reconcileStrategy="Continuous"), release_proxy(), id="default strategy"),
+        pytest.param(chart_proxy(tier=100), release_proxy(), id="default tier"),
         pytest.param(chart_proxy(options={"atomic": True}), release_proxy(options={"atomic": True, "wait": True})),
         pytest.param(chart_proxy(options={"timeout": "10m"}), release_proxy(options={"timeout": "10m0s"})),
         pytest.param(chart_proxy(options={"timeout": "90s"}), release_proxy(options={"timeout": "1m30s"})),
@@ -176,6 +177,8 @@ def test_release_that_means_the_same_stays(proxy: Object, existing: Object) -> N
             chart_proxy(), release_proxy(), Rendered("b: 2", "test-version"), {"values": "b: 2"}, id="other values"
         ),
         pytest.param(chart_proxy(), release_proxy(), Rendered("", "test-version"), {"values": None}, id="no values"),
+        pytest.param(chart_proxy(tier=50), release_proxy(), RENDERED, {"tier": 50}, id="lower tier"),
+        pytest.param(chart_proxy(), release_proxy(tier=50), RENDERED, {"tier": None}, id="default tier again"),
         pytest.param(
             chart_proxy(options={"wait": True}),
             release_proxy(options={"atomic": True, "install": {"includeCRDs": True}}),
