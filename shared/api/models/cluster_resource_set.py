@@ -81,6 +81,13 @@ class ResourceSetBinding(Model):
 class ClusterResourceSetBindingSpec(Model):
     """The cluster, and the sources that are applied to it."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rule(
+            "!has(oldSelf.clusterName) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",
+            "spec.clusterName cannot change",
+        )
+    )
+
     cluster_name: str | None = Field(None, min_length=1, max_length=63)
     bindings: list[ResourceSetBinding] | None = Field(None, max_length=100, json_schema_extra=_ATOMIC)
 

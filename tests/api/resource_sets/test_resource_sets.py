@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from shared.api.resources import (
 from shared.clients import Clients
 from shared.cluster_wake import wake_event
 from shared.event import change_event
-from shared.kube import Client, Key, Object, Resource, dig
+from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.runtime import Answer
 from tests.support import objects
 
@@ -194,6 +195,43 @@ def test_empty_selector_selects_no_cluster(sets: Sets) -> None:
     sets.changed()
     assert sets.binding() is None
     assert not sets.value("a")
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "problem"),
+    [
+        pytest.param("", {"strategy": "Reconcile"}, "", id="strategy is set"),
+        pytest.param("Reconcile", {"strategy": "Reconcile"}, "", id="strategy stays"),
+        pytest.param("Reconcile", {"strategy": "ApplyOnce"}, "spec.strategy cannot change", id="strategy changes"),
+        pytest.param("Reconcile", {"strategy": ""}, "spec.strategy cannot change", id="strategy is emptied"),
+        pytest.param("Reconcile", {"strategy": None}, "spec.strategy cannot change", id="strategy is removed"),
+        pytest.param("", {"clusterSelector": {"matchLabels": {"cni": "y"}}}, "spec.clusterSelector", id="selector"),
+        pytest.param("", {"resources": []}, "", id="sources"),
+    ],
+)
+def test_change_of_a_set_is_refused_by_its_field(sets: Sets, before: str, patch: Object, problem: str) -> None:
+    sets.set("set", "ConfigMap/one", strategy=before)
+    with pytest.raises(ApiError, match=problem) if problem else nullcontext():
+        sets.client.patch(CLUSTER_RESOURCE_SET, sets.key("set"), {"spec": patch})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_refused"),
+    [
+        pytest.param(None, "demo", False, id="set"),
+        pytest.param("demo", "demo", False, id="same"),
+        pytest.param("demo", "other", True, id="changed"),
+        pytest.param("demo", None, True, id="removed"),
+    ],
+)
+def test_binding_keeps_the_name_of_its_cluster(
+    sets: Sets, before: str | None, after: str | None, is_refused: bool
+) -> None:
+    spec: Object = {"bindings": []} | ({"clusterName": before} if before else {})
+    binding = objects.manifest(CLUSTER_RESOURCE_SET_BINDING, "demo", sets.namespace, spec=spec)
+    sets.client.create(CLUSTER_RESOURCE_SET_BINDING, binding)
+    with pytest.raises(ApiError, match=r"spec\.clusterName cannot change") if is_refused else nullcontext():
+        sets.client.patch(CLUSTER_RESOURCE_SET_BINDING, sets.key("demo"), {"spec": {"clusterName": after}})
 
 
 def test_invalid_selector_is_reported(sets: Sets) -> None:

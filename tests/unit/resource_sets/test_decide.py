@@ -141,6 +141,8 @@ def test_the_first_look_applies_everything() -> None:
 @pytest.mark.parametrize(
     ("strategy", "record", "is_due"),
     [
+        pytest.param("ApplyOnce", None, True, id="no record, once"),
+        pytest.param("Reconcile", None, True, id="no record, reconcile"),
         pytest.param("ApplyOnce", recorded(), False, id="applied"),
         pytest.param("ApplyOnce", recorded(hash="sha256:old"), False, id="changed, once"),
         pytest.param("", recorded(hash="sha256:old"), False, id="changed, default strategy"),
@@ -150,9 +152,10 @@ def test_the_first_look_applies_everything() -> None:
         pytest.param("Reconcile", recorded(applied=False), True, id="failed, reconcile"),
     ],
 )
-def test_a_source_is_due_by_its_record(strategy: str, record: Object, is_due: bool) -> None:
+def test_a_source_is_due_by_its_record(strategy: str, record: Object | None, is_due: bool) -> None:
     one, cluster = a_set(strategy=strategy), a_cluster()
-    decision = decide(observed(one, bindings={"demo": a_binding(one, cluster, record)}), NOW)
+    binding = a_binding(one, cluster, *([record] if record else []))
+    decision = decide(observed(one, bindings={"demo": binding}), NOW)
     assert work_of(decision) == ({"demo": (["one"], [])} if is_due else {})
     if not is_due:
         assert decision.effects == ()
