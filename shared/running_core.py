@@ -47,12 +47,10 @@ def find_running(management: Client, *names: str) -> str:
     webhooks = _readable(everywhere, VALIDATING_WEBHOOKS, selector) if running else []
     if webhooks is None:
         return str(running[0])
-    namespaces = {
-        dig(webhook, "clientConfig.service.namespace")
-        for configuration in webhooks
-        for webhook in dig(configuration, "webhooks", [])
-    }
-    return next((str(key) for key in running if key.namespace in namespaces), "")
+    clients = [dig(one, "clientConfig", {}) for configuration in webhooks for one in dig(configuration, "webhooks", [])]
+    namespaces = {dig(client, "service.namespace") for client in clients}
+    by_url = any(dig(client, "url") for client in clients)  # a manager outside the cluster, as in a local run
+    return next((str(key) for key in running if by_url or key.namespace in namespaces), "")
 
 
 def _readable(client: Client, resource: Resource, selector: str) -> list[Object] | None:

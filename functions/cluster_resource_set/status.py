@@ -58,7 +58,9 @@ class SetStatusBuilder(StatusBuilder[SetCondition]):
         if not problems:
             self.message = "" if clusters else "no Cluster is selected"
             self.set_true("ResourcesApplied", "Applied", self.message)
-            self.older = set_condition(before, "ResourcesApplied", "True", message=self.message, now=self.now)
+            conditions = set_condition(before, "ResourcesApplied", "True", message=self.message, now=self.now)
+            # The CRD of core rejects an empty message in a condition of v1beta1.
+            self.older = [{name: value for name, value in one.items() if value != ""} for one in conditions]
             return
         ranked = sorted(problems, key=lambda one: (_ORDER.index(one.kind), one.cluster))
         reason, older_reason, severity = _REASONS[ranked[0].kind]
