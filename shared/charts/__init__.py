@@ -115,7 +115,7 @@ def render_release(
 
     Args:
         chart: The chart archive.
-        values: The values; integers print as integers.
+        values: The values; large integers print as floats, as in Helm.
         release: The Helm release, with the revision and the operation that templates see.
         chart_name: The name of the archive, for messages.
         kube_version: The version of the cluster (`v1.36.3`); None for the engine's version.
@@ -141,6 +141,7 @@ def render_release(
             helm=helm,
             live=live,
             notes=True,
+            exact_integers=False,
         )
         crds = [manifest for manifest in manifests if is_in_crds(manifest.source)]
         texts = [manifest for manifest in manifests if manifest.source != NOTES and manifest not in crds]

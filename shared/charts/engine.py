@@ -44,18 +44,20 @@ def render(
     helm: Callable[[], Path] | None = None,
     live: LiveCluster | None = None,
     notes: bool = False,
+    exact_integers: bool = True,
 ) -> list[Manifest]:
     """Returns the manifests of a chart, `crds/` folders first, without empty files.
 
     Args:
         chart: The chart archive.
-        values: The values; integers print as integers.
+        values: The values.
         release: The Helm release.
         name: The name of the archive, for messages.
         kube_version: The Kubernetes version (`v1.36.3`); None for the engine's version.
         api_versions: The API list (`apps/v1`, `apps/v1/Deployment`).
         helm: Returns the helm program; `find_helm` by default.
         live: The cluster that answers `lookup`; without it lookups find nothing.
+        exact_integers: Whether integers print as integers; Helm prints 10485760 as 1.048576e+07.
         notes: Whether the notes of the chart, without the notes of subcharts, are a manifest with the source `NOTES`.
 
     Raises:
@@ -68,7 +70,7 @@ def render(
     traits = sandboxed.traits(chart, name)
     if traits.depth < 0:
         raise RenderError(f"{name}: the archive is empty")
-    prepared = with_first_template(chart, traits.depth, release.template)
+    prepared = with_first_template(chart, traits.depth, release.template, exact=exact_integers)
     if not traits.needs_cluster_facts and not traits.remote_schema:
         texts = sandboxed.call(
             "render", prepared, dict(values), name, release.name, release.namespace, notes, name=name

@@ -54,12 +54,12 @@ def template(start: int = FROM) -> str:
     return _TEMPLATE.replace("FROM", str(start))
 
 
-def with_first_template(chart: bytes, depth: int, more: str = "") -> bytes:
+def with_first_template(chart: bytes, depth: int, more: str = "", *, exact: bool = True) -> bytes:
     """Returns the chart archive with the template added, below `depth`, the depth of its most deeply nested file.
 
     `more` is the text of another template that runs before all others.
     """
-    return with_template(chart, "~/" * (depth + 1) + "integers.yaml", template() + more)
+    return with_template(chart, "~/" * (depth + 1) + "integers.yaml", (template() if exact else "") + more)
 
 
 def with_template(chart: bytes, path: str, text: str) -> bytes:

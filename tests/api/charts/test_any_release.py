@@ -63,11 +63,11 @@ def applied(
 def test_chart_is_installed_upgraded_and_removed(management: Client, namespace: str) -> None:
     first = Release(LONG_NAME, namespace)
     chart = rendered(first, size=10485760)
-    assert chart.notes.strip() == "Sized 10485760"
+    assert chart.notes.strip() == "Sized 1.048576e+07"
     done = applied(management, first, [*chart.objects, *chart.hooks])
     assert {entry.name for entry in done.written} == {"web", "old", "pre"}
     live = management.get(CONFIG_MAP, Key(namespace, "web"))
-    assert live["data"] == {"release": f"{LONG_NAME} 1 false", "size": "10485760"}
+    assert live["data"] == {"release": f"{LONG_NAME} 1 false", "size": "1.048576e+07"}
     assert live["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "Helm"}
     assert live["metadata"]["annotations"] == {
         "meta.helm.sh/release-name": LONG_NAME,

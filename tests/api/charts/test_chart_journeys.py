@@ -14,6 +14,7 @@ from tests.support.helm_releases import MAP, HelmWorld, packed
 
 NAMED = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n"
 CHARTS: Mapping[str, tuple[str, str]] = {
+    "large integers": ("size: 10485760\n", NAMED.format("numbers") + 'data: {size: "{{ .Values.size }}"}\n'),
     "release in names": ("", NAMED.format('{{ printf "%s-x" .Release.Name | trunc 63 }}')),
     "random values": ("", NAMED.format("random") + "data: {r: {{ randAlphaNum 9 | quote }}}\n"),
     "another namespace": ("", NAMED.format("other") + "  namespace: {{ .Release.Namespace }}\n"),

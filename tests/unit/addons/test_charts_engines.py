@@ -219,7 +219,7 @@ def test_both_engines_render_any_release_with_hooks_and_notes(helm: Path) -> Non
         )
         rendered.append(found)
     assert rendered[0] == rendered[1]
-    expected = "a.b-c apps 12 true false 10485760"
+    expected = "a.b-c apps 12 true false 1.048576e+07"
     assert [obj["data"]["seen"] for obj in rendered[0].objects] == [expected]
     assert [identity(obj).name for obj in rendered[0].hooks] == ["b", "c"]
     assert [identity(obj).name for obj in rendered[0].hooks if "pre-delete" in hooks_of(obj)] == ["c"]
