@@ -72,7 +72,7 @@ class DriftLooks:
             self._thread.join()
 
     def add(self, event: Event, function: str, ref: PrimaryRef) -> None:
-        """Adds a look at the primary object `ref` of a function, for which `event` showed nothing to do."""
+        """Plans a look at the primary object `ref` of a function, which is reconciled as `event` shows."""
         look = self._look(event, function, ref)
         origin = (look.group, look.kind, look.namespace, look.name)
         with self._changed:

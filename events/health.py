@@ -95,7 +95,7 @@ def unready(activity: Activity, now: float, stuck_after: float = STUCK_AFTER) ->
 def dead(activity: Activity, now: float, stuck_after: float = STUCK_AFTER) -> list[Problem]:
     """Returns the problems that a restart of the process may solve.
 
-    The silence of all kinds is not among them, because then the API server or the network is down.
+    If all watches are silent, there is no such problem, because the API server or the network is down.
     """
     found = problems(activity, now, stuck_after)
     is_cut_off = all(now > kind.expected_by for kind in activity.kinds)

@@ -2,8 +2,7 @@
 
 A tenant is a namespace. A thread cannot be taken from a delivery, so two decisions limit the threads of a tenant. The
 first decides whether a delivery begins. The second decides whether it continues at its next request to a workload
-cluster, or while it waits for a slot. A refused delivery is sent again later. All of this lives in one process, and
-only shares its time.
+cluster, or while it waits for a slot. A refused delivery is sent again later. The limits hold within one process.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _WINDOW = 10.0
 _OTHERS = 60.0
 """Seconds for which another tenant counts after its last event."""
 _SENDERS = 8
-"""The concurrent deliveries of a forwarder; if a process has more threads, shares are parts of this number."""
+"""The concurrent deliveries of a forwarder. Shares are parts of this number, even if a process has more threads."""
 _PATIENCE = 3.0
 """Seconds to wait for an answer in a delivery that takes a thread beyond its tenant's share."""
 _LOOK = 0.25
@@ -90,7 +89,7 @@ class Shares:
         self._lock = Lock()
         self._running: set[Delivery] = set()
         self._used: dict[str, tuple[float, float]] = {}
-        """Thread-seconds of each tenant's ended deliveries, and the moment for which they are decayed."""
+        """The decayed thread-seconds of each tenant's ended deliveries, and the time of the last decay."""
 
     @contextmanager
     def delivery(self, tenant: str) -> Iterator[Delivery]:

@@ -84,8 +84,8 @@ def observe(clients: Clients, request: Request) -> Observed:
     """Reads the inputs of a decision.
 
     For an addon that is up to date, nothing but the Cluster is read, except at a resync, to look for drift. After a
-    change of the kubeconfig Secret, which may then point to another cluster or to none, it also connects to the
-    workload cluster.
+    change of the kubeconfig Secret the function also connects to the workload cluster, because the Secret may name
+    another server.
     """
     key, addon, resync = request.key, request.primary, request.event.resync
     check_connection = request.event.kind == SECRET.kind

@@ -51,7 +51,7 @@ def _ensure(clients: Clients, request: ChartRequest, proxy: Object, arrived: dat
     failed = store.last_failure(request)
     if failed and failed.until and failed.until > now:
         seconds = (failed.until - now).total_seconds()
-        # A request that arrived before the failure gets an answer. The sender of a later one knows the reason already.
+        # A request that arrived before the failure gets an answer. The status of later senders has the reason already.
         return _answer("held", failed.message, proxy if failed.at >= arrived else None, seconds)
     try:
         fetched = fetch_chart(clients, request)
@@ -59,7 +59,7 @@ def _ensure(clients: Clients, request: ChartRequest, proxy: Object, arrived: dat
         transient = isinstance(error, SourceError) and error.transient
         after = (error.retry_after if isinstance(error, SourceError) else None) or PAUSE
         store.record_failure(request, str(error), after)
-        # Nothing waits for another check of a stored chart, so the next request is early enough.
+        # A stored chart is usable, so its repository is checked again at the next request only.
         again = after if transient and not isinstance(stored, StoredChart) else None
         return _answer("failed" if isinstance(error, SourceError) else "invalid", str(error), proxy, again)
     store.save(request, fetched.name, fetched.version, fetched.archive)

@@ -23,7 +23,7 @@ from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
-    """Returns the values that wake others when an update changes one of them.
+    """Returns the values of a Cluster whose change starts the functions of objects that select the Cluster.
 
     They are the labels, for selectors; whether the API server is reachable; and the fields that values templates read
     most.
@@ -49,7 +49,7 @@ def any_of_its_namespace(selecting: Mapping[str, Any]) -> Iterable[Key]:
 
 
 _SELECTING = tuple(Referrer(kind, any_of_its_namespace) for kind in (HELM_CHART_PROXY, CLUSTER_RESOURCE_SET))
-"""Without such objects, as in most installations, Clusters start nothing."""
+"""If a namespace has no such object, as in most installations, the changes of its Clusters are not delivered."""
 
 TRIGGERS = Triggers(
     name="cluster_wake",

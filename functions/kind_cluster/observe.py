@@ -41,7 +41,7 @@ class Observed:
 
 
 def observe(clients: Clients, request: Request) -> Observed:
-    """Reads the instance; the Cluster, unless the state is published; the Secrets, unless the Cluster is paused."""
+    """Reads the instance. Unless the status shows its state, also reads the Cluster, and its Secrets if not paused."""
     key, kind_cluster = request.key, request.primary
     if kind_cluster is None:
         return Observed(None)
@@ -50,7 +50,7 @@ def observe(clients: Clients, request: Request) -> Observed:
     if has_finalizer(kind_cluster, FINALIZER) and not creates_instances():
         return Observed(kind_cluster, served_elsewhere=True)
     instance = _inspect(kind_cluster)
-    # An event of the Cluster is about its pause, which only the Cluster shows.
+    # An event of the Cluster may be about its pause, so the Cluster is read.
     is_own = request.event.kind != CLUSTER.kind
     if is_own and not request.event.is_look and is_published(kind_cluster, instance):
         return Observed(kind_cluster, instance, published=True)
@@ -107,7 +107,7 @@ def is_managed_elsewhere(kind_cluster: Object) -> bool:
 
 
 def has_condition_fields(kind_cluster: Object) -> bool:
-    """Returns whether generic readers of conditions accept the history; upstream writes it without types."""
+    """Returns whether each entry of the history is a condition; upstream writes entries without a type."""
     return all(entry.get("type") and entry.get("status") for entry in dig(kind_cluster, "status.conditions", []))
 
 

@@ -208,5 +208,5 @@ def _report_validity(status: Status, existing: Existing, reason: str, message: s
 
 def _report(status: Status, existing: Existing, reason: str, message: str, *, event_type: str = "") -> None:
     value = "False" if is_due(existing, timedelta(0), status.now) else "True"
-    is_news = reason != MANAGED_BY_CORE  # that is recorded once, whatever the message says of the expiry
+    is_news = reason != MANAGED_BY_CORE  # that event is recorded once, although its message changes with the expiry
     status.set(KUBECONFIG_AVAILABLE, value, reason, message, event_type=event_type, progress=not is_news)

@@ -1,4 +1,4 @@
-"""Decides the next step of a deletion. The order: wait for dependants; webhooks, workloads, CRDs; the finalizer.
+"""Decides the next step of a deletion: wait for dependants, delete webhooks, workloads and CRDs, remove the finalizer.
 
 With the force annotation the CRDs come first, with all custom resources, while the provider's controllers still run and
 can remove their finalizers.
@@ -31,7 +31,7 @@ PARTIAL_RETRY = 10.0
 """Seconds until the next step of the deletion."""
 
 CONTROLLER_TIMEOUT = timedelta(minutes=10)
-"""The time that controllers have to remove finalizers. Then all objects are deleted. Webhooks may be the obstacle."""
+"""The time that controllers have to remove finalizers. Then all objects are deleted: webhooks may stop them."""
 
 
 def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:

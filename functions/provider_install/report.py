@@ -29,7 +29,7 @@ from .observe import Observed
 BACKEND_RETRY = 15.0
 """Seconds until webhook backends are checked again, in case the event of a workload (`provider_report`) is lost."""
 WORKLOAD_RETRY = 15.0
-"""Seconds until workloads are checked without an event, which may be lost or, if they never become ready, not come."""
+"""Seconds until workloads are checked without an event. Events may be lost, and some workloads never become ready."""
 PARTIAL_RETRY = 20.0
 """Seconds until a failed sync is repeated."""
 

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SECONDS",
         type=float,
         default=SILENCE,
-        help="open a watch again after so long without a sign of life; half as long later it counts as hung",
+        help="seconds without an event until a watch is opened again; after 1.5 times this time it counts as hung",
     )
     parser.add_argument(
         "--namespace",

@@ -45,7 +45,7 @@ def policy_rules(rules: Iterable[Rule]) -> list[Object]:
 def watch_rules(functions: Iterable[Triggers], verbs: tuple[str, ...] = READ) -> list[Rule]:
     """Returns the rules that an event source needs to watch all kinds that start these functions.
 
-    Knative starts an adapter only if it may `get`, although the adapter never does.
+    Knative starts an adapter only if its account has the verb `get`, which the adapter never uses.
     """
     needed: list[Rule] = []
     for triggers in functions:

@@ -290,7 +290,7 @@ def _add(
 
 
 def _discard(target: Path, replacement: Path | None = None) -> None:
-    """Deletes a version in one step, as seen by others; the slow part follows after the replacement is in place."""
+    """Renames a version, puts the replacement in its place, and then deletes the renamed version, which is slow."""
     with partial(target.with_name(f"{target.name}.removed")) as removed:
         if target.exists():
             os.replace(target, removed)

@@ -1,7 +1,7 @@
 """The options of `up` that belong to its folder; a missing option has its value from the last start.
 
-The objects in the folder refer to releases, and functions of some profiles have handled them. With other options, a
-second start would not be a restart of the same run.
+The objects in the folder depend on the releases and the profiles of the last start. With other options, a second start
+would not be a restart of the same run.
 """
 
 from __future__ import annotations

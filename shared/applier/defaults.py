@@ -1,4 +1,4 @@
-"""Claims server-set fields that exclude applied fields.
+"""Makes us the manager of fields that the server has set and that exclude applied fields.
 
 An API server completes objects: a Deployment without a strategy gets `rollingUpdate`, which no manager owns. So
 server-side apply keeps the field when a release sets `type: Recreate`, and the server rejects the result. Once our

@@ -18,11 +18,11 @@ from ..kube import MANAGER, Client, Object, dig
 from .inventory import InventoryEntry
 
 Claim = Callable[[Client, str, Identity], str]
-"""Returns the name of the owner that has this mark and needs the object, empty if there is none; raises `ApiError`."""
+"""Returns the name of the owner with this mark if it needs the object, else "". Raises `ApiError`."""
 
 Precedence = Callable[[str], str | None]
-"""Returns why the owner with this mark keeps its objects from an exclusive owner; empty if it does not, None if no rule
-covers the two. Raises `ApiError`."""
+"""Returns why an exclusive owner may not take objects with this mark; "" if it may, None if no rule covers the two.
+Raises `ApiError`."""
 
 _MAX_SHOWN = 120
 """Characters of a foreign mark in messages: annotations may have any length."""
@@ -78,9 +78,9 @@ class Owner:
     recorded: frozenset[tuple[Identity, str]] = frozenset()
     """Objects without a mark that an exclusive owner has applied: identity and uid, which is empty if it is unknown."""
     trusts_mark: bool = False
-    """Whether the mark alone proves to an exclusive owner that it owns an object, regardless of the writer."""
+    """Whether an exclusive owner trusts its mark on an object that another field manager wrote."""
     adopts: bool = False
-    """Whether an exclusive owner takes over objects without a mark; an owner that trusts marks also marked ones."""
+    """Whether an exclusive owner takes over unmarked objects. If it trusts marks, it takes over marked objects, too."""
     precedence: Precedence = _no_precedence
     """The rule between owners with marks. It comes before `adopts`."""
     adopts_if: str = ""

@@ -22,10 +22,10 @@ from .expressions import Expression, Part, SubstitutionError, parse
 from .globs import prefix_lengths
 
 MAX_WORK: Final = 2**24
-"""Characters that all expressions together may read and write, because a few lines can multiply into very many."""
+"""The limit of characters that all expressions together read and write. Nested expressions multiply a short text."""
 
 _GLOB_STEP: Final = 16
-"""The characters that can be copied in the time of one step of a glob."""
+"""The cost of one step of a glob, in copied characters."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -149,7 +149,7 @@ def _stripped(value: str, operator: str, pattern: str) -> str:
 
 
 def _replaced(value: str, operator: str, sought: str, replacement: str | None = None) -> str:
-    """Replaces a text in the value; at an end only if there are both arguments, as in clusterctl's engine."""
+    """Replaces a text in the value. `/#` and `/%` need a replacement, as in clusterctl's engine."""
     match operator:
         case "//":
             return value.replace(sought, replacement or "")

@@ -108,7 +108,7 @@ class Transport:
         """Returns a view of these connections whose requests must all be complete within `seconds` from now."""
         view = copy.copy(self)
         view._until = self.latest(seconds)
-        view._delivery = fairness.current()  # the threads of a sync have none
+        view._delivery = fairness.current()  # the worker threads of a sync have no delivery
         return view
 
     def latest(self, seconds: float) -> float:

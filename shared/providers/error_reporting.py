@@ -1,4 +1,4 @@
-"""Reports requests that the API server rejects in a provider's status, without secret values."""
+"""Reports in a provider's status that the API server rejects a request, without secret values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def report_rejection(
     Args:
         condition: Type of the condition.
         reason: Its reason.
-        status: Its status: False, or True for a condition that is True while something is wrong.
+        status: Its status: False, or True for a condition of negative polarity.
     """
 
     def report(provider: Object, error: ApiError, now: datetime) -> Decision:

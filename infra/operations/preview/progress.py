@@ -91,7 +91,7 @@ def control_plane(state: State, key: Key) -> Object | None:
 
 
 def played_control_plane(state: State, key: Key) -> Iterator[tuple[Object, Object]]:
-    """Yields the control plane with the status to patch, if its status is not about its spec."""
+    """Yields the control plane and the patch of its status, if the status does not match the spec."""
     plane = control_plane(state, key)
     if plane is None:
         return
@@ -109,7 +109,7 @@ def played_control_plane(state: State, key: Key) -> Iterator[tuple[Object, Objec
 
 
 def outdated_machines(state: State, key: Key) -> Iterator[tuple[Object, str]]:
-    """Yields each Machine of a MachineDeployment that has another version, with the MachineDeployment's."""
+    """Yields each Machine whose version differs from the version of its MachineDeployment, and the latter version."""
     kind = (MACHINE_DEPLOYMENT.group, MACHINE_DEPLOYMENT.kind)
     versions = {key_of(obj).name: dig(obj, "spec.template.spec.version") for obj in of_kind(state, kind, key)}
     for machine in of_kind(state, (MACHINE.group, MACHINE.kind), key):

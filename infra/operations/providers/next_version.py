@@ -70,13 +70,13 @@ def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:
         found = config_map_versions(clients, provider)
         if not found:
             raise Failure(f"{error}; {_HINT}") from error
-        # Leaves out the advice to set spec.version, because the plan previews it.
+        # The plan has chosen a version, so the advice to set spec.version is left out.
         failure = f"its source has no list of versions: {str(error).partition('; set spec.version')[0]}"
         return _Newest(_highest(found), f"the ConfigMaps in its namespace ({', '.join(found)})", failure)
 
 
 def _or_config_maps(clients: Clients, provider: Object, version: str) -> _Newest:
-    """Returns the version of the source, or a newer one in a ConfigMap, which the functions use before the catalog."""
+    """Returns the newest version of the source and of ConfigMaps, which functions use before the catalog."""
     found = [] if dig(provider, "spec.fetchConfig") else config_map_versions(clients, provider)
     newest = _highest([version, *found]) if semver.try_parse(version) else version
     if newest == version:
