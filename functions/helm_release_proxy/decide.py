@@ -29,7 +29,7 @@ from shared.kube import deleting, dig
 from shared.runtime import Decision
 
 from .deletion import reconcile_deletion
-from .observe import Adoption, GivenUp, LeftTo, Observed, Problem, Removal, Rival, UpToDate, Work
+from .findings import Adoption, GivenUp, LeftTo, Observed, Problem, Removal, Rival, UpToDate, Work
 from .rollout import ReleaseIncomplete, RemoveRelease, Rolled, RollOutRelease
 from .status import CLUSTER_AVAILABLE, RELEASE_READY, ReleaseStatusBuilder
 from .triggers import is_installed_once

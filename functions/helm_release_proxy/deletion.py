@@ -14,7 +14,7 @@ from shared.helm_proxies.release_record import UNINSTALLING
 from shared.kube import dig, has_finalizer
 from shared.runtime import Decision
 
-from .observe import Observed, Problem, Removal
+from .findings import Observed, Problem, Removal
 from .rollout import ReleaseIncomplete, RemoveRelease
 from .status import CLUSTER_AVAILABLE, RELEASE_READY, ReleaseStatusBuilder
 

@@ -8,7 +8,8 @@ from shared.runtime import Function
 from shared.runtime.keyed_lock import KeyedLock
 
 from .decide import decide
-from .observe import Observed, observe
+from .findings import Observed
+from .observe import observe
 from .triggers import TRIGGERS
 
 

@@ -31,7 +31,7 @@ from shared.kube import ApiError, Client, Conflict, NotFound, Object, Resource, 
 from shared.kube.crds import CRD, await_all_established
 from shared.manifests import Operation, hooks_of, identity
 
-from .observe import Removal, Work
+from .findings import Removal, Work
 from .ownership import policy
 
 _MAX_DESCRIPTION = 1000

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from functions.helm_release_proxy.decide import decide
-from functions.helm_release_proxy.observe import Adoption, Finding, LeftTo, Observed, Problem, Rival, UpToDate
+from functions.helm_release_proxy.findings import Adoption, Finding, LeftTo, Observed, Problem, Rival, UpToDate
 from functions.helm_release_proxy.options import Options
 from functions.helm_release_proxy.triggers import is_reconciled
 from functions.helm_release_proxy.values import InvalidValues, Values, merge, parse, recorded_texts, text_of

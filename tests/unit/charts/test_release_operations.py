@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from functions.helm_release_proxy.decide import FAILURE_RETRY, READY_RETRY, decide
-from functions.helm_release_proxy.observe import GivenUp, Observed, Removal, Rival, Work
+from functions.helm_release_proxy.findings import GivenUp, Observed, Removal, Rival, Work
 from functions.helm_release_proxy.options import Options
 from functions.helm_release_proxy.ownership import policy
 from functions.helm_release_proxy.rollout import ReleaseIncomplete, RemoveRelease, Rolled, RollOutRelease
