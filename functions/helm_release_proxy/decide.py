@@ -259,7 +259,8 @@ def _deployed(builder: ReleaseStatusBuilder, work: Work, rolled: Rolled, name: s
         status=DEPLOYED,
         revision=work.record.revision,
         chartVersion=(work.record.chart_version if work.operation == "rollback" else work.chart.version),
-        resources=inventory.dump(rolled.outcome.entries),
+        # Hooks move in the order of a sync, and a moved entry would be a write.
+        resources=inventory.dump(sorted(rolled.outcome.entries, key=lambda entry: entry.identity)),
         **fields,
     )
 

@@ -296,3 +296,12 @@ def test_a_failed_installation_is_undone() -> None:
 )
 def test_a_decision_says_why_it_does_nothing(observed: Observed, message: str) -> None:
     assert decide(observed, NOW).message == message
+
+
+def test_entries_have_one_order() -> None:
+    finding, entries = work("check", stored=True), (ENTRY, replace(ENTRY, name="a"), replace(ENTRY, kind="Job"))
+    found = [
+        dig(decided(finding, done(finding, SyncOutcome(order))).status, "resources")
+        for order in (entries, tuple(reversed(entries)))
+    ]
+    assert found[0] == found[1]
