@@ -62,7 +62,8 @@ def world(helm_world: HelmWorld) -> Iterator[HelmWorld]:
     client.create(DEPLOYMENT, objects.manifest(DEPLOYMENT, *reversed(MANAGER), metadata=metadata, spec=spec))
     for kind, resource in WEBHOOKS.items():
         hooks = [webhook(kind, plural) for plural in ("helmchartproxies", "helmreleaseproxies")]
-        client.create(resource, objects.manifest(resource, f"caaph-{kind}-webhook-configuration", webhooks=hooks))
+        name = f"caaph-{kind}-webhook-configuration"
+        client.create(resource, objects.manifest(resource, name, metadata={"labels": labels}, webhooks=hooks))
     yield world
     for kind, resource in WEBHOOKS.items():
         client.delete(resource, Key("", f"caaph-{kind}-webhook-configuration"))
