@@ -28,7 +28,7 @@ from shared.providers.annotations import WEBHOOKS
 from tests.support.hooks_server import HooksServer
 from tests.support.http_server import HttpServer, Response
 from tests.support.objects import manifest
-from tests.support.ports import exclusive
+from tests.support.ports import DOCKER_PORT, exclusive
 from tests.support.real_providers import CURRENT, components
 from tests.support.until import until
 
@@ -36,8 +36,8 @@ PROFILES = ("addons", "providers")
 OURS, USER = "admin", "user"
 """The user names of our functions, and of the tests."""
 _EXTENSION = Resource("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig", "extensionconfigs", namespaced=False)
-DOCKER_MANAGER = "port-19000"
-"""What a machine has once: docker's manager listens on this port, which no flag changes."""
+DOCKER_MANAGER = f"port-{DOCKER_PORT}"
+"""Only one manager of docker can run on a machine."""
 _CALL = re.compile(r"cluster_hooks (\w+) (\S+) -> 20[24] .*outcome=(\w+)")
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1",

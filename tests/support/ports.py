@@ -15,7 +15,9 @@ from tests.support.until import until
 KNATIVE_PORT = 8080
 """The port of Knative's in-memory dispatcher, a constant of its source. Adapters answer probes there, if they can."""
 
-_BELOW_EPHEMERAL = range(15000, 30000)
+DOCKER_PORT = 19000
+"""The port of docker's manager, which no flag changes."""
+_BELOW_EPHEMERAL = [port for port in range(15000, 30000) if port != DOCKER_PORT]
 """The kernel gives none of these to a client, or to a server that asks for any port."""
 _CHANCE = random.SystemRandom()
 _reserved: list[socket.socket] = []
