@@ -84,8 +84,7 @@ def console(
         os.environ |= target.settings  # plans read the object store of the run
         watches.wait_listed(_FIRST_LISTS)
         err.print(f"management cluster: {escape(str(target))}; Ctrl-C ends the console")
-        typer.echo(address)
-        until_signal()
+        until_signal(ready=lambda: typer.echo(address))
 
 
 def _flow(target: ManagementCluster) -> Flow:
@@ -119,5 +118,4 @@ def _serve_logins(port: int, hosts: Sequence[str], namespace: str, *, allow_chan
     with report_failures():
         sessions = Sessions(connect.token_clients(), "this cluster", namespace, changes=allow_changes)
         with serving_logins(sessions, "0.0.0.0", port, hosts) as own:  # noqa: S104 - who has no token sees nothing
-            err.print(f"port {own}; Ctrl-C ends the console")
-            until_signal()
+            until_signal(ready=lambda: err.print(f"port {own}; Ctrl-C ends the console"))

@@ -59,8 +59,7 @@ def capture(
         recording = Capture(folder, target.client, declared)
         recording.start()
         recording.wait_synced(_FIRST_LISTS)
-        out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it")
-        until_signal(seconds)
+        until_signal(seconds, ready=lambda: out.print(f"recording into {escape(str(folder))}; Ctrl-C ends it"))
         result = recording.stop()
         out.print(f"{_content(result)} in {escape(str(folder))}")
 

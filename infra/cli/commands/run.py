@@ -127,8 +127,7 @@ def run(
             timeline.say("running", mark="✔", style="green")
             out.print(f"  log     {escape(str(log))}")
             stays = "objects in the cluster, and containers of KINDClusters," if kind else "objects in the cluster"
-            out.print(f"Ctrl-C ends the run; {stays} stay as they are")
-            until_signal()
+            until_signal(ready=lambda: out.print(f"Ctrl-C ends the run; {stays} stay as they are"))
         finally:
             timeline.say("stopping")
             program.stop()

@@ -158,8 +158,8 @@ def up(
             out.print(f"  token         {escape(str(local_run.directory / 'token'))}")
             out.print(f"  try           kubectl --kubeconfig {escape(str(local_run.kubeconfig))} get clusters -A")
             _warn_of_other_cluster(directory)
-            out.print(f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run")
-            until_signal()
+            end = f"Ctrl-C or `capi-functions down -d {escape(str(directory))}` ends the run"
+            until_signal(ready=lambda: out.print(end))
         finally:
             timeline.say("stopping")
             local_run.stop()

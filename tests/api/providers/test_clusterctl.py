@@ -11,9 +11,10 @@ import pytest
 from infra import local_control_plane
 from shared.api.provider import CORE, INFRASTRUCTURE, ProviderKind
 from shared.api.resources import NAMESPACE
-from shared.kube import Client, Key, NotServed, Object, Resource, dig, owner_reference
+from shared.kube import Client, Key, NotServed, Object, Resource, deleting, dig, owner_reference
 from tests.support.provider_world import Providers, plane_of_providers, world_of
 from tests.support.real_providers import CURRENT, PREVIOUS, components, reduced, repository, run_clusterctl
+from tests.support.until import until
 
 PROVIDERS = (
     (CORE, "cluster-api", "capi-system", "core-components.yaml"),
@@ -43,9 +44,15 @@ def bring(
     """Installs the providers without webhooks, which no pod would answer, so that their kinds can be used."""
     world.releases.append(release(version))
     for kind, name, namespace, file in wanted or PROVIDERS:
+        _until_usable(world.client, Key("", namespace))
         world.apply(kind, name, namespace, version=version, fetchConfig={"url": world.url(file)})
         world.until_ready(kind, name, namespace)
         world.without_webhooks(kind.label(name))
+
+
+def _until_usable(client: Client, namespace: Key) -> None:
+    """Waits for the end of a namespace that an earlier test has deleted."""
+    until(lambda: not deleting(client.find(NAMESPACE, namespace) or {}), f"namespace {namespace.name} is usable")
 
 
 @pytest.fixture
