@@ -195,10 +195,8 @@ def is_recorded(proxy: Object, record: ReleaseRecord) -> bool:
 
 def _operation(proxy: Object, latest: ReleaseRecord, history: History) -> Operation:
     """Returns the operation that continues with the newest record."""
-    if PENDING_ROLLBACK in (
-        latest.status,
-        dig(proxy, "status.status"),
-    ):  # a deployed one: its status is not written yet
+    # A rollback whose record is deployed already still lacks its status.
+    if PENDING_ROLLBACK in (latest.status, dig(proxy, "status.status")):
         return "rollback"
     return "check" if latest.status == DEPLOYED else history.operation_of(latest.revision)
 

@@ -57,7 +57,7 @@ def template(start: int = FROM) -> str:
 def with_first_template(chart: bytes, depth: int, more: str = "", *, exact: bool = True) -> bytes:
     """Returns the chart archive with the template added, below `depth`, the depth of its most deeply nested file.
 
-    `more` is the text of another template that runs before all others.
+    If `exact`, large integers of the values print as integers. `more` is the text of another template that runs first.
     """
     return with_template(chart, "~/" * (depth + 1) + "integers.yaml", (template() if exact else "") + more)
 

@@ -88,10 +88,8 @@ def _add(kind: str, text: str) -> None:
             if watch:
                 _print_changes(rows, read, lines)
 
-    list_objects.__doc__ = text
     examples = [f"get {kind} -A", f"get {kind} --selector env=prod --watch", f"get {kind} NAME -o yaml"]
-    app.command(kind, examples=examples)(list_objects)
-    app.command(kind.removesuffix("s"), examples=examples, hidden=True)(list_objects)
+    app.add_for_kind(kind, list_objects, text, examples)
 
 
 @app.command("kubeconfig", examples=["get kubeconfig demo > demo.kubeconfig"])

@@ -73,10 +73,8 @@ def _add(kind: str, text: str) -> None:
             if refused:
                 raise Failure(f"{refused} of {len(rows)} objects are not sent: does {url} accept events?")
 
-    resync.__doc__ = f"Make functions reconcile {text}."
     examples = [f"resync {kind} NAME", f"resync {kind} --all -A"]
-    app.command(kind, examples=examples)(resync)
-    app.command(kind.removesuffix("s"), examples=examples, hidden=True)(resync)
+    app.add_for_kind(kind, resync, f"Make functions reconcile {text}.", examples)
 
 
 for _kind, _text in _KINDS.items():

@@ -59,10 +59,9 @@ def _add(kind: str, text: str) -> None:
             wait_for_objects(target.client, KINDS[kind], place, names, wanted, within=timeout, progress=timeline.say)
             timeline.say(f"{', '.join(names)}: {wanted}", mark="✔", style="green")
 
-    wait_until.__doc__ = f"Wait until {text}. Names of objects that do not exist yet are waited for, too."
+    summary = f"Wait until {text}. Names of objects that do not exist yet are waited for, too."
     examples = [f"wait {kind} NAME --timeout 300", f"wait {kind} NAME --for delete"]
-    app.command(kind, examples=examples)(wait_until)
-    app.command(kind.removesuffix("s"), examples=examples, hidden=True)(wait_until)
+    app.add_for_kind(kind, wait_until, summary, examples)
 
 
 for _kind, _text in _KINDS.items():

@@ -32,6 +32,12 @@ class App(typer.Typer):
         add = super().command(*args, epilog="\n".join(["Examples:", *map(escape, lines)]), **kwargs)
         return lambda command: add(_without_groups(command))
 
+    def add_for_kind(self, kind: str, command: Callable[..., None], summary: str, examples: Sequence[str]) -> None:
+        """Adds a command under the plural `kind`, and hidden under its singular, as kubectl takes both."""
+        command.__doc__ = summary
+        self.command(kind, examples=examples)(command)
+        self.command(kind.removesuffix("s"), examples=examples, hidden=True)(command)
+
 
 def _without_groups(command: Any) -> Any:
     hints = get_type_hints(command, include_extras=True)
