@@ -97,6 +97,8 @@ class Watcher:
         self._named = [self._informer(spec, self._stop) for spec in watched]
         self._defined: dict[str, list[Informer]] = {}
         """The informers of contract-selected kinds, by the name of the CRD."""
+        self._ended: list[Informer] = []
+        """The informers whose kind or version is not watched now, and whose threads may still run."""
         self._starting = threading.Lock()
 
     def _in_namespaces(self, spec: InformerSpec) -> list[InformerSpec]:
@@ -189,6 +191,7 @@ class Watcher:
             for informer in present:
                 log.info("%s is not watched any more in version %s", informer.spec, informer.resource.version)
                 informer.end(undefined=crd is None and not self._stop.is_set())
+            self._ended = [informer for informer in (*self._ended, *present) if informer.thread.is_alive()]
             if specs and not self._stop.is_set():
                 self._defined[name] = [self._informer(each, threading.Event()) for each in specs]
             for informer in self._defined.get(name, []):
@@ -223,7 +226,7 @@ class Watcher:
         self._stop.set()
         deadline = time.monotonic() + timeout
         with self._starting:
-            informers = [*self._informers, self._definitions]
+            informers = [*self._informers, *self._ended, self._definitions]
         for informer in informers:
             informer.end()
         for informer in informers:

@@ -114,17 +114,17 @@ def test_keyboard_reaches_a_cluster_and_its_rows(chromium: Browser, management: 
 def test_fleet_is_searched_and_paged(chromium: Browser, management: Client, namespace: str) -> None:
     for number in range(FLEET):
         reason = "the project has no quota for a load balancer" if number % 50 == 7 else ""
-        cluster(management, namespace, f"c{number:03}", f"scs-1-36-v{1 + number % 3}", reason)
+        cluster(management, namespace, f"n{number:03}", f"scs-1-36-v{1 + number % 3}", reason)
     with console(management, namespace) as address, opened(chromium, address) as page:
         expect_text(page, f"{FLEET} shown")
         page.get_by_role("link", name="next").click()
-        expect_text(page, f"{namespace}/c100")
-        page.get_by_label("Search").fill("quota c2")
+        expect_text(page, f"{namespace}/n100")
+        page.get_by_label("Search").fill("quota n2")
         expect_text(page, "2 shown")
-        assert page.locator("tbody th").all_text_contents() == [f"{namespace}/c207", f"{namespace}/c257"]
+        assert page.locator("tbody th").all_text_contents() == [f"{namespace}/n207", f"{namespace}/n257"]
         assert "q=quota" in page.url
         page.reload()
-        assert page.get_by_label("Search").input_value() == "quota c2"
+        assert page.get_by_label("Search").input_value() == "quota n2"
         page.get_by_label("State").select_option("ready")
         expect_text(page, "0 shown")
 

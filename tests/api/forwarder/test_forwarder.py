@@ -430,9 +430,17 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
 ) -> None:
     """An infrastructure kind of its own group: defined while the watcher runs, in two versions, and deleted in use.
 
-    The first read of the definition fails. A change of its status is no reason to read it again.
+    The first read of the definition fails. A change of its status is no reason to read it again. The watcher stops while
+    it reports a deletion, and waits for that thread.
     """
-    recorder = ChangeRecorder()
+
+    class Lingers(ChangeRecorder):
+        def __call__(self, event: Event, functions: Collection[str]) -> None:
+            super().__call__(event, functions)
+            if event.change == "delete":
+                time.sleep(0.5)
+
+    recorder = Lingers()
     find = management.find
     failed: list[Key] = []
     read: list[Key] = []
