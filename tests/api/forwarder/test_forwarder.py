@@ -430,8 +430,8 @@ def test_kinds_of_providers_are_watched_by_the_labels_of_their_definitions(
 ) -> None:
     """An infrastructure kind of its own group: defined while the watcher runs, in two versions, and deleted in use.
 
-    The first read of the definition fails. A change of its status is no reason to read it again. The watcher stops while
-    it reports a deletion, and waits for that thread.
+    The first read of the definition fails. A change of its status is no reason to read it again. The watcher stops
+    while it reports a deletion, and waits for that thread.
     """
 
     class Lingers(ChangeRecorder):
