@@ -7,10 +7,8 @@ import itertools
 import os
 import random
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,44 +21,17 @@ from infra import local_control_plane
 from infra.local.functions_server import FunctionsServer
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CONFIG_MAP, KIND_CLUSTER, SECRET
 from shared.applier.inventory import load
-from shared.event import PING, Event
 from shared.kube import Client, Key, connect, dig
-from shared.runtime import Answer
 from shared.storage import ObjectStore
+from tests.support.lossy_delivery import LossyDelivery, sweep, with_seeds
 from tests.support.objects import create_local_cluster
 from tests.support.planes import running_plane
 from tests.support.releases import config_map, write_release
 from tests.support.until import logged, until
 
-KNOWN_SEEDS = (1, 2, 7)
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each run has other choices; an exhaustive one takes more of them."""
-    own = metafunc.config.option.seed
-    more = (*KNOWN_SEEDS, own + 1, own + 2) if metafunc.config.option.exhaustive else ()
-    if "chaos_seed" in metafunc.fixturenames:
-        metafunc.parametrize("chaos_seed", [own, *more], ids=lambda seed: f"seed {seed}")
-
-
-class LossyDelivery:
-    """Delivers events to the functions, but loses some, and delivers others twice or late. Only the sweep is safe."""
-
-    def __init__(self, url: str, seed: int) -> None:
-        self._deliver = HttpDelivery(url)
-        self._random = random.Random(seed)
-        self.lost = 0
-
-    def __call__(self, function: str, event: Event) -> Answer:
-        chance = self._random.random()
-        if chance < 0.4:
-            self.lost += 1
-            return Answer(204)
-        if chance < 0.6:
-            threading.Timer(self._random.uniform(0, 0.5), self._deliver, (function, event)).start()
-        answer = self._deliver(function, event)
-        # Answers that ask for another delivery are lost as well.
-        return replace(answer, status=204 if answer.reply is None else 200, retry_after=None)
+    with_seeds(metafunc)
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +91,6 @@ class ManagedCluster:
         entries = load(dig(self.client.get(CLUSTER_ADDON, self.addon), "status.resources"))
         assert {entry.name for entry in entries} == set(found)
         assert {entry.status for entry in entries} == {"synced"}
-
-
-def sweep(deliver: HttpDelivery, number: int) -> Answer:
-    return deliver("sweep", Event(type=PING, source="/test", id=str(number)))
 
 
 def test_cluster_ends_the_same_when_two_of_five_events_are_lost(
