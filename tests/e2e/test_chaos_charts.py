@@ -28,7 +28,7 @@ from shared.api.resources import (
     NAMESPACE,
     SECRET,
 )
-from shared.kube import Client, Key, dig
+from shared.kube import Client, Key, Object, dig
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.chart_repository import ChartRepository, chart
@@ -77,8 +77,8 @@ class Fleet:
             client.patch(CLUSTER, Key(namespace, name), status, subresource="status")
 
     def install(self, url: str) -> None:
-        selector = {"matchLabels": {"web": "yes"}}
-        spec = {
+        selector: Object = {"matchLabels": {"web": "yes"}}
+        spec: Object = {
             "clusterSelector": selector,
             "chartName": "web",
             "repoURL": url,
