@@ -1,4 +1,7 @@
-"""Deletes a Cluster's objects in order: workers, control plane, infrastructure, its own Secrets, then the finalizer."""
+"""Deletes a Cluster's objects in order: workers, control plane, infrastructure, its own Secrets, then the finalizer.
+
+Before, the charts are uninstalled whose HelmReleaseProxies request it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,22 @@ from dataclasses import dataclass
 
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.core import core_deadline
-from shared.api.resources import CLUSTER, CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, SECRET
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_ADDON,
+    HELM_RELEASE_PROXY,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_POOL,
+    MACHINE_SET,
+    SECRET,
+)
 from shared.clients import Clients
 from shared.effects import Delete, RemoveFinalizer
+from shared.helm_proxies import cluster_deletion
 from shared.kube import Object, Resource, deleting, dig, has_finalizer, key_of, owned_by
 from shared.references import NOT_ALLOWED, NOT_SERVED
+from shared.runtime import KubernetesEvent
 
 from .descendants import DESCENDANTS, Descendants, machines, selector, served_as
 from .merge import enumerated
@@ -20,6 +34,7 @@ from .status import FINALIZER, ClusterStatusBuilder
 
 DELETION_RETRY = 5.0
 """Seconds until the next reconciliation."""
+_HOOK = "WaitingForBeforeDeleteHook"
 _CONTROL_PLANE, _INFRASTRUCTURE = "WaitingForControlPlaneDeletion", "WaitingForInfrastructureDeletion"
 
 
@@ -61,6 +76,8 @@ def reconcile_deletion(builder: ClusterStatusBuilder, observed: Observed) -> Non
     if observed.descendants is None and not waits_for_reference(observed):
         builder.waits.append(0.0)
         return
+    if observed.core in ("none", "gone") and _waits_for_charts(builder, observed):
+        return
     pending = _pending(observed, observed.descendants or {})
     if pending:
         for resource, objects in pending.items():
@@ -96,6 +113,20 @@ def wait_for_core(builder: ClusterStatusBuilder) -> str:
     message = f"Waiting until {until} for Cluster API core, which managed this Cluster, to observe its deletion"
     builder.set("Deleting", "True", "WaitingForClusterAPI", message)
     return message
+
+
+def _waits_for_charts(builder: ClusterStatusBuilder, observed: Observed) -> bool:
+    """Returns whether charts have to be uninstalled first, and has them uninstalled."""
+    releases = (observed.descendants or {}).get(HELM_RELEASE_PROXY, ())
+    found = cluster_deletion.uninstallation(builder.cluster, releases, builder.now)
+    if found.awaited:
+        builder.effects += found.deletions
+        _wait(builder, _HOOK, found.progress)
+    elif found.overdue:
+        builder.kubernetes_events.append(
+            KubernetesEvent(cluster_deletion.NOT_UNINSTALLED, found.warning, "Warning", once=True)
+        )
+    return bool(found.awaited)
 
 
 def _wait(builder: ClusterStatusBuilder, reason: str, message: str) -> None:

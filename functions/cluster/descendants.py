@@ -9,9 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
-from shared.api.resources import CLUSTER_ADDON, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
+from shared.api.resources import (
+    CLUSTER_ADDON,
+    HELM_RELEASE_PROXY,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_POOL,
+    MACHINE_SET,
+)
 from shared.clients import Clients
 from shared.event import Event
+from shared.helm_proxies import cluster_deletion
 from shared.kube import NotServed, Object, Resource, dig, key_of, owned_by
 from shared.kube.crds import list_defined
 from shared.kube.resources import split_api_version
@@ -26,7 +34,10 @@ POOL_LABEL = "cluster.x-k8s.io/pool-name"
 """The label of Machines of a MachinePool, which report no conditions of their own."""
 
 Descendants = Mapping[Resource, tuple[Object, ...]]
-"""The objects of a Cluster by kind, as in `DESCENDANTS`, whatever the version of its objects."""
+"""The objects of a Cluster by kind, as in `DESCENDANTS`, whatever the version of its objects.
+
+During a deletion also the HelmReleaseProxies whose releases are uninstalled first.
+"""
 
 
 def is_about_machines(event: Event) -> bool:
@@ -63,7 +74,8 @@ def read_all(clients: Clients, cluster: Object) -> Descendants:
     Raises `ApiError`, even if a kind is defined but not served, because nothing may be left when the Cluster is
     deleted.
     """
-    return {resource: tuple(_of_defined_kind(clients, resource, cluster)) for resource in DESCENDANTS}
+    found = {resource: tuple(_of_defined_kind(clients, resource, cluster)) for resource in DESCENDANTS}
+    return {HELM_RELEASE_PROXY: cluster_deletion.read(clients, cluster), **found}
 
 
 def _of_defined_kind(clients: Clients, resource: Resource, cluster: Object) -> Iterator[Object]:

@@ -17,7 +17,14 @@ from shared.api.cluster import (
 )
 from shared.api.contract import provider_kind
 from shared.api.core import CORE_ANNOTATION
-from shared.api.resources import API_SERVER_SOURCE, CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, KIND_CLUSTER
+from shared.api.resources import (
+    API_SERVER_SOURCE,
+    CLUSTER,
+    CLUSTER_ADDON,
+    CLUSTER_CLASS,
+    HELM_RELEASE_PROXY,
+    KIND_CLUSTER,
+)
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.settings import INSTALLATION, NETWORK
@@ -140,6 +147,7 @@ TRIGGERS = Triggers(
             ("get", "list", "delete"),
         ),
         Rule(CLUSTER_ADDON.group, (CLUSTER_ADDON.plural,), ("get", "list", "delete")),
+        Rule(HELM_RELEASE_PROXY.group, (HELM_RELEASE_PROXY.plural,), ("list", "delete")),
         Rule("", ("secrets",), ("get", "list", "delete")),
         *FIND_CONTROLLERS,
         # Do Knative's event sources watch the kinds of the providers?

@@ -3,14 +3,16 @@
 A request only selects a Cluster, because anyone who reaches the Service can send requests. The objects in the API
 server determine whether to wait, for which objects and since when.
 
+Before a deletion the charts are uninstalled whose HelmReleaseProxies request it.
+
 `addon_apply` applies the addons of a Cluster's class by itself. Hooks only trigger it, and block Cluster API until the
 ClusterAddon's status reports success or a deadline has passed: nothing is blocked forever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -27,7 +29,8 @@ from shared.api.hooks import (
     cleanup_wait,
     refers_to,
 )
-from shared.effects import would_change
+from shared.effects import Delete, would_change
+from shared.helm_proxies.cluster_deletion import uninstallation
 from shared.kube import Object, deleting, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
@@ -49,13 +52,26 @@ class HookDecision:
     message: str
     patch: Object | None = None
     event_suffix: str = ""
+    deletions: tuple[Delete, ...] = ()
+    warning: str = ""
+    """The message of a Kubernetes event about the Cluster."""
 
 
 def decide(
-    hook: str, cluster: Object | None, addon: Object | None, now: datetime, deadlines: HookDeadlines
+    hook: str,
+    cluster: Object | None,
+    addon: Object | None,
+    now: datetime,
+    deadlines: HookDeadlines,
+    releases: Sequence[Object] = (),
 ) -> HookDecision:
-    """Returns the decision on a call of the hook named `hook`; a hook blocks until its deadline in `deadlines`."""
-    if addon is None or cluster is None or not refers_to(addon, cluster):
+    """Returns the decision on a call of the hook named `hook`; a hook blocks until its deadline in `deadlines`.
+
+    `releases` are the HelmReleaseProxies of a Cluster that are uninstalled before it is deleted.
+    """
+    if addon is not None and cluster is not None and not refers_to(addon, cluster):
+        addon = None
+    if cluster is None or (addon is None and not releases):
         return HookDecision("continue", "the Cluster has no addons")
     may_block = hook in (BEFORE_CLUSTER_UPGRADE, BEFORE_CLUSTER_DELETE)
     if cluster_api.is_paused(cluster):
@@ -64,7 +80,14 @@ def decide(
         return HookDecision("block", "the Cluster is not being deleted")
     if hook != BEFORE_CLUSTER_DELETE and deleting(cluster):
         return HookDecision("continue", "the Cluster is being deleted")
-    return _DECISIONS[hook](cluster, addon, now, deadlines)
+    charts = uninstallation(cluster, releases, now)
+    if charts.awaited:
+        return HookDecision("block", charts.progress, deletions=charts.deletions)
+    if addon is None:
+        decision = HookDecision("continue", "the Cluster has no addons")
+    else:
+        decision = _DECISIONS[hook](cluster, addon, now, deadlines)
+    return replace(decision, warning=charts.warning) if charts.overdue else decision
 
 
 def _after_control_plane_initialized(

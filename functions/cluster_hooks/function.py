@@ -1,4 +1,4 @@
-"""Serves `cluster_hooks` over HTTP: at most two reads and one write for each call, no state between calls."""
+"""Serves `cluster_hooks` over HTTP. A call takes at most three reads, and has no state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 import flask
 
 from shared import metrics, tracing, watch_filter
-from shared.api.hooks import HookDeadlines
+from shared.api.hooks import BEFORE_CLUSTER_DELETE, HookDeadlines
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON
 from shared.clients import Clients
 from shared.event import Event
+from shared.helm_proxies import cluster_deletion
 from shared.kube import MANAGER, NotFound, Object, dig, key_of
 from shared.runtime import Answer, KubernetesEvent, Task, done, logs, record_event
 from shared.runtime.http import read_body, refused, respond_to_get, response_content
@@ -107,7 +108,7 @@ def call(clients: Clients, path: str, body: bytes) -> HookCall:
 
 
 def run(clients: Clients, event: Event) -> Answer:
-    """Answers a call of a hook: decides on the ClusterAddon of the Cluster, and patches it."""
+    """Answers a call of a hook: decides on the ClusterAddon of the Cluster, and patches it; starts uninstallations."""
     if event.type == protocol.DISCOVERY:
         return done(context={"outcome": "continue"})
     decision = _reconcile(clients, event.type, event.data)
@@ -118,10 +119,16 @@ def run(clients: Clients, event: Event) -> Answer:
 def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
     key = addon_of(cluster)
     addon = clients.management.find(CLUSTER_ADDON, key)
-    live = _live_cluster(clients, cluster) if addon is not None else None
+    releases = cluster_deletion.read(clients, cluster) if hook == BEFORE_CLUSTER_DELETE else ()
+    live = _live_cluster(clients, cluster) if addon is not None or releases else None
     if live is not None and not watch_filter.admits(live):
         return HookDecision("continue", "the watch filter of this installation excludes the Cluster")
-    decision = decide(hook, live, addon, datetime.now(UTC), HookDeadlines.from_env())
+    decision = decide(hook, live, addon, datetime.now(UTC), HookDeadlines.from_env(), releases)
+    for deletion in decision.deletions:
+        deletion.execute(clients)
+    if decision.warning and live is not None:
+        warning = KubernetesEvent(cluster_deletion.NOT_UNINSTALLED, decision.warning, "Warning", once=True)
+        record_event(clients, live, warning)
     if addon is None:
         return decision
     if decision.patch:

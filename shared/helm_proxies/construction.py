@@ -42,10 +42,10 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "options.upgrade.maxHistory": 10,
 }
 """Values that mean the same as an absent field, by the path in `spec` of a HelmReleaseProxy."""
-_COPIED: Final = ("reconcileStrategy", "options", "applyMethod", "tier")
+_COPIED: Final = ("reconcileStrategy", "options", "applyMethod", "tier", "clusterDeletion")
 _FOLLOWED: Final = (
     *("version", "values", "valuesFrom", "reconcileStrategy", "options", "credentials", "tlsConfig"),
-    *("applyMethod", "tier"),
+    *("applyMethod", "tier", "clusterDeletion"),
 )
 """The fields of `spec` that an existing HelmReleaseProxy follows. The others identify the release."""
 

@@ -27,6 +27,8 @@ _UNCHANGED = f"{_OF.format('self')} == {_OF.format('oldSelf')}"
 _AMOUNT: JsonDict = {"x-kubernetes-int-or-string": True, "minimum": 1, "pattern": "^([1-9][0-9]?|100)%$"}
 MaxUnavailable = Annotated[int | str, WithJsonSchema(_AMOUNT)]
 """A number from 1 on, or a percentage from 1% to 100%."""
+_UP_TO_A_DAY = "duration(self) >= duration('0s') && duration(self) <= duration('24h')"
+_UP_TO_A_DAY_MESSAGE = "timeout is a duration of at most 24h, such as 10m"
 _STRATEGY = "spec.reconcileStrategy cannot change: delete the HelmChartProxy and create it again"
 
 
@@ -152,6 +154,15 @@ class ValuesSource(Model):
     """Whether the values are left out if the object or the key does not exist."""
 
 
+class ClusterDeletion(Model):
+    """Whether the chart is uninstalled before a Cluster is deleted."""
+
+    policy: Literal["Leave", "Uninstall"]
+    """`Leave` deletes the Cluster with the chart in it (default). `Uninstall` uninstalls the chart first."""
+    timeout: str | None = Field(None, max_length=32, json_schema_extra=rule(_UP_TO_A_DAY, _UP_TO_A_DAY_MESSAGE))
+    """How long the deletion of the Cluster waits for the chart, as in `10m` (the default), at most `24h`."""
+
+
 class _ChartSpec(Model):
     chart_name: str
     """The name of the chart in the repository."""
@@ -176,6 +187,8 @@ class _ChartSpec(Model):
     tier: int | None = Field(None, ge=1, le=2147483647)
     """Which of two charts of a cluster owns an object that both have: the chart in the lower tier (default: 100). In
     equal tiers the first chart keeps the object."""
+    cluster_deletion: ClusterDeletion | None = None
+    """Whether the chart is uninstalled before a Cluster is deleted."""
 
 
 class RolloutPartition(Model):
