@@ -1,4 +1,4 @@
-"""docs/providers.md names existing commands, options and annotations, and all of them."""
+"""The pages about providers name existing commands, options and annotations; docs/providers.md names all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from shared.providers.annotations import CERTIFICATES, KEEP_DOWNLOAD
 ROOT = Path(__file__).parents[3]
 DOCS = (ROOT / "docs/providers.md").read_text()
 COMMANDS = get_command(app).commands["provider"].commands  # type: ignore[attr-defined]
-GIVEN = re.findall(r"^    capi-functions provider (upgrade \w+|\w+)((?:[^#\n]|\\\n)*)", DOCS, re.MULTILINE)
+BOTH = DOCS + (ROOT / "docs/migrating-from-clusterctl.md").read_text()
+GIVEN = re.findall(r"^    capi-functions provider (upgrade \w+|\w+)((?:[^#\n]|\\\n)*)", BOTH, re.MULTILINE)
 
 
 def test_examples_are_found() -> None:
