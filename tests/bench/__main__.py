@@ -49,6 +49,7 @@ ASKED_FOR: dict[str, Callable[[], None]] = {
     "brokers": brokers.run,
     "planes": planes.run,
     "local": local.run,
+    "charts_peer": charts_fleet.run_with_peer,
 }
 """Run only where they are named: they take long."""
 

@@ -19,7 +19,7 @@ from shared.kube.connect import inline_credentials
 
 from .parts import cpu_seconds, rss_mib
 
-_MEASURED = ("capi-functions", "Helm/", "kubectl/", "cluster-api")
+_MEASURED = ("capi-functions", "Helm/", "kubectl/", "cluster-api", "caaph-")
 """How the user agents of measured programs begin: not those of the bench, of API servers and of controllers."""
 _POLICY = {
     "apiVersion": "audit.k8s.io/v1",
