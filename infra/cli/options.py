@@ -50,6 +50,12 @@ Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", help="Namespace of the Cluster (default: the context's).", show_default=False),
 ]
+Watch = Annotated[
+    bool,
+    typer.Option(
+        "--watch", "-w", help="Follow changes until Ctrl-C: live on a terminal, a line for each change in a pipe."
+    ),
+]
 
 
 def _profiles(text: str) -> str:

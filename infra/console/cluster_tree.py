@@ -6,30 +6,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from infra.operations.describe.cluster_objects import ClusterObjects
 from infra.operations.describe.document import describe_object, mappings
 from infra.operations.listing import release_row
-from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.conditions import READY, get_condition
-from shared.api.resources import (
-    CLUSTER_RESOURCE_SET_BINDING,
-    HELM_RELEASE_PROXY,
-    MACHINE,
-    MACHINE_DEPLOYMENT,
-    MACHINE_POOL,
-    MACHINE_SET,
-)
+from shared.api.resources import HELM_RELEASE_PROXY
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry
-from shared.kube import ApiError, Client, Key, NotServed, Object, dig, key_of
+from shared.kube import Object, dig, key_of
 from shared.kube.resources import owner_references
 
-_LABELLED_KINDS = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE_POOL, MACHINE, HELM_RELEASE_PROXY)
 _MOST = 1_000
-"""Objects of one kind that a page shows."""
+"""Objects of one addon or chart that a page shows."""
 _ROOT = ""
 """In place of a uid: the Cluster itself, or an owner that is not in the tree."""
 
@@ -55,57 +45,15 @@ class Node:
     children: Sequence[Node] = ()
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The objects that belong to a Cluster without a reference from it.
-
-    Attributes:
-        objects: Machines, their owners, and HelmReleaseProxies.
-        binding: The ClusterResourceSetBinding.
-        problems: Why some of them could not be read.
-    """
-
-    objects: Sequence[Object] = ()
-    binding: Object | None = None
-    problems: Sequence[str] = ()
-
-
-def read_parts(management: Client, cluster: Key) -> Parts:
-    """Reads the objects with the label of a Cluster, and its ClusterResourceSetBinding."""
-    objects: list[Object] = []
-    problems = []
-    for kind in _LABELLED_KINDS:
-        selector = f"{CLUSTER_NAME_LABEL}={cluster.name}"
-        try:
-            found = list(islice(management.list(kind, cluster.namespace, selector=selector), _MOST + 1))
-        except NotServed:
-            continue
-        except ApiError as error:
-            problems.append(str(error))
-            continue
-        if len(found) > _MOST:
-            problems.append(f"only {_MOST} objects of the kind {kind.kind} are shown")
-        objects += found[:_MOST]
-    binding = None
-    try:
-        binding = management.find(CLUSTER_RESOURCE_SET_BINDING, cluster)
-    except NotServed:
-        pass
-    except ApiError as error:
-        problems.append(str(error))
-    return Parts(objects, binding, problems)
-
-
-def tree(objects: ClusterObjects, document: Object, parts: Parts, now: datetime) -> list[Node]:
+def tree(objects: ClusterObjects, document: Object, now: datetime) -> list[Node]:
     """Returns the rows below a Cluster.
 
     Args:
         objects: The objects around the Cluster.
         document: The document of `describe` about them.
-        parts: The other objects of the Cluster.
         now: The present time.
     """
-    control_plane = objects.control_plane.object
+    control_plane, parts = objects.control_plane.object, objects.parts
     parents = {dig(obj, "metadata.uid") for obj in parts.objects}
     if control_plane:
         parents.add(dig(control_plane, "metadata.uid"))

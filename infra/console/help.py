@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from infra.operations.describe.conditions import is_good
+
 CONDITIONS: Mapping[str, str] = {
     "Available": "The object works now. For a Cluster these are infrastructure, control plane and workers.",
     "Ready": "A summary of the other conditions of the object.",
@@ -38,7 +40,6 @@ CONDITIONS: Mapping[str, str] = {
     "NodeHealthy": "The Node of the Machine exists, and reports no trouble.",
     "UpToDate": "The Machine has the version and template of its owner.",
 }
-GOOD_IF_FALSE = frozenset(("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"))
 
 
 def explain(type_: object) -> str:
@@ -48,6 +49,6 @@ def explain(type_: object) -> str:
 
 def condition_state(condition: Mapping[str, object]) -> str:
     """Returns `good`, `bad` or `unknown` for a condition."""
-    wanted = "False" if condition.get("type") in tuple(GOOD_IF_FALSE) else "True"
-    status = condition.get("status")
-    return "good" if status == wanted else "bad" if status in ("True", "False") else "unknown"
+    if is_good(condition):
+        return "good"
+    return "bad" if condition.get("status") in ("True", "False") else "unknown"

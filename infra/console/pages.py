@@ -42,7 +42,7 @@ from shared.api.resources import (
 from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, Unavailable, dig, key_of
 
 from .actions import Actions
-from .cluster_tree import Parts, read_parts, tree
+from .cluster_tree import tree
 from .flow import OUTCOMES, Flow
 from .help import condition_state, explain
 from .hiding import hide, hide_difference
@@ -172,7 +172,7 @@ class Pages:
         version = watches.version(key)
         management = _source(request).management.within(_READS_WITHIN)
         objects = gather(management, get_cluster(management, key))
-        return cluster_response(request, _source(request), objects, read_parts(management, key), version)
+        return cluster_response(request, _source(request), objects, version)
 
     def yaml(self, request: Request) -> Response:
         """The Cluster and its ClusterAddon as YAML, without secrets."""
@@ -250,14 +250,13 @@ class Pages:
             quiet += STREAM_INTERVAL
 
 
-def cluster_response(request: Request, source: Source, objects: ClusterObjects, parts: Parts, version: str) -> Response:
+def cluster_response(request: Request, source: Source, objects: ClusterObjects, version: str) -> Response:
     """Returns the page of one Cluster.
 
     Args:
         request: The request, for addresses.
         source: The data of the pages.
         objects: The objects around the Cluster.
-        parts: The other objects of the Cluster.
         version: The version of the data.
     """
     now = datetime.now(UTC)
@@ -277,8 +276,8 @@ def cluster_response(request: Request, source: Source, objects: ClusterObjects, 
         usual=[one for one in conditions if condition_state(one) == "good"],
         unusual=[one for one in conditions if condition_state(one) != "good"],
         offers=list(source.actions.offers(objects.cluster, objects.addon.object)) if source.actions else (),
-        nodes=tree(objects, described, parts, now),
-        part_problems=parts.problems,
+        nodes=tree(objects, described, now),
+        part_problems=objects.parts.problems,
     )
 
 

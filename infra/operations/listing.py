@@ -15,12 +15,13 @@ from shared.api.resources import (
     CLUSTER_ADDON,
     CLUSTER_RESOURCE_SET,
     CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
     HELM_CHART_PROXY,
     HELM_RELEASE_PROXY,
 )
 from shared.kube import Client, Key, Object, Resource, deleting, dig, key_of
 
-from .describe.document import NO_RELEASE
+from .describe.conditions import NO_RELEASE
 from .failure import Failure
 from .providers.status import list_providers, status_of
 from .text import age, plain
@@ -148,6 +149,12 @@ def stack_row(stack: Object) -> Row:
     return Row(stack, cells, _reconciled(stack, _verdict(stack, READY)))
 
 
+def stack_release_row(release: Object) -> Row:
+    """Returns the row of a ClusterStackRelease."""
+    cells = {"KUBERNETES": _text(release, "status.kubernetesVersion")}
+    return Row(release, cells, _reconciled(release, _verdict(release, READY)))
+
+
 def addon_row(addon: Object) -> Row:
     """Returns the row of a ClusterAddon."""
     cells = {
@@ -227,6 +234,7 @@ def _providers(client: Client, namespace: str, selector: str) -> Iterator[Row]:
 KINDS = {
     "clusters": Kind(_clusters),
     "stacks": _rows_of(CLUSTER_STACK, stack_row),
+    "releases": _rows_of(CLUSTER_STACK_RELEASE, stack_release_row),
     "addons": _rows_of(CLUSTER_ADDON, addon_row),
     "charts": _rows_of(HELM_CHART_PROXY, chart_row),
     "helm-releases": _rows_of(HELM_RELEASE_PROXY, release_row),

@@ -1,8 +1,7 @@
-"""The commands for the addons of one cluster: render, plan, describe, rollback."""
+"""The commands for the addons of one cluster: render, rollback."""
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,18 +16,16 @@ from infra.operations.helm import helm_when_needed
 from infra.operations.management_cluster import ManagementCluster
 from shared.api.conditions import counted
 
-from ..options import FormatOptions, Hook, Namespace, TargetOptions
+from ..options import Hook, Namespace, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import err, out
+from ..terminal.output import err
 from ..terminal.timeline import Timeline
 
 if TYPE_CHECKING:
     from shared.kube import Object
 
 app = App()
-describe = App(help="Show the state of an object.", no_args_is_help=True)
-app.add_typer(describe, name="describe")
 
 
 @dataclass(frozen=True)
@@ -80,29 +77,6 @@ def render(
         for remark in remarks(release):
             err.print(f"note: {escape(remark)}")
         sys.stdout.write(dump(objects))
-
-
-@describe.command("cluster", examples=["describe cluster demo", "describe cluster demo -o json"])
-def describe_cluster(
-    *,
-    name: Annotated[str, typer.Argument(help="Name of the Cluster.")],
-    namespace: Namespace = None,
-    output: FormatOptions,
-    management: TargetOptions,
-) -> None:
-    """Show a Cluster, the objects it refers to, its addons, and what they are waiting for."""
-    from datetime import UTC, datetime
-
-    from infra.operations import clusters
-
-    from ..terminal.cluster_tree import show
-
-    with report_failures(), management.open() as target:
-        found = clusters.describe(target.client, find_cluster(target, namespace, name), datetime.now(UTC))
-        if output.json:
-            typer.echo(json.dumps(found, indent=2))
-        else:
-            show(out, found)
 
 
 @app.command(examples=["rollback demo", "rollback demo --undo"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from typing import Annotated
 
@@ -15,8 +14,6 @@ from ..terminal.option_groups import App
 from ..terminal.output import out
 
 app = App()
-
-_LINK = re.compile(r"\[([^\[\]]*)\]\(([^()]*)\)")
 
 
 @app.command(examples=["explain ObjectsNotReady", "explain"])
@@ -43,10 +40,5 @@ def explain(
         for reason in found:
             of = f"condition {reason.condition} of a {reason.kind}" if reason.condition else f"of a {reason.kind}"
             out.print(f"{', '.join(reason.names)} ({of})", markup=False)
-            out.print(f"  means: {_plain(reason.meaning)}", markup=False)
-            out.print(f"  to do: {_plain(reason.remedy)}", markup=False)
-
-
-def _plain(markdown: str) -> str:
-    """Returns the text with its links as `text (docs/page.md)`."""
-    return _LINK.sub(r"\1 (docs/\2)", markdown)
+            out.print(f"  means: {reason.meaning_text}", markup=False)
+            out.print(f"  to do: {reason.remedy_text}", markup=False)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AllNamespaces, ListFormat, Namespace, Selector, TargetOptions
+from ..options import AllNamespaces, ListFormat, Namespace, Selector, TargetOptions, Watch
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
 from ..terminal.output import err, out
@@ -29,14 +29,13 @@ app = App(
 _KINDS = {
     "clusters": "List Clusters: Kubernetes version, wanted class, class of the applied addons, why one is not ready.",
     "stacks": "List ClusterStacks: their usable versions and latest release, and why one is not ready.",
+    "releases": "List ClusterStackReleases: their Kubernetes version, and why one is not ready.",
     "addons": "List ClusterAddons: wanted and applied release, and why one is not ready.",
     "charts": "List HelmChartProxies: chart, version, number of selected Clusters, and why one is not ready.",
     "helm-releases": "List HelmReleaseProxies: Cluster, chart, revision of the release, and why one is not ready.",
     "sets": "List ClusterResourceSets: strategy, number of sources, and why one is not applied.",
     "providers": "List providers, by default of all namespaces: installed and wanted version, why one is not ready.",
 }
-_EVERY = 2.0
-"""Seconds between two lists of --watch."""
 
 Names = Annotated[
     list[str] | None, typer.Argument(metavar="NAME", help="Names of objects (default: all).", show_default=False)
@@ -47,7 +46,6 @@ Output = Annotated[
         "--output", "-o", help="Output format: text and wide for people, json and yaml for programs, name for pipes."
     ),
 ]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Also print the lines that change, until Ctrl-C.")]
 
 
 def _add(kind: str, text: str) -> None:
@@ -63,6 +61,8 @@ def _add(kind: str, text: str) -> None:
     ) -> None:
         from infra.operations.listing import KINDS, list_rows, table
 
+        from ..terminal.live import follow, unbroken
+
         is_table, wide = output in (ListFormat.text, ListFormat.wide), output is ListFormat.wide
         if watch and not is_table:
             raise typer.BadParameter("only with the formats text and wide", param_hint="--watch")
@@ -76,6 +76,8 @@ def _add(kind: str, text: str) -> None:
             def lines(rows: list[Row]) -> list[str]:
                 return columns(table(rows, datetime.now(UTC), wide=wide, namespaces=every)) if rows else []
 
+            if watch:
+                follow(out, read, draw=lambda rows: unbroken(lines(rows)), changes=partial(_changes, lines=lines))
             rows = read()
             if not is_table:
                 _print_objects([row.obj for row in rows], output, alone=len(names or ()) == 1)
@@ -85,8 +87,6 @@ def _add(kind: str, text: str) -> None:
                 err.print(f"no {kind}{where}", markup=False)
             for line in lines(rows):
                 out.print(line, markup=False)
-            if watch:
-                _print_changes(rows, read, lines)
 
     examples = [f"get {kind} -A", f"get {kind} --selector env=prod --watch", f"get {kind} NAME -o yaml"]
     app.add_for_kind(kind, list_objects, text, examples)
@@ -127,18 +127,12 @@ def _print_objects(objects: list[Object], output: ListFormat, *, alone: bool) ->
     typer.echo(json.dumps(document, indent=2) if output is ListFormat.json else dump([document]).rstrip("\n"))
 
 
-def _print_changes(rows: list[Row], read: Callable[[], list[Row]], lines: Callable[[list[Row]], list[str]]) -> None:
-    """Prints the lines of rows that change, and the names of deleted objects, until Ctrl-C."""
-    shown = {row.identity: row.content for row in rows}
-    while True:
-        time.sleep(_EVERY)
-        rows = read()
-        changed = [row for row in rows if shown.get(row.identity) != row.content]
-        for line in lines(changed)[1:]:
-            out.print(line, markup=False)
-        for kind, key in shown.keys() - {row.identity for row in rows}:
-            out.print(f"{kind} {key} is deleted", markup=False)
-        shown = {row.identity: row.content for row in rows}
+def _changes(former: list[Row], present: list[Row], lines: Callable[[list[Row]], list[str]]) -> Iterator[str]:
+    """Yields the lines of rows that have changed, and the names of deleted objects."""
+    shown = {row.identity: row.content for row in former}
+    yield from lines([row for row in present if shown.get(row.identity) != row.content])[1:]
+    for kind, key in sorted(shown.keys() - {row.identity for row in present}):
+        yield f"{kind} {key} is deleted"
 
 
 for _kind, _text in _KINDS.items():

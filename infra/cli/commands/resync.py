@@ -24,6 +24,7 @@ app = App(
 _KINDS = {
     "clusters": "Clusters",
     "stacks": "ClusterStacks, which look for new releases",
+    "releases": "ClusterStackReleases, which fetch what is missing",
     "addons": "ClusterAddons, which repair changed and missing objects",
     "charts": "HelmChartProxies",
     "helm-releases": "HelmReleaseProxies, which repair changed and missing objects",

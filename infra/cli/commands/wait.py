@@ -21,6 +21,7 @@ app = App(
 _KINDS = {
     "clusters": "Clusters are available, and the addons of their classes are applied and ready",
     "stacks": "ClusterStacks are ready",
+    "releases": "ClusterStackReleases are ready",
     "addons": "ClusterAddons are ready",
     "charts": "HelmChartProxies are ready in all selected Clusters",
     "helm-releases": "HelmReleaseProxies are ready",

@@ -1,36 +1,47 @@
-"""Formats the document of `describe` as a tree."""
+"""Formats the documents of `describe` as trees."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.tree import Tree
 
+from infra.operations.describe.conditions import is_good
 from infra.operations.text import plain
+from shared.api.conditions import counted
 from shared.kube import Object
+
+from .output import unwrapped
 
 _LISTED = 10
 """The number of objects in one state that are shown by name."""
-_WIDE = 10_000
-_GOOD_IF_FALSE = (
-    *("Paused", "Deleting", "RollingOut", "ScalingUp", "ScalingDown", "Remediating"),
-    "ClusterNotCreated",  # in the history of a KINDCluster
-)
+_RELATED = 50
+"""The number of objects that belong to an object, and are shown."""
+_NAMES = 5
+"""The number of Machines of a group that are named."""
+_REPLICAS = (("ready", "ready"), ("available", "available"), ("upToDate", "up to date"))
 _PHASES = {"done": "green", "Pending": "default"}
 
 
-def show(console: Console, document: Object) -> None:
-    """Prints the tree; lines are wrapped on a terminal only."""
-    if not console.is_terminal:
-        console = Console(file=console.file, width=_WIDE, highlight=False)
-    console.print(tree(document), soft_wrap=False)
+def show(console: Console, documents: Sequence[Object]) -> None:
+    """Prints the trees; lines are wrapped on a terminal only."""
+    unwrapped(console).print(trees(documents), soft_wrap=False)
+
+
+def trees(documents: Sequence[Object]) -> Group:
+    """Returns the trees of documents."""
+    return Group(*map(tree, documents))
 
 
 def tree(document: Object) -> Tree:
-    """Returns the tree of a document that `document` built."""
+    """Returns the tree of a document that `document` or `describe_row` built."""
+    return _cluster(document) if "cluster" in document else _any(document)
+
+
+def _cluster(document: Object) -> Tree:
     cluster = document["cluster"]
     root = Tree(_object(cluster))
     _leaf(root, "phase", cluster.get("phase"))
@@ -39,13 +50,100 @@ def tree(document: Object) -> Tree:
     _conditions(root, cluster)
     for name, words in (("infrastructure", "infrastructure"), ("controlPlane", "control plane")):
         if document.get(name):
-            _conditions(root.add(f"{words}: {_object(document[name])}"), document[name])
+            branch = root.add(f"{words}: {_object(document[name])}{_replicas(document[name])}")
+            _conditions(branch, document[name])
+            _machines(branch, document[name])
+    for owner in document.get("workers", []):
+        branch = root.add(f"workers: {_object(owner)}{_replicas(owner)}" if "name" in owner else "other Machines")
+        _conditions(branch, owner)
+        _machines(branch, owner)
     _versions(root, document.get("versions", {}))
     _addon(root, document.get("addon", {}))
     _policy(root, document.get("policy", {}))
     _release(root, document.get("release", {}))
+    for release in document.get("helmReleases", []):
+        words = " ".join(str(release[part]) for part in ("chart", "version", "status") if part in release)
+        _summary(root, release, f"  {_plain(words)}")
+    for found in document.get("resourceSets", []):
+        left = len(found.get("notApplied", []))
+        applied = f"{found['sources'] - left} of {found['sources']} sources applied"
+        _summary(root, {**found, "ready": str(not left)}, f"  {applied}")
+    for problem in document.get("problems", []):
+        root.add(f"[yellow]not read[/yellow]: {_plain(problem)}")
     _events(root, document.get("events", []))
     return root
+
+
+def _any(document: Object) -> Tree:
+    root = Tree(_object(document))
+    _summary_lines(root, document)
+    if document.get("paused"):
+        root.add("[yellow]paused[/yellow]: nothing changes until it is resumed")
+    for name, text in document.get("columns", {}).items():
+        _leaf(root, _words(name), text)
+    addon = document.get("addon", {})
+    if addon:
+        _addon_state(root, {**addon, "conditions": document.get("conditions", [])})
+    else:
+        _conditions(root, document)
+    _inventory(root, document.get("inventory", {}))
+    objects = document.get("objects", [])
+    for one in objects[:_RELATED]:
+        cells = ", ".join(f"{_words(name)} {text}" for name, text in one.get("columns", {}).items())
+        _summary(root, one, f"  {_plain(cells)}" if cells else "")
+    if len(objects) > _RELATED:
+        root.add(f"and {len(objects) - _RELATED} more, of which -o json lists all")
+    if document.get("problem"):
+        root.add(f"[yellow]not read[/yellow]: {_plain(document['problem'])}")
+    _events(root, document.get("events", []))
+    return root
+
+
+def _words(field: str) -> str:
+    """Returns the name of a field, such as controlPlane, as words."""
+    return "".join(f" {char.lower()}" if char.isupper() else char for char in field)
+
+
+def _summary(branch: Tree, fields: Mapping[str, Any], detail: str) -> None:
+    """Adds an object in one line, with the reason why it is not ready below."""
+    _summary_lines(branch.add(f"{_object(fields)}{detail}"), fields, brief=True)
+
+
+def _summary_lines(branch: Tree, fields: Mapping[str, Any], *, brief: bool = False) -> None:
+    ready = str(fields.get("ready", "Unknown"))
+    if ready == "True" and not fields.get("reason"):
+        if not brief:
+            branch.add("[green]ready[/green]")
+        return
+    detail = ": ".join(str(fields[name]) for name in ("reason", "message") if fields.get(name))
+    colour = {"True": "yellow", "False": "red"}.get(ready, "yellow")
+    words = f"[{colour}]ready={_plain(ready)}[/{colour}]{_ago(fields)}"
+    _remedy(branch.add(words + (f"  {_plain(detail)}" if detail else "")), fields)
+
+
+def _remedy(branch: Tree, fields: Mapping[str, Any]) -> None:
+    _leaf(branch, "means", fields.get("meaning"))
+    _leaf(branch, "to do", fields.get("toDo"))
+
+
+def _replicas(fields: Mapping[str, Any]) -> str:
+    found = fields.get("replicas", {})
+    counts = [f"{found[name]} {words}" for name, words in _REPLICAS if name in found]
+    version = f", {_plain(fields['version'])}" if fields.get("version") else ""
+    return f"  {', '.join(counts)} of {found['desired']}{version}" if "desired" in found else ""
+
+
+def _machines(branch: Tree, fields: Mapping[str, Any]) -> None:
+    """Adds a line for each group of Machines, with their names."""
+    for group in fields.get("machines", []):
+        names = group["names"]
+        listed = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+        detail = ", ".join(str(group[name]) for name in ("phase", "version") if group.get(name))
+        why = ": ".join(str(group[name]) for name in ("reason", "message") if group.get(name))
+        colour = {"True": "green", "False": "red"}.get(group["ready"], "yellow")
+        line = f"[bold]{counted(group['count'], 'Machine')}[/bold] [{colour}]Ready={_plain(group['ready'])}[/{colour}]"
+        line += f"{_ago(group)}  {_plain(listed)}" + (f" ({_plain(detail)})" if detail else "")
+        _remedy(branch.add(line + (f"  {_plain(why)}" if why else "")), group)
 
 
 def _plain(text: Any, *, most: int = 1000) -> str:
@@ -84,13 +182,17 @@ def _deletion(fields: Mapping[str, Any]) -> str:
 def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
     """Adds the conditions, without messages for the types in `briefly`, whose messages are shown elsewhere.
 
-    Leaves out good conditions about nothing, such as that no replicas are unready.
+    Leaves out good conditions about nothing, such as that no replicas are unready, and a remedy that stands above.
     """
+    explained = set()
     for condition in fields.get("conditions", []):
-        if _is_good(condition) and str(condition.get("reason")).startswith("No") and not condition.get("message"):
+        if is_good(condition) and str(condition.get("reason")).startswith("No") and not condition.get("message"):
             continue
         short = condition.get("type") in briefly
-        branch.add(_condition({**condition, "message": ""} if short else condition))
+        leaf = branch.add(_condition({**condition, "message": ""} if short else condition))
+        if condition.get("toDo") and condition["toDo"] not in explained:
+            explained.add(condition["toDo"])
+            _remedy(leaf, condition)
 
 
 def _condition(condition: Mapping[str, Any]) -> str:
@@ -98,15 +200,11 @@ def _condition(condition: Mapping[str, Any]) -> str:
         ago = f" ({condition['for']} ago)" if condition.get("for") else ""
         return _plain(condition.get("message", "")) + ago
     status = condition.get("status", "Unknown")
-    colour = "green" if _is_good(condition) else "red" if condition.get("severity") == "Error" else "yellow"
+    colour = "green" if is_good(condition) else "red" if condition.get("severity") == "Error" else "yellow"
     detail = ": ".join(str(condition[name]) for name in ("reason", "message") if condition.get(name))
     return f"[{colour}]{_plain(condition['type'])}={_plain(status)}[/{colour}]{_ago(condition)}" + (
         f"  {_plain(detail)}" if detail else ""
     )
-
-
-def _is_good(condition: Mapping[str, Any]) -> bool:
-    return condition.get("status") == ("False" if condition.get("type") in _GOOD_IF_FALSE else "True")
 
 
 def _versions(root: Tree, versions: Mapping[str, Any]) -> None:
@@ -128,6 +226,10 @@ def _addon(root: Tree, addon: Mapping[str, Any]) -> None:
         root.add(f"addons: {_object(addon)}" if addon.get("state") else "addons: none")
         return
     branch = root.add(f"addons: {_object(addon)}  " + ("[green]ready[/green]" if addon.get("ready") else "not ready"))
+    _addon_state(branch, addon)
+
+
+def _addon_state(branch: Tree, addon: Mapping[str, Any]) -> None:
     waiting = addon.get("waitingFor", {})
     if waiting:
         why = waiting.get("message") or waiting.get("reason") or waiting.get("type", "")

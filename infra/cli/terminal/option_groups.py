@@ -32,11 +32,17 @@ class App(typer.Typer):
         add = super().command(*args, epilog="\n".join(["Examples:", *map(escape, lines)]), **kwargs)
         return lambda command: add(_without_groups(command))
 
-    def add_for_kind(self, kind: str, command: Callable[..., None], summary: str, examples: Sequence[str]) -> None:
-        """Adds a command under the plural `kind`, and hidden under its singular, as kubectl takes both."""
+    def add_for_kind(
+        self, kind: str, command: Callable[..., None], summary: str, examples: Sequence[str], *, of_one: bool = False
+    ) -> None:
+        """Adds a command under the plural `kind` and its singular, as kubectl takes both.
+
+        The help lists the plural, or the singular for a command about one object.
+        """
         command.__doc__ = summary
-        self.command(kind, examples=examples)(command)
-        self.command(kind.removesuffix("s"), examples=examples, hidden=True)(command)
+        shown, hidden = sorted((kind, kind.removesuffix("s")), key=len, reverse=not of_one)
+        self.command(shown, examples=examples)(command)
+        self.command(hidden, examples=examples, hidden=True)(command)
 
 
 def _without_groups(command: Any) -> Any:

@@ -18,6 +18,15 @@ out = Console(soft_wrap=True, highlight=False, emoji=False)
 err = Console(soft_wrap=True, highlight=False, emoji=False, stderr=True)
 
 
+_WIDE = 10_000
+"""Columns of a line that is not wrapped."""
+
+
+def unwrapped(console: Console) -> Console:
+    """Returns the console if it is a terminal, else a console that does not wrap lines."""
+    return console if console.is_terminal else Console(file=console.file, width=_WIDE, highlight=False, emoji=False)
+
+
 def progress(line: str) -> None:
     """Prints a line about work that takes time, on stderr."""
     err.print(escape(line))

@@ -14,9 +14,12 @@ from shared.kube import ApiError, Client, Key, Object, Resource, dig, key_of
 from shared.references import LookupResult, get_reference
 from shared.releases.naming import ReleaseName
 
+from .parts import Parts, read_parts
+
 EVENTS = 10
 """The number of newest events that are shown."""
 _NOTHING = LookupResult("unreferenced")
+_NO_PARTS = Parts()
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class ClusterObjects:
     addon: LookupResult = _NOTHING
     release: LookupResult = _NOTHING
     events: Sequence[Object] = ()
+    parts: Parts = _NO_PARTS
 
 
 def gather(management: Client, cluster: Object) -> ClusterObjects:
@@ -40,8 +44,10 @@ def gather(management: Client, cluster: Object) -> ClusterObjects:
     addon = _look_up(management, CLUSTER_ADDON, addon_of(cluster))
     release = _look_up(management, CLUSTER_STACK_RELEASE, wanted) if wanted else _NOTHING
     objects = [cluster, *(found.object for found in (infrastructure, control_plane, addon, release) if found.object)]
-    events = [event for obj in objects for event in _events(management, obj)]
-    return ClusterObjects(cluster, infrastructure, control_plane, addon, release, sorted(events, key=time_of)[-EVENTS:])
+    events = [event for obj in objects for event in events_about(management, obj)]
+    parts = read_parts(management, key_of(cluster))
+    newest = sorted(events, key=time_of)[-EVENTS:]
+    return ClusterObjects(cluster, infrastructure, control_plane, addon, release, newest, parts)
 
 
 def release_of(cluster: Object) -> Key | None:
@@ -58,14 +64,15 @@ def _look_up(management: Client, resource: Resource, key: Key) -> LookupResult:
     return LookupResult("present" if found else "absent", resource.kind, found, resource)
 
 
-def _events(management: Client, obj: Object) -> list[Object]:
+def events_about(management: Client, obj: Object) -> list[Object]:
+    """Returns the newest events about an object, the newest last; none if they cannot be read."""
     key = key_of(obj)
     query = {"fieldSelector": f"involvedObject.kind={obj['kind']},involvedObject.name={key.name}", "limit": "500"}
     try:
         found = management.request("GET", EVENT.path(key.namespace), query=query, subject="Event list")
     except ApiError:
         return []  # events are not essential
-    return list(found.get("items") or [])
+    return sorted(found.get("items") or [], key=time_of)[-EVENTS:]
 
 
 def time_of(event: Mapping[str, Any]) -> str:

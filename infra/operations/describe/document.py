@@ -12,6 +12,7 @@ from shared.addons.status import REMOVED, ROLLED_BACK
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.names import ROLLBACK_ANNOTATION, addon_of
+from shared.api.resources import HELM_RELEASE_PROXY
 from shared.applier import inventory
 from shared.applier.inventory import SYNCED, InventoryEntry
 from shared.applier.policy import PREFIX, Policy, PolicyError
@@ -22,9 +23,8 @@ from shared.references import LookupResult
 from ..finalizers import finalizers
 from ..text import age
 from .cluster_objects import ClusterObjects, release_of, time_of
-
-NO_RELEASE = "NoClusterStack"
-"""The condition reason of a ClusterAddon whose Cluster has a class of no cluster stack."""
+from .conditions import NO_RELEASE, describe_condition, describe_conditions, filled, remedy
+from .machines import control_plane_machines, replicas, workers
 
 
 def document(objects: ClusterObjects, now: datetime) -> Object:
@@ -34,8 +34,8 @@ def document(objects: ClusterObjects, now: datetime) -> Object:
         objects: The objects around the Cluster.
         now: The present time.
     """
-    cluster, addon = objects.cluster, objects.addon.object or {}
-    found: Object = _filled(
+    cluster, addon, parts = objects.cluster, objects.addon.object or {}, objects.parts
+    found: Object = filled(
         {
             "cluster": {
                 **describe_object(cluster, now),
@@ -46,7 +46,12 @@ def document(objects: ClusterObjects, now: datetime) -> Object:
             "infrastructure": _looked_up(
                 objects.infrastructure, _referred(cluster, cluster_api.infrastructure_ref), now
             ),
-            "controlPlane": _looked_up(objects.control_plane, _referred(cluster, cluster_api.control_plane_ref), now),
+            "controlPlane": {
+                **_looked_up(objects.control_plane, _referred(cluster, cluster_api.control_plane_ref), now),
+                "replicas": replicas(objects.control_plane.object),
+                "machines": control_plane_machines(parts.objects, now),
+            },
+            "workers": workers(parts.objects, now),
             "versions": {
                 "wanted": cluster_api.class_name(cluster),
                 "applied": dig(addon, "spec.clusterStack"),
@@ -54,24 +59,19 @@ def document(objects: ClusterObjects, now: datetime) -> Object:
                 "kubernetes": dig(cluster, "spec.topology.version"),
                 "kubernetesToldToCharts": dig(addon, "status.kubernetesVersion"),
             },
-            "addon": {**_looked_up(objects.addon, addon_of(cluster), now), **_addon(addon, now)},
+            "addon": {**_looked_up(objects.addon, addon_of(cluster), now), **describe_addon(addon, now)},
             "policy": _policy(cluster, addon),
             "release": {
                 **_looked_up(objects.release, release_of(cluster), now),
                 "kubernetesVersion": dig(objects.release.object, "status.kubernetesVersion"),
             },
-            "events": [_event(event, now) for event in objects.events],
+            "helmReleases": [_helm_release(one) for one in parts.objects if one["kind"] == HELM_RELEASE_PROXY.kind],
+            "resourceSets": [_resource_set(one) for one in mappings(parts.binding or {}, "spec.bindings")],
+            "problems": list(parts.problems),
+            "events": [describe_event(event, now) for event in objects.events],
         }
     )
     return found
-
-
-def _filled(value: Any) -> Any:
-    """Returns the value without null and empty items."""
-    if isinstance(value, Mapping):
-        filled = {name: _filled(item) for name, item in value.items()}
-        return {name: item for name, item in filled.items() if item is not None and item not in ("", [], {})}
-    return [_filled(item) for item in value] if isinstance(value, list) else value
 
 
 def mappings(obj: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
@@ -104,19 +104,12 @@ def describe_object(obj: Object, now: datetime) -> Object:
         "deleting": deleting(obj),
         "deletingFor": age(dig(obj, "metadata.deletionTimestamp"), now),
         "finalizers": finalizers(obj, catalog.triggers().values()),
-        "conditions": [_condition(one, now) for one in mappings(obj, "status.conditions")],
+        "conditions": describe_conditions(obj["kind"], mappings(obj, "status.conditions"), now),
     }
 
 
-def _condition(condition: Mapping[str, Any], now: datetime) -> Object:
-    if "type" not in condition:  # a history of messages, not Kubernetes conditions
-        return {"message": condition.get("message"), "for": age(condition.get("timestamp"), now)}
-    fields = {name: condition.get(name) for name in ("type", "status", "severity", "reason", "message")}
-    since = condition.get("lastTransitionTime")
-    return {**fields, "since": since, "for": age(since, now)}
-
-
-def _addon(addon: Object, now: datetime) -> Object:
+def describe_addon(addon: Object, now: datetime) -> Object:
+    """Returns release, wait, stages, objects, drift and history of a ClusterAddon."""
     entries = inventory.load(dig(addon, "status.resources"))
     return {
         "ready": dig(addon, "status.ready"),
@@ -130,7 +123,7 @@ def _addon(addon: Object, now: datetime) -> Object:
             }
             for stage in mappings(addon, "status.stages")
         ],
-        "inventory": _inventory(entries),
+        "inventory": describe_inventory(entries),
         "drift": dig(addon, "status.drift"),
         "history": [
             {
@@ -150,10 +143,16 @@ def _waiting(addon: Object, now: datetime) -> Object | None:
         return None
     same = [one for one in conditions if one.get("type") != READY and one.get("message") == ready.get("message")]
     cause = same[0] if same else ready
-    return None if cause.get("reason") in (NO_RELEASE, REMOVED, ROLLED_BACK) else _condition(cause, now)
+    return (
+        None
+        if cause.get("reason") in (NO_RELEASE, REMOVED, ROLLED_BACK)
+        else describe_condition("ClusterAddon", cause, now)
+    )
 
 
-def _inventory(entries: Sequence[InventoryEntry]) -> Object:
+def describe_inventory(entries: Sequence[InventoryEntry]) -> Object:
+    """Counts the applied objects by state, and lists objects that need a look with the reason."""
+
     def listed(chosen: Iterable[InventoryEntry], field: str) -> list[Object]:
         return [{"object": str(entry), "stage": entry.stage, "why": getattr(entry, field)} for entry in chosen]
 
@@ -174,6 +173,30 @@ def _inventory(entries: Sequence[InventoryEntry]) -> Object:
     }
 
 
+def _helm_release(release: Object) -> Object:
+    """Describes a HelmReleaseProxy briefly; `describe helm-release` has the rest."""
+    ready = get_condition(mappings(release, "status.conditions"), READY) or {}
+    is_ready = ready.get("status") == "True"
+    return {
+        "kind": release["kind"],
+        "namespace": key_of(release).namespace,
+        "name": key_of(release).name,
+        "chart": dig(release, "spec.chartName"),
+        "version": dig(release, "status.chartVersion") or dig(release, "spec.version"),
+        "status": dig(release, "status.status"),
+        "ready": ready.get("status", "Unknown"),
+        **({} if is_ready else {"reason": ready.get("reason"), "message": ready.get("message")}),
+        **({} if is_ready else remedy(release["kind"], ready.get("reason"))),
+    }
+
+
+def _resource_set(entry: Mapping[str, Any]) -> Object:
+    sources = mappings(entry, "resources")
+    failed = [f"{one.get('kind')} {one.get('name')}" for one in sources if one.get("applied") is not True]
+    name = entry.get("clusterResourceSetName")
+    return {"kind": "ClusterResourceSet", "name": name, "sources": len(sources), "notApplied": failed}
+
+
 def _policy(cluster: Object, addon: Object) -> Object:
     """Describes the policy annotations; the addon's take precedence over the Cluster's."""
     found: Object = {}
@@ -191,7 +214,8 @@ def _policy(cluster: Object, addon: Object) -> Object:
     return {"annotations": found}
 
 
-def _event(event: Object, now: datetime) -> Object:
+def describe_event(event: Object, now: datetime) -> Object:
+    """Returns an event with its age and its object."""
     about = event.get("involvedObject") or {}
     return {
         "at": time_of(event),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^()]*)\)")
 
 
 @dataclass(frozen=True)
@@ -24,3 +27,22 @@ class Reason:
     meaning: str
     remedy: str
     page: str = ""
+
+    @property
+    def meaning_text(self) -> str:
+        """The meaning as plain text."""
+        return _plain(self.meaning)
+
+    @property
+    def remedy_text(self) -> str:
+        """The remedy as plain text."""
+        return _plain(self.remedy)
+
+    def is_of(self, kind: str) -> bool:
+        """Returns whether objects of this kind can have the reason."""
+        return kind in self.kind.split(" or ") or (self.kind == "provider" and kind.endswith("Provider"))
+
+
+def _plain(markdown: str) -> str:
+    """Returns the text with its links as `text (docs/page.md)`."""
+    return _LINK.sub(r"\1 (docs/\2)", markdown)

@@ -1,9 +1,11 @@
-"""`capi-functions describe cluster` against a real API server."""
+"""`capi-functions describe` against a real API server."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,27 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
-from shared.api.resources import CLUSTER, CLUSTER_STACK_RELEASE, KIND_CLUSTER
-from shared.kube import Key, Object
+from shared.api.names import ADDON_PREFIX
+from shared.api.provider import CORE
+from shared.api.resources import (
+    CLUSTER,
+    CLUSTER_RESOURCE_SET,
+    CLUSTER_RESOURCE_SET_BINDING,
+    CLUSTER_STACK,
+    CLUSTER_STACK_RELEASE,
+    HELM_CHART_PROXY,
+    HELM_RELEASE_PROXY,
+    KIND_CLUSTER,
+)
+from shared.helm_proxies.names import HCP_NAME_LABEL
+from shared.kube import Key, Object, owner_reference
+from tests.support import processes
+from tests.support.command_line import CLI
+from tests.support.objects import manifest
 from tests.support.releases import write_release
 from tests.support.world import World
+
+ADDON = f"{ADDON_PREFIX}demo"
 
 
 @pytest.fixture
@@ -26,17 +45,17 @@ class Describe:
     def __init__(self, namespace: str, kubeconfig: Path, directory: Path) -> None:
         self._options = ["-n", namespace, "--kubeconfig", str(kubeconfig), "--dir", str(directory)]
 
-    def __call__(self, *arguments: str, name: str = "demo") -> Result:
-        return CliRunner().invoke(app, ["describe", "cluster", name, *self._options, *arguments])
+    def __call__(self, *arguments: str, kind: str = "cluster", name: str = "demo") -> Result:
+        return CliRunner().invoke(app, ["describe", kind, name, *self._options, *arguments])
 
-    def json(self) -> Object:
-        result = self("--output", "json")
+    def json(self, kind: str = "cluster", name: str = "demo") -> Object:
+        result = self("--output", "json", kind=kind, name=name)
         assert result.exit_code == 0, result.output
         found: Object = json.loads(result.stdout)
         return found
 
-    def text(self) -> str:
-        result = self()
+    def text(self, kind: str = "cluster", name: str = "demo") -> str:
+        result = self(kind=kind, name=name)
         assert result.exit_code == 0, result.output
         return str(result.stdout)
 
@@ -151,3 +170,93 @@ def test_no_secret_value_is_shown(world: World, describe: Describe) -> None:
         assert "hunter2" not in shown
         assert "aHVudGVyMg" not in shown
     assert world.client.get(CLUSTER, Key(world.namespace, "demo"))
+
+
+def test_addon_is_described_with_its_reason_and_remedy(world: World, describe: Describe) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.settle()
+    found = describe.json("addon", ADDON)
+    assert (found["ready"], found["reason"]) == ("False", "ControlPlaneNotReady")
+    assert "describe" in found["toDo"]
+    assert [one["kind"] for one in found["objects"]] == ["Cluster"]
+    text = describe.text("addon", ADDON)
+    assert "waiting for " in text
+    assert "to do: wait; " in text
+    world.secret()
+    world.settle()
+    text = describe.text("addons", ADDON)
+    assert "ready" in text.splitlines()[1]
+    assert "objects: 1 in all: 1 synced" in text
+    assert "to do: wait" not in text
+
+
+def test_objects_of_other_kinds_are_described_with_what_belongs_to_them(world: World, describe: Describe) -> None:
+    client, namespace = world.client, world.namespace
+    selector = {"clusterSelector": {"matchLabels": {"env": "test"}}}
+    chart = {"chartName": "cilium", "repoURL": "https://charts.example", "version": "1.2.3"}
+    proxy = client.create(HELM_CHART_PROXY, manifest(HELM_CHART_PROXY, "cni", namespace, spec={**chart, **selector}))
+    client.create(
+        HELM_RELEASE_PROXY,
+        manifest(
+            HELM_RELEASE_PROXY,
+            "cni-demo",
+            namespace,
+            metadata={"labels": {HCP_NAME_LABEL: "cni"}, "ownerReferences": [owner_reference(proxy)]},
+            spec={**chart, "clusterRef": {"name": "demo", "kind": "Cluster"}},
+        ),
+    )
+    sources = [{"kind": "ConfigMap", "name": "a"}]
+    spec = {"resources": sources, **selector}
+    client.create(CLUSTER_RESOURCE_SET, manifest(CLUSTER_RESOURCE_SET, "base", namespace, spec=spec))
+    entry = {"clusterResourceSetName": "base", "resources": [{**sources[0], "applied": False}]}
+    binding = {"clusterName": "demo", "bindings": [entry]}
+    client.create(CLUSTER_RESOURCE_SET_BINDING, manifest(CLUSTER_RESOURCE_SET_BINDING, "demo", namespace, spec=binding))
+    stack_spec = {"provider": "docker", "name": "demo", "kubernetesVersion": "1.36", "noProvider": True}
+    stack = client.create(CLUSTER_STACK, manifest(CLUSTER_STACK, "demo", namespace, spec=stack_spec))
+    release = "docker-demo-1-36-v1"
+    owners = {"ownerReferences": [owner_reference(stack)]}
+    client.create(CLUSTER_STACK_RELEASE, manifest(CLUSTER_STACK_RELEASE, release, namespace, metadata=owners))
+    world.cluster(release)
+    client.create(CORE.resource, manifest(CORE.resource, "cluster-api", namespace, spec={"version": "v1.13.0"}))
+
+    related = {
+        ("chart", "cni"): [("HelmReleaseProxy", "cni-demo")],
+        ("helm-release", "cni-demo"): [("HelmChartProxy", "cni")],
+        ("set", "base"): [("Cluster", "demo")],
+        ("stack", "demo"): [("ClusterStackRelease", release)],
+        ("release", release): [("Cluster", "demo")],
+        ("provider", "cluster-api"): [],
+    }
+    for (kind, name), expected in related.items():
+        found = describe.json(kind, name)
+        assert (found["name"], found["ready"]) == (name, "Unknown")
+        assert [(one["kind"], one["name"]) for one in found.get("objects", [])] == expected
+        assert "problem" not in found
+        text = describe.text(kind, name)
+        assert f"{namespace}/{name}" in text.splitlines()[0]
+        assert all(f"{one} {namespace}/{other}" in text for one, other in expected)
+    assert "not applied: ConfigMap a" in describe.text("set", "base")
+
+
+def test_object_that_does_not_exist_is_an_error(describe: Describe) -> None:
+    result = describe(kind="chart", name="nothing")
+    assert result.exit_code == 1
+    assert "nothing does not exist in the namespace" in result.output
+
+
+def test_watch_prints_lines_of_changes_into_a_pipe(world: World, kubeconfig: Path, describe: Describe) -> None:
+    world.cluster()
+    command = [*CLI, "describe", "cluster", "demo", "-n", world.namespace, "--kubeconfig", str(kubeconfig), "--watch"]
+    with processes.start(command, stdout=subprocess.PIPE, text=True) as watching:
+        try:
+            assert watching.stdout
+            lines = iter(watching.stdout.readline, "")
+            assert f"Cluster {world.namespace}/demo" in next(lines)
+            condition = {"type": "Available", "status": "False", "reason": "NotAvailable", "message": "no quota"}
+            status = {"conditions": [{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+            world.client.patch(CLUSTER, Key(world.namespace, "demo"), {"status": status}, subresource="status")
+            assert "Cluster demo Available: False NotAvailable: no quota\n" in lines
+        finally:
+            watching.send_signal(signal.SIGINT)
+        assert watching.wait(30) == 130
+    assert describe("--watch", "-o", "json").exit_code == 2

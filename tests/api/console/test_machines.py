@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.console.pages import Source
 from infra.console.server import serving
 from infra.console.watches import Watches
+from infra.operations.clusters import describe
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from shared.kube import Client, Object, Resource, owner_reference
@@ -29,7 +31,10 @@ def define(client: Client, *kinds: Resource) -> None:
 
 
 def machine(client: Client, kind: Resource, name: str, owner: Object, cluster: str = "demo") -> Object:
-    metadata = {"labels": {CLUSTER_NAME_LABEL: cluster}, "ownerReferences": [owner_reference(owner)]}
+    metadata = {
+        "labels": {CLUSTER_NAME_LABEL: cluster, "cluster.x-k8s.io/deployment-name": "workers"},
+        "ownerReferences": [owner_reference(owner)],
+    }
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     return client.create(kind, manifest(kind, name, "default", metadata=metadata, status=status))
 
@@ -47,3 +52,5 @@ def test_machines_are_below_their_owners(tmp_path: Path) -> None:
         paths = re.findall(r'<details id="([^"]*)">', text)
         assert "/MachineDeployment workers/MachineSet workers-1/Machine workers-1-a" in paths
         assert "foreign" not in text
+        [owner] = describe(client, cluster, datetime.now(UTC))["workers"]
+        assert (owner["name"], [group["names"] for group in owner["machines"]]) == ("workers", [["workers-1-a"]])

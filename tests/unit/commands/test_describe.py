@@ -11,7 +11,8 @@ from rich.console import Console
 
 from infra.cli.terminal.cluster_tree import show
 from infra.operations.describe.cluster_objects import ClusterObjects
-from infra.operations.describe.document import NO_RELEASE, document
+from infra.operations.describe.conditions import NO_RELEASE
+from infra.operations.describe.document import document
 from shared.addons.status import ROLLED_BACK
 from shared.kube import Object
 from shared.references import LookupResult
@@ -49,7 +50,7 @@ def condition(type_: str, status: str = "False", message: str = "", **more: str)
 def described(objects: ClusterObjects) -> str:
     """Returns the text as it is printed without a terminal."""
     written = io.StringIO()
-    show(Console(file=written, soft_wrap=True, highlight=False, width=80), document(objects, NOW))
+    show(Console(file=written, soft_wrap=True, highlight=False, width=80), [document(objects, NOW)])
     return written.getvalue()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from infra.console.cluster_tree import Parts, tree
+from infra.console.cluster_tree import tree
 from infra.console.overview import Search, cluster_page
 from infra.console.pages import Source, cluster_response
 from infra.console.watches import KINDS
 from infra.operations.describe.cluster_objects import ClusterObjects
 from infra.operations.describe.document import document
+from infra.operations.describe.parts import Parts
 from shared.api.provider import CORE
 from shared.api.resources import (
     CLUSTER,
@@ -53,9 +55,9 @@ def addon(name: str = "demo", applied: str = "stack-v1", **status: Any) -> Objec
     return manifest(CLUSTER_ADDON, f"cluster-addon-{name}", "team", spec={"clusterStack": applied}, status=status)
 
 
-def page_of(source: Source, objects: ClusterObjects, parts: Parts = Parts()) -> str:  # noqa: B008 - frozen
+def page_of(source: Source, objects: ClusterObjects) -> str:
     scope = {"type": "http", "headers": [], "root_path": "/t", "path_params": {"namespace": "team", "name": "demo"}}
-    return bytes(cluster_response(Request(scope), source, objects, parts, "1").body).decode()
+    return bytes(cluster_response(Request(scope), source, objects, "1").body).decode()
 
 
 class Elements(HTMLParser):
@@ -151,7 +153,7 @@ def test_tree_has_charts_and_sets_with_their_objects() -> None:
         ),
     )
     objects = ClusterObjects(cluster())
-    chart, base = tree(objects, document(objects, NOW), parts, NOW)
+    chart, base = tree(replace(objects, parts=parts), document(objects, NOW), NOW)
     assert (chart.kind, chart.name, chart.state) == ("HelmReleaseProxy", "one", "bad")
     assert chart.detail == "chart cilium 1.17.2, failed, revision 3"
     assert [(row.kind, row.name, row.state) for row in chart.children] == [("Service", "x/y", "good")]
@@ -243,7 +245,7 @@ def test_tree_leads_from_owners_down_to_machines_and_addon_objects() -> None:
         addon=LookupResult("present", "ClusterAddon", addon(resources=[resource])),
     )
     parts = Parts([first, machine(MACHINE, "cp-a", control_plane), deployment, replicas, circle])
-    rows = tree(objects, document(objects, NOW), parts, NOW)
+    rows = tree(replace(objects, parts=parts), document(objects, NOW), NOW)
     assert [(row.kind, row.name) for row in rows] == [
         ("KubeadmControlPlane", "cp"),
         ("Machine", "circle"),
@@ -303,7 +305,7 @@ def test_hostile_text_is_text_in_the_page_of_a_cluster(source: Source) -> None:
         binding({"kind": HOSTILE, "name": HOSTILE, "applied": True, "lastAppliedTime": HOSTILE}),
         [HOSTILE],
     )
-    harmless(page_of(source, objects, parts))
+    harmless(page_of(source, replace(objects, parts=parts)))
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "text", [1, "a"], {"a": {"b": []}}, [{"type": ["Ready"], "status": {}}]])
@@ -315,9 +317,8 @@ def test_objects_of_any_shape_make_a_page(source: Source, wrong: Any) -> None:
         cluster(infrastructureRef={"kind": "Any", "name": "x"}),
         infrastructure=LookupResult("present", "Any", infrastructure),
     )
-    Elements(
-        page_of(source, objects, Parts([odd, release], manifest(CLUSTER_RESOURCE_SET_BINDING, "demo", spec=wrong)))
-    )
+    binding = manifest(CLUSTER_RESOURCE_SET_BINDING, "demo", spec=wrong)
+    Elements(page_of(source, replace(objects, parts=Parts([odd, release], binding))))
 
 
 def harmless(text: str) -> None:
