@@ -10,6 +10,7 @@ from pathlib import Path
 
 from functions import catalog
 from functions.cluster_hooks.access import ACCESS
+from infra import reference
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
@@ -17,7 +18,7 @@ from . import chart, console, crds, docs, forwarder, hooks, knative, profiles, r
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = ("infra/chart", "infra/manifests")
+FOLDERS = ("infra/chart", "infra/manifests", "docs/reference")
 """Folders in which generated files that are no longer generated are deleted."""
 
 
@@ -38,6 +39,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         | {f"infra/manifests/admission/{name}": text for name, text in refusals.files().items()}
         | {"docs/triggers.md": docs.triggers_page(declared)}
         | {"docs/chart.md": docs.chart_page()}
+        | reference.pages()
         | {"docs/configuration.md": docs.configuration_page({**declared, ACCESS.name: ACCESS})}
     )
 
@@ -45,7 +47,7 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
 def stale(wanted: Mapping[str, str], project: Path) -> dict[str, str | None]:
     """Returns the content to write by path; None for a file to delete."""
     changed: dict[str, str | None] = {path: text for path, text in wanted.items() if _read(project / path) != text}
-    present = [path for folder in FOLDERS for path in (project / folder).rglob("*.yaml")]
+    present = [path for folder in FOLDERS for path in (project / folder).rglob("*") if path.suffix in (".yaml", ".md")]
     leftover = [path for path in present if str(path.relative_to(project)) not in wanted]
     return changed | {str(path.relative_to(project)): None for path in leftover if NOTICE in _read(path)}
 

@@ -1,0 +1,64 @@
+"""The generated pages of docs/reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import typer
+from pydantic import Field
+
+from infra.cli.main import app
+from infra.generate.crds import schema
+from infra.reference import commands, crds
+from infra.reference.markdown import table
+from shared.api.models import CUSTOM_RESOURCES, Model
+
+
+class Item(Model):
+    name: str = Field(max_length=3)
+    """A name | a text of <angle> brackets."""
+
+
+class Sample(Model):
+    items_here: list[Item] | None = None
+    by_name: dict[str, Item] | None = None
+    port: int = Field(default=80, ge=1, le=9)
+    on: bool = True
+
+
+FIELDS = [
+    ("`itemsHere`", "list of object", "", ""),
+    ("`itemsHere[].name`", "string, at most 3 characters", "", "*Required.* A name | a text of <angle> brackets."),
+    ("`byName`", "map of object", "", ""),
+    ("`byName.*.name`", "string, at most 3 characters", "", "*Required.* A name | a text of <angle> brackets."),
+    ("`port`", "integer, 1 to 9", "`80`", ""),
+    ("`on`", "boolean", "`true`", ""),
+]
+
+
+def test_fields_of_a_kind() -> None:
+    assert list(crds._fields(schema(Sample))) == FIELDS
+
+
+def test_cells_of_a_table_are_one_line_without_markup() -> None:
+    assert table(["a", "b"], [("x\ny", "`<z>` | <w>")]) == "| a | b |\n|---|---|\n| x y | `<z>` \\| &lt;w> |\n"
+
+
+def test_each_kind_has_a_section() -> None:
+    headings = [line for line in crds.page().splitlines() if line.startswith("## ")]
+    listed = ", ".join(heading.removeprefix("## ") for heading in headings).split(", ")
+    assert sorted(listed) == sorted(custom.resource.kind for custom in CUSTOM_RESOURCES)
+
+
+def _paths(command: Any, path: str = "") -> list[str]:
+    if command.hidden:
+        return []
+    inner = getattr(command, "commands", {}).items()
+    return [path.strip()] * bool(path) + [found for name, each in inner for found in _paths(each, f"{path} {name}")]
+
+
+@pytest.mark.parametrize("path", _paths(typer.main.get_command(app)))
+def test_each_command_has_a_section(path: str) -> None:
+    headings = [line for line in commands.page().splitlines() if line.startswith("##")]
+    assert sum(f"`{path}`" in heading for heading in headings) == 1
