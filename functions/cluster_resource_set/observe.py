@@ -11,12 +11,12 @@ from shared.api.resource_set import (
     binding_entry,
     owned_sources,
     recorded_sources,
-    selector_text,
     source_refs,
 )
 from shared.api.resources import CLUSTER, CLUSTER_RESOURCE_SET_BINDING, CONFIG_MAP, SECRET
 from shared.clients import Clients
-from shared.kube import Key, Object, deleting, key_of
+from shared.kube import Key, Object, deleting, dig, key_of
+from shared.kube.selectors import validated
 from shared.running_core import running_core
 from shared.runtime import Request
 
@@ -69,7 +69,7 @@ def observe(clients: Clients, request: Request) -> Observed:
 
 def _clusters(clients: Clients, resource_set: Object) -> tuple[Object, ...]:
     """Returns the selected Clusters. Raises ValueError for an invalid selector, or `ApiError`."""
-    selector = selector_text(resource_set)
+    selector = validated(dig(resource_set, "spec.clusterSelector", {}))
     if not selector:
         return ()
     found = clients.management.list(CLUSTER, key_of(resource_set).namespace, selector=selector)

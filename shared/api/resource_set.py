@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from shared.kube import Object, dig
-from shared.kube.selectors import as_text, matches, parse
 
 FINALIZER = "addons.cluster.x-k8s.io"
 SOURCE_TYPE: Final = "addons.cluster.x-k8s.io/resource-set"
@@ -15,8 +14,6 @@ OWNED_SOURCES: Final = "capi-functions.dev/owned-sources"
 """The annotation of a set that lists the sources that it owns or is about to own: `ConfigMap/one Secret/two`."""
 _MAX_OWNED: Final = 1000
 """The listed sources that count."""
-
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class SourceRef(NamedTuple):
@@ -27,26 +24,6 @@ class SourceRef(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
-
-
-def selector_text(resource_set: Mapping[str, Any]) -> str:
-    """Returns the selector of Clusters in text form; empty if it selects none. Raises ValueError for an invalid one."""
-    selector = dig(resource_set, "spec.clusterSelector", {})
-    for one in dig(selector, "matchExpressions", []):
-        if dig(one, "operator") not in _OPERATORS:
-            raise ValueError(f"invalid label selector: the operators are {', '.join(_OPERATORS)}")
-    text = as_text(selector)
-    parse(text)
-    return text
-
-
-def selects(resource_set: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Returns whether the set selects a Cluster with these labels; an invalid selector selects none."""
-    try:
-        text = selector_text(resource_set)
-        return bool(text) and matches(parse(text), labels)
-    except ValueError:
-        return False
 
 
 def source_refs(resource_set: Mapping[str, Any]) -> tuple[SourceRef, ...]:

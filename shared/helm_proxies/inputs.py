@@ -12,6 +12,7 @@ from shared.api.resources import CLUSTER, HELM_RELEASE_PROXY
 from shared.charts import ChartError
 from shared.clients import Clients
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of
+from shared.kube.selectors import validated
 from shared.references import get_reference
 
 from . import construction, dependencies, selection, values
@@ -60,7 +61,7 @@ def read(clients: Clients, proxy: Object) -> Observed:
     if deleting(proxy):
         return Observed(proxy, releases=releases)
     try:
-        selector = selection.selector_text(dig(proxy, "spec.clusterSelector", {}))
+        selector = validated(dig(proxy, "spec.clusterSelector", {}))
         listed = list(clients.management.list(CLUSTER, own.namespace, selector=selector))
     except (ValueError, ApiError) as error:
         return Observed(proxy, releases=releases, failure=str(error))

@@ -6,26 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from shared.kube import Object, deleting, dig, key_of
-from shared.kube.selectors import as_text, parse, selects
-
-_WITH_VALUES = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
-
-
-def selector_text(selector: Mapping[str, Any]) -> str:
-    """Returns a LabelSelector object in its text form; empty for a selector that selects everything.
-
-    Raises `ValueError` for a selector that Kubernetes refuses; the message cites the requirement.
-    """
-    for one in selector.get("matchExpressions") or []:
-        key, operator, values = one.get("key", ""), one.get("operator", ""), one.get("values") or []
-        if operator not in _WITH_VALUES:
-            raise ValueError(f"{operator[:50]!r} is not a label selector operator: use {', '.join(_WITH_VALUES)}")
-        if bool(values) != _WITH_VALUES[operator]:
-            needed = "needs values" if _WITH_VALUES[operator] else "takes no values"
-            raise ValueError(f"invalid label selector for the label {key[:100]!r}: {operator} {needed}")
-    text = as_text(selector)
-    parse(text)
-    return text
+from shared.kube.selectors import selects
 
 
 def concerns(proxy: Mapping[str, Any], cluster: Mapping[str, Any], labels: Mapping[str, str] | None) -> bool:

@@ -14,8 +14,8 @@ _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 MAX_VALUE_LENGTH: Final = 63
 """Characters that the value of a label may have."""
 
-_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
-"""The operators of LabelSelector objects."""
+_HAS_VALUES: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
+"""The operators of LabelSelector objects, and whether they have values."""
 
 # Quantifiers of blanks are possessive, because otherwise a line of blanks and commas takes exponential time.
 # Quantifiers of groups are not, because Python before 3.11.5 gets possessive groups wrong.
@@ -107,13 +107,30 @@ def as_text(selector: Mapping[str, Any]) -> str:
     return ",".join(parts)
 
 
+def validated(selector: Mapping[str, Any]) -> str:
+    """Returns the text form of a LabelSelector object, which the API server accepts.
+
+    Raises:
+        ValueError: The API server rejects the selector; the message cites the requirement.
+    """
+    for one in selector.get("matchExpressions") or []:
+        key, operator, values = one.get("key", ""), one.get("operator", ""), one.get("values") or []
+        if operator not in _HAS_VALUES:
+            raise ValueError(f"{operator[:50]!r} is not a label selector operator: use {', '.join(_HAS_VALUES)}")
+        if bool(values) != _HAS_VALUES[operator]:
+            needed = "needs values" if _HAS_VALUES[operator] else "takes no values"
+            raise ValueError(f"invalid label selector for the label {key[:100]!r}: {operator} {needed}")
+    text = as_text(selector)
+    parse(text)
+    return text
+
+
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Returns whether a LabelSelector object selects an object with these labels; an invalid one selects nothing."""
-    operators = {one.get("operator") for one in selector.get("matchExpressions") or []}
     try:
-        return operators <= _OPERATORS and matches(parse(as_text(selector)), labels)
+        return matches(parse(validated(selector)), labels)
     except ValueError:
-        return False  # the API server rejects the selector, too
+        return False
 
 
 def _holds(requirement: Requirement, label: Any) -> bool:

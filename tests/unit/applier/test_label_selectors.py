@@ -110,9 +110,20 @@ def test_label_value_has_up_to_63_characters_of_some_kinds(text: str, valid: boo
     assert selectors.is_label_value(text) is valid
 
 
-def test_invalid_label_selector_object_selects_nothing() -> None:
-    assert not selectors.selects({"matchExpressions": [{"key": "a", "operator": "In", "values": ["(x"]}]}, {"a": "(x"})
-    assert not selectors.selects({"matchLabels": {"-": ""}}, {"-": ""})
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["(x"]}]}, "invalid label selector"),
+        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "the label 'a': In needs values"),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]}, "takes no values"),
+        ({"matchExpressions": [{"key": "a", "operator": "Has"}]}, "'Has' is not a label selector operator"),
+        ({"matchLabels": {"-": ""}}, "invalid label selector"),
+    ],
+)
+def test_invalid_label_selector_object_selects_nothing(selector: Object, message: str) -> None:
+    assert not selectors.selects(selector, {"a": "x", "-": ""})
+    with pytest.raises(ValueError, match=message):
+        selectors.validated(selector)
 
 
 @pytest.mark.parametrize(("digits", "expected"), [(63, True), (64, False)])

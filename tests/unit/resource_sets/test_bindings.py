@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from functions.cluster_resource_set.bindings import is_recorded, leave, merged, new_binding
-from shared.api.resource_set import SourceRef, binding_entry, recorded_sources, selects
+from shared.api.resource_set import SourceRef, binding_entry, recorded_sources
 from shared.effects import Delete, Patch, would_change
 from shared.kube import Object
 
@@ -83,19 +81,3 @@ def test_set_leaves_a_binding() -> None:
     deleted = leave(left, resource_set("other"))
     assert isinstance(deleted, Delete)
     assert deleted.unchanged
-
-
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        ({}, False),
-        ({"matchLabels": {}}, False),
-        ({"matchLabels": {"a": "b"}}, True),
-        ({"matchLabels": {"a": "c"}}, False),
-        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, True),
-        ({"matchExpressions": [{"key": "a b", "operator": "Exists"}]}, False),
-        ({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Unknown"}]}, False),
-    ],
-)
-def test_selection(selector: Any, expected: bool) -> None:
-    assert selects({"spec": {"clusterSelector": selector}}, {"a": "b"}) is expected
