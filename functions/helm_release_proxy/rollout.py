@@ -143,10 +143,10 @@ class RollOutRelease:
             write_record(client, record, self.now)
             return record
         record = replace(record, status=DEPLOYED, description=record.description if is_rollback else f"{verb} complete")
-        write_record(client, record, self.now)
         former = work.history.deployed
-        if former is not None and former.revision != record.revision:
+        if former is not None and former.revision != record.revision:  # first, because a deployed release has ended
             write_record(client, replace(former, status=SUPERSEDED), self.now)
+        write_record(client, record, self.now)
         stored = [number for number, _ in work.history.revisions if number != record.revision]
         kept = work.options.max_history - 1
         for number in stored[: len(stored) - kept] if kept >= 0 else ():

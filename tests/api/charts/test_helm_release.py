@@ -57,6 +57,25 @@ def test_chart_is_installed_upgraded_and_uninstalled(helm_world: HelmWorld) -> N
     assert json.loads(world.helm("list", "--output", "json")) == []
 
 
+def test_former_record_that_cannot_be_written_yet_is_superseded_later(helm_world: HelmWorld) -> None:
+    world = helm_world
+    for version in ("1.0.0", "2.0.0"):
+        world.chart(version, TWO)
+    world.proxy()
+    world.call()
+    key = Key(world.releases, secret_name("web", 1))
+    former = world.client.patch(SECRET, key, {"immutable": True})
+    world.proxy(version="2.0.0")
+    assert world.call().retry_after is not None
+    assert world.history() == [(1, "deployed"), (2, "pending-upgrade")]
+    world.client.delete(SECRET, key)
+    kept = {name: former[name] for name in ("apiVersion", "kind", "type", "data")}
+    metadata = {name: former["metadata"][name] for name in ("name", "namespace", "labels")}
+    world.client.create(SECRET, {**kept, "metadata": metadata})
+    assert world.call().retry_after is None
+    assert world.history() == [(1, "superseded"), (2, "deployed")]
+
+
 def test_drift_is_repaired_and_nothing_is_written_without_it(helm_world: HelmWorld) -> None:
     world = helm_world
     world.chart(
