@@ -34,6 +34,10 @@ PLANE = "management"
 TOKEN = "token"  # noqa: S105 - the name of a file
 
 
+_DATA = (PLANE, "clusters", Managers.FOLDER, "kind", "store", "logs", "management.kubeconfig", "options.json", TOKEN)
+"""Folders and files that a run keeps for the next start. Executables in `bin` are no data."""
+
+
 class LocalRunError(Exception):
     """A part could not be started; the message names the part and the reason."""
 
@@ -46,6 +50,26 @@ class Urls:
     functions: str
     ingress: str
     """Accepts CloudEvents, and sends each to the functions that it starts."""
+
+
+def data_of(directory: Path) -> list[Path]:
+    """Returns the folders and files that runs have left in a folder."""
+    return [path for name in _DATA if (path := directory / name).exists() or path.is_symlink()]
+
+
+def reset(directory: Path) -> None:
+    """Deletes the data of a run that has ended, and nothing else in its folder.
+
+    Raises `LocalRunError` if something cannot be deleted, such as a link in place of a folder.
+    """
+    try:
+        for plane in (directory / PLANE, *(directory / "clusters").glob("*")):
+            local_control_plane.stop(plane)  # of a run that has crashed
+        for path in data_of(directory):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        (directory / STATE).unlink(missing_ok=True)
+    except (OSError, local_control_plane.ControlPlaneError) as error:
+        raise LocalRunError(f"the data in {directory} cannot be deleted: {error}") from error
 
 
 class LocalRun:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.api.conditions import get_condition
 from shared.kube import Client, Object, dig, key_of
@@ -67,44 +67,54 @@ def obstacle(row: Row, goal: Goal) -> str:
     return "" if _observed(row.obj, {}) else "its last change is not reconciled yet"
 
 
-def wait_for_objects(
-    client: Client,
-    kind: Kind,
-    namespace: str,
-    names: Sequence[str],
-    goal: Goal,
-    *,
-    within: float,
-    progress: Callable[[str], None],
-) -> None:
-    """Waits until all named objects are in the awaited state; a missing object may still be created.
+@dataclass
+class ObjectWait:
+    """A wait until all named objects are in the awaited state; a missing object may still be created.
 
-    Args:
+    Attributes:
         client: The client of the management cluster.
         kind: The kind of the objects.
         namespace: The namespace of the objects; empty for all.
         names: The names of the objects, at least one.
         goal: The awaited state.
-        within: Seconds until the timeout.
-        progress: Called with each new obstacle.
-
-    Raises:
-        WaitTimeout: An object is not in that state in time; the message names the obstacle.
-        ApiError: The objects cannot be read.
+        obstacles: Why objects were not in the state at the last look, by name.
     """
-    current = ""
 
-    def attempt() -> bool:
-        nonlocal current
-        found = [row for row in kind.read(client, namespace, "") if key_of(row.obj).name in names]
-        missing = [] if goal.condition == DELETE else sorted(set(names) - {key_of(row.obj).name for row in found})
-        obstacles = [f"{name}: does not exist yet" for name in missing]
-        obstacles += [f"{key_of(row.obj).name}: {why}" for row in found if (why := obstacle(row, goal))]
-        current = "; ".join(sorted(obstacles))
-        return not obstacles
+    client: Client
+    kind: Kind
+    namespace: str
+    names: Sequence[str]
+    goal: Goal
+    obstacles: dict[str, str] = field(default_factory=dict)
 
-    what = f"{', '.join(names)}: {goal}"
-    wait_for(what, attempt, within=within, status=lambda: current, progress=progress, pause=_EVERY)
+    def run(self, *, within: float, progress: Callable[[str], None]) -> None:
+        """Waits for at most `within` seconds, and calls `progress` with each new obstacle.
+
+        Raises:
+            WaitTimeout: An object is not in that state in time; the message names the obstacle.
+            ApiError: The objects cannot be read.
+        """
+        what = f"{', '.join(self.names)}: {self.goal}"
+        wait_for(what, self._look, within=within, status=self._status, progress=progress, pause=_EVERY)
+
+    def dump(self) -> Object:
+        """Returns the result of the last look as JSON."""
+        objects = [
+            {"name": name, "reached": name not in self.obstacles, "reason": self.obstacles.get(name)}
+            for name in self.names
+        ]
+        return {"for": str(self.goal), "reached": not self.obstacles, "objects": objects}
+
+    def _look(self) -> bool:
+        found = [row for row in self.kind.read(self.client, self.namespace, "") if key_of(row.obj).name in self.names]
+        absent = {*self.names} - {key_of(row.obj).name for row in found}
+        missing = {} if self.goal.condition == DELETE else dict.fromkeys(absent, "does not exist yet")
+        present = {key_of(row.obj).name: why for row in found if (why := obstacle(row, self.goal))}
+        self.obstacles = dict(sorted({**missing, **present}.items()))
+        return not self.obstacles
+
+    def _status(self) -> str:
+        return "; ".join(f"{name}: {why}" for name, why in self.obstacles.items())
 
 
 def _observed(obj: Object, condition: Object) -> bool:

@@ -81,6 +81,15 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
     assert stopped.returncode == 0, stopped.stdout + stopped.stderr
     await_end(folder)
     assert "no run in" in run("down", "--dir", folder).stdout
+    try:
+        anew = run("up", "--dir", folder, "--reset", "--yes", "--detach")
+        assert anew.returncode == 0, anew.stdout + anew.stderr
+        assert "deleted the data of earlier runs" in anew.stdout
+        state = json.loads((folder / "up.json").read_text())
+        asked = [kubectl, "--kubeconfig", state["kubeconfig"], "get", "clusters", "-A", "-o", "name"]
+        assert processes.run(asked, check=True, capture_output=True, text=True).stdout == ""
+    finally:
+        run("down", "--dir", folder)
 
 
 def test_local_run_applies_cluster_stacks_and_finalizes_namespaces(tmp_path: Path, kubectl: Path) -> None:

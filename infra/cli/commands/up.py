@@ -44,6 +44,7 @@ from ..options import (
     Output,
     Profile,
 )
+from ..terminal.confirm import confirm
 from ..terminal.failures import report_failures, usable_folder
 from ..terminal.logs import Follow, print_log, print_pod_logs
 from ..terminal.option_groups import App
@@ -62,7 +63,7 @@ _FUNCTIONS = "functions"
 """The log of the functions of a run."""
 
 
-@app.command(examples=["up --detach", "up --releases ./releases --providers core,kubeadm,docker"])
+@app.command(examples=["up --detach", "up --reset --yes", "up --releases ./releases --providers core,kubeadm,docker"])
 def up(
     directory: Dir = DEFAULT_DIR,
     releases: Annotated[
@@ -85,6 +86,10 @@ def up(
     manager: ManagerOption = None,
     components: ComponentsOption = None,
     kind: Kind = False,
+    reset: Annotated[
+        bool, typer.Option("--reset", help="First delete the data of earlier runs in the folder, after a confirmation.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
     package: From = None,
     ip_family: Family = None,
@@ -96,6 +101,8 @@ def up(
 
     with report_failures(), usable_folder(directory, "--dir names another folder"):
         refuse_second(directory)
+        if reset:
+            _reset(directory, yes=yes)
         given = local_managers.given_managers(manager or [], components)
         opened = _opened(package) if package else None
         given = given.beside(opened) if opened else given
@@ -164,6 +171,19 @@ def up(
             timeline.say("stopping")
             local_run.stop()
             timeline.say("stopped", mark="✔")
+
+
+def _reset(directory: Path, *, yes: bool) -> None:
+    """Deletes the data of earlier runs. Raises `Failure` without a confirmation, or `LocalRunError`."""
+    from infra.local import local_run
+
+    found = local_run.data_of(directory)
+    if found and not yes:
+        names = ", ".join(path.name for path in found)
+        confirm(f"Delete the data of earlier runs in {directory.absolute()}, with all their objects ({names})?")
+    local_run.reset(directory)
+    if found:
+        out.print(f"deleted the data of earlier runs in {directory}", markup=False)
 
 
 def _warn_of_other_cluster(directory: Path) -> None:

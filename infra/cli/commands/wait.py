@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import Namespace, TargetOptions
+from infra.operations.waiting import WaitTimeout
+
+from ..options import FormatOptions, Namespace, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
 from ..terminal.output import err
 from ..terminal.timeline import Timeline
+
+if TYPE_CHECKING:
+    from infra.operations.object_wait import ObjectWait
 
 app = App(
     name="wait",
@@ -45,10 +51,11 @@ def _add(kind: str, text: str) -> None:
         ] = "",
         timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 600.0,
         namespace: Namespace = None,
+        output: FormatOptions,
         management: TargetOptions,
     ) -> None:
         from infra.operations.listing import KINDS
-        from infra.operations.object_wait import parse_goal, wait_for_objects
+        from infra.operations.object_wait import ObjectWait, parse_goal
 
         try:
             wanted = parse_goal(goal)
@@ -57,12 +64,23 @@ def _add(kind: str, text: str) -> None:
         with report_failures(), management.open() as target:
             place = "" if KINDS[kind].everywhere and not namespace else target.namespace(namespace)
             timeline = Timeline(err)
-            wait_for_objects(target.client, KINDS[kind], place, names, wanted, within=timeout, progress=timeline.say)
+            waiting = ObjectWait(target.client, KINDS[kind], place, names, wanted)
+            try:
+                waiting.run(within=timeout, progress=timeline.say)
+            except WaitTimeout:
+                _print(waiting, output)
+                raise
+            _print(waiting, output)
             timeline.say(f"{', '.join(names)}: {wanted}", mark="✔", style="green")
 
     summary = f"Wait until {text}. Names of objects that do not exist yet are waited for, too."
-    examples = [f"wait {kind} NAME --timeout 300", f"wait {kind} NAME --for delete"]
+    examples = [f"wait {kind} NAME --timeout 300", f"wait {kind} NAME -o json", f"wait {kind} NAME --for delete"]
     app.add_for_kind(kind, wait_until, summary, examples)
+
+
+def _print(waiting: ObjectWait, output: FormatOptions) -> None:
+    if output.json:
+        typer.echo(json.dumps(waiting.dump(), indent=2))
 
 
 for _kind, _text in _KINDS.items():

@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from infra.cli.main import app
+from infra.local.local_run import LocalRunError, data_of, reset
 from infra.local_control_plane.processes import Process
 from infra.operations import local_runs as runs
 from infra.operations.failure import Failure
@@ -198,3 +201,43 @@ def test_copy_of_the_kubeconfig_belongs_to_the_run_in_the_default_folder(
     (folder / "up.json").write_text(json.dumps(state))
     copy = Kubeconfig((tmp_path / "copy.yaml",), {}, "copy", "", server)
     assert runs.run_of(copy) == (folder if found else None)
+
+
+def test_reset_deletes_the_data_of_a_run_and_nothing_else(tmp_path: Path) -> None:
+    for name in ("store", "logs", "clusters/a"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").touch()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "own.txt").touch()
+    (tmp_path / "up.json").write_text("{}")
+    assert [path.name for path in data_of(tmp_path)] == ["clusters", "store", "logs"]
+    reset(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bin", "own.txt"]
+
+
+def test_reset_follows_no_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").touch()
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "store").symlink_to(elsewhere)
+    with pytest.raises(LocalRunError, match="cannot be deleted"):
+        reset(run)
+    assert (elsewhere / "file").exists()
+
+
+def test_reset_asks_and_is_refused_while_a_run_is_up(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    arguments = ["up", "--reset", "--dir", str(tmp_path)]
+    asked = CliRunner().invoke(app, arguments)
+    assert asked.exit_code == 1
+    assert f"Delete the data of earlier runs in {tmp_path}" in asked.stderr
+    assert "--yes confirms it" in asked.stderr
+    me = Process.of(os.getpid())
+    assert me
+    (tmp_path / "up.json").write_text(json.dumps({"pid": me.pid, "started": me.started}))
+    refused = CliRunner().invoke(app, [*arguments, "--yes"])
+    assert refused.exit_code == 1
+    assert "has a run already" in refused.stderr
+    assert (tmp_path / "store").is_dir()
