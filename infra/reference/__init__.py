@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import commands, crds
+from . import commands, crds, reasons
 
 
 def pages() -> dict[str, str]:
@@ -10,5 +10,6 @@ def pages() -> dict[str, str]:
     texts = {
         "commands": commands.page(),
         "crds": crds.page(),
+        "reasons": reasons.page(),
     }
     return {f"docs/reference/{name}.md": text for name, text in texts.items()}

@@ -1,6 +1,6 @@
 """The reasons in conditions that are not as wanted: the meaning and the remedy of each.
 
-The pages of the documentation have the same tables; a test compares them, and another finds each reason in the code.
+docs/reference/reasons.md is generated from them. A test finds each reason in the code.
 """
 
 from . import addons, charts, clusters, providers, stacks

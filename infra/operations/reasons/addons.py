@@ -1,10 +1,8 @@
-"""The reasons of ClusterAddons, and of references of a Cluster, as in docs/operations.md."""
+"""The reasons of ClusterAddons, and of references of a Cluster."""
 
 from __future__ import annotations
 
 from .reason import Reason
-
-_PAGE = "operations.md"
 
 REASONS = (
     Reason(
@@ -15,7 +13,6 @@ REASONS = (
         'wait; if the message is "No program has reconciled this Cluster" (the Cluster has `Available=Unknown` with '
         "the reason `NotReconciled`), start a Cluster API core, or choose a profile with `cluster`; if the condition "
         "persists, check the infrastructure with `describe`, and the Secret `<cluster>-kubeconfig`",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -23,7 +20,6 @@ REASONS = (
         ("Paused",),
         "the Cluster is paused",
         "resume it",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -31,7 +27,6 @@ REASONS = (
         ("ReleaseAssetsNotDownloadedYet",),
         "the release is being fetched into object storage",
         "wait",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -39,7 +34,6 @@ REASONS = (
         ("IssueWithReleaseAssets",),
         "the fetch failed, or the release is incomplete; the message has the reason of the last attempt",
         "publish or fix the release, or give the Cluster another class; the fetch is retried",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -48,7 +42,6 @@ REASONS = (
         "the class is in another namespace, whose ClusterStack has its own sources and does not share them with "
         "this namespace",
         "list this namespace in `spec.allowedNamespaces` of that ClusterStack, or use another class",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -56,7 +49,6 @@ REASONS = (
         ("NoClusterStack",),
         "the class belongs to no cluster stack; the addons stay unchanged",
         "nothing, or use another class",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -64,7 +56,6 @@ REASONS = (
         ("ParsingClusterAddonConfigFailed",),
         "`clusteraddon.yaml` of the release is not valid; the message names the path",
         "fix the release, or use another",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -72,7 +63,6 @@ REASONS = (
         ("InvalidAnnotation",),
         "an annotation above has an invalid value or a misspelled name",
         "correct it",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -82,7 +72,6 @@ REASONS = (
         "`capi-functions render` shows the same without a cluster; fix the Cluster, or publish the mended release "
         "as a new version and give the Cluster its class: a release that was fetched [stays as it "
         "is](releases.md#storage)",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -90,7 +79,6 @@ REASONS = (
         ("RenderNotRepeatable",),
         "True: fields of the release differ in each rendering (passwords, certificates, dates); the message names them",
         "nothing: see [what a chart generates or looks up](releases.md#what-charts-generate-and-look-up)",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -98,7 +86,6 @@ REASONS = (
         ("TooLarge",),
         "such fields do not fit into a Secret, so that each rollout writes other values",
         "generate less in the chart, or look up the generated values in it",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -106,7 +93,6 @@ REASONS = (
         ("FailedToEvaluatePreCondition", "FailedToEvaluatePostCondition"),
         "a stage waits for its condition, or (severity `Error`) the expression itself fails",
         "check the objects in the expression; fix an expression that fails in the release",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -114,7 +100,6 @@ REASONS = (
         ("PreConditionOverdue", "PostConditionOverdue"),
         "the condition is not met within the timeout of the stage",
         "check the objects, or use another release, which starts with its first stage",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -122,7 +107,6 @@ REASONS = (
         ("ObjectsApplyingOngoing",),
         "objects are being applied, or hooks (Jobs) have to complete first",
         "wait; a failed Job is listed among the objects",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -131,7 +115,6 @@ REASONS = (
         "the status cannot hold an inventory of so many objects; nothing was changed. The message has the numbers",
         "divide the chart, and install some of its objects by other means; see [the "
         "limits](scaling.md#the-limits-of-one-api-server)",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -141,7 +124,6 @@ REASONS = (
         "pruned until all are applied",
         "follow the message: often `conflicts`, `recreate`, or a chart without its CRD. `plan` previews the next "
         "attempt",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -149,7 +131,6 @@ REASONS = (
         ("RollingBack", "RolledBack"),
         "a rollback is in progress, or complete",
         "`rollback --undo`, or use another class",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -157,7 +138,6 @@ REASONS = (
         ("RollbackFailed",),
         "there is no manifest to roll back to, or it is damaged",
         "`rollback --undo`, and use another class",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -165,7 +145,6 @@ REASONS = (
         ("RemovingAddons", "AddonsRemoved"),
         "a removal is in progress, or complete",
         "`addons remove --undo`",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -173,7 +152,6 @@ REASONS = (
         ("WaitingForObjects",),
         "all objects are applied; some are not ready",
         "wait",
-        _PAGE,
     ),
     Reason(
         "ClusterAddon",
@@ -181,7 +159,6 @@ REASONS = (
         ("ObjectsNotReady",),
         "they are not ready after `wait-timeout`",
         'check them in the workload cluster; `rollback`, or `wait: "false"` if they cannot become ready',
-        _PAGE,
     ),
     Reason(
         "Cluster",
@@ -189,7 +166,6 @@ REASONS = (
         ("ObjectDoesNotExist",),
         "the object does not exist (yet); of a Cluster with a topology: the reference is not set",
         "create the object; run Cluster API core with its feature gate `ClusterTopology`, or set the references",
-        _PAGE,
     ),
     Reason(
         "Cluster",
@@ -197,7 +173,6 @@ REASONS = (
         ("ObjectDeleted",),
         "the object was deleted, the Cluster was not",
         "restore it, or delete the Cluster",
-        _PAGE,
     ),
     Reason(
         "Cluster",
@@ -205,7 +180,6 @@ REASONS = (
         ("KindNotServed",),
         "the API server does not serve the kind",
         "install the provider. A deletion continues once the kind is served, or no CRD defines it",
-        _PAGE,
     ),
     Reason(
         "Cluster",
@@ -213,7 +187,6 @@ REASONS = (
         ("ReferenceNotAllowed",),
         "the reference is to a cluster-scoped object, an object of a built-in kind, or an object of another Cluster",
         "refer to an object of this Cluster; the referenced one is neither changed nor deleted with the Cluster",
-        _PAGE,
     ),
     Reason(
         "Cluster",
@@ -221,7 +194,6 @@ REASONS = (
         ("InternalError",),
         "the object, or an object that belongs to the Cluster, could not be read; the message says why",
         "follow the message",
-        _PAGE,
     ),
     Reason(
         "Cluster",
@@ -229,6 +201,5 @@ REASONS = (
         ("WaitingForClusterAPI",),
         "Cluster API core manages the Cluster and has not reacted to its deletion, for less than ten minutes so far",
         "wait, or start core",
-        _PAGE,
     ),
 )

@@ -282,6 +282,14 @@ REASONS = (
     Reason(
         "Cluster",
         "Deleting",
+        ("WaitingForBeforeDeleteHook",),
+        "charts are [uninstalled](helm-charts.md) before the machines of the Cluster are deleted; the message has the "
+        "end of the wait, and each release with its problem",
+        "wait, or follow the message; `clusterDeletion.timeout: 0s` of the HelmChartProxy ends the wait",
+    ),
+    Reason(
+        "Cluster",
+        "Deleting",
         (
             "WaitingForWorkersDeletion",
             "WaitingForControlPlaneDeletion",

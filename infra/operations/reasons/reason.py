@@ -16,9 +16,9 @@ class Reason:
         kind: The kind of the objects that have it.
         condition: The type of the condition; empty for several types.
         names: The reasons.
-        meaning: The meaning, in Markdown.
-        remedy: The remedy, in Markdown.
-        page: The page in docs/ whose tables have it; empty if none has.
+        meaning: The meaning, in Markdown; links are relative to docs/.
+        remedy: The remedy, in Markdown; links are relative to docs/.
+        page: The page in docs/ with a table of its own that has it, too; empty if none has.
     """
 
     kind: str

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from infra.cli.main import app
 from infra.generate.crds import schema
-from infra.reference import commands, crds
+from infra.operations.reasons import REASONS
+from infra.reference import commands, crds, reasons
 from infra.reference.markdown import table
 from shared.api.models import CUSTOM_RESOURCES, Model
 
@@ -62,3 +63,15 @@ def _paths(command: Any, path: str = "") -> list[str]:
 def test_each_command_has_a_section(path: str) -> None:
     headings = [line for line in commands.page().splitlines() if line.startswith("##")]
     assert sum(f"`{path}`" in heading for heading in headings) == 1
+
+
+def test_each_reason_is_in_the_section_of_its_kind() -> None:
+    sections = dict(part.split("\n", 1) for part in reasons.page().split("\n## ")[1:])
+    assert {reason.kind for reason in REASONS} == {*sections} - {"Providers"} | {"provider"}
+    for reason in REASONS:
+        section = sections["Providers" if reason.kind == "provider" else reason.kind]
+        assert ", ".join(f"`{name}`" for name in reason.names) in section
+
+
+def test_links_of_reasons_are_relative_to_the_page() -> None:
+    assert reasons._from_here("[a](b.md#c) and [d](https://e)") == "[a](../b.md#c) and [d](https://e)"
