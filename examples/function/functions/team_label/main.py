@@ -1,0 +1,5 @@
+"""The target for functions-framework."""
+
+from functions.catalog import target
+
+team_label = target("team_label")
