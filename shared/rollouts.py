@@ -6,6 +6,7 @@ first partition, and a lost event or a restart changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -86,6 +87,16 @@ class Rollout:
     waiting: Mapping[str, str]
     partitions: tuple[Partition, ...]
     problems: tuple[str, ...]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why targets wait, and how many, the most frequent reason first."""
+        found = Counter(self.waiting.values()).most_common()
+        return [f"{count} {'Cluster waits' if count == 1 else 'Clusters wait'}: {text}" for text, count in found]
+
+    def dump(self) -> dict[str, Any]:
+        """Returns the field `rollout` of a status."""
+        return {"partitions": [one.dump() for one in self.partitions], "waiting": len(self.waiting)}
 
 
 def assess(strategy: Mapping[str, Any], targets: Iterable[Target]) -> Rollout:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -115,21 +114,18 @@ def _rollout_status(builder: ProxyStatus, rollout: Rollout | None) -> Object:
         builder.set_false(STRATEGY_ACCEPTED, "PartitionsDoNotFit", abridged(rollout.problems), event_type="Warning")
     else:
         builder.set_true(STRATEGY_ACCEPTED, "Accepted")
-    partitions = [partition.dump() for partition in rollout.partitions]
-    return {"rollout": {"partitions": partitions, "waiting": len(rollout.waiting)}}
+    return {"rollout": rollout.dump()}
 
 
 def _set_waiting(builder: ProxyStatus, observed: Observed, rollout: Rollout) -> None:
     """Reports why Clusters wait: the most frequent reason first."""
-    reasons = Counter(rollout.waiting.values()).most_common()
-    texts = [f"{count} {'Cluster waits' if count == 1 else 'Clusters wait'}: {text}" for text, count in reasons]
     reason = "RolloutWaiting"
     if observed.dependencies.problem:
         reason = "DependencyCycle"
     elif dig(observed.proxy or {}, "spec.rolloutStrategy.paused"):
         reason = "RolloutPaused"
     event_type = "Warning" if reason == "DependencyCycle" else ""
-    builder.set_false(UP_TO_DATE, reason, abridged(texts), event_type=event_type, progress=True)
+    builder.set_false(UP_TO_DATE, reason, abridged(rollout.reasons), event_type=event_type, progress=True)
 
 
 def _waits_for_others(observed: Observed, rollout: Rollout | None) -> bool:

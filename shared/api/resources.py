@@ -26,6 +26,7 @@ MACHINE_POOL = Resource(_CORE, "v1beta2", "MachinePool", "machinepools", needs=_
 CLUSTER_ADDON = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterAddon", "clusteraddons")
 CLUSTER_STACK = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStack", "clusterstacks")
 CLUSTER_STACK_RELEASE = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterStackRelease", "clusterstackreleases")
+CLUSTER_ROLLOUT = Resource("clusterstack.x-k8s.io", "v1alpha1", "ClusterRollout", "clusterrollouts")
 CLUSTERCTL_PROVIDER = Resource("clusterctl.cluster.x-k8s.io", "v1alpha3", "Provider", "providers")
 KIND_CLUSTER = Resource("infrastructure.cluster-k8s.io", "v1alpha1", "KINDCluster", "kindclusters")
 KIND_CLUSTER_TEMPLATE = Resource(KIND_CLUSTER.group, "v1alpha1", "KINDClusterTemplate", "kindclustertemplates")

@@ -8,6 +8,7 @@ from .cluster import CLUSTER
 from .cluster_addon import CLUSTER_ADDON
 from .cluster_class import CLUSTER_CLASS
 from .cluster_resource_set import CLUSTER_RESOURCE_SET, CLUSTER_RESOURCE_SET_BINDING
+from .cluster_rollout import CLUSTER_ROLLOUT
 from .cluster_stack import CLUSTER_STACK
 from .cluster_stack_release import CLUSTER_STACK_RELEASE
 from .clusterctl_provider import CLUSTERCTL_PROVIDER
@@ -24,6 +25,7 @@ CUSTOM_RESOURCES = (
     CLUSTER_ADDON,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
+    CLUSTER_ROLLOUT,
     KIND_CLUSTER,
     KIND_CLUSTER_TEMPLATE,
     HELM_CHART_PROXY,
@@ -37,6 +39,7 @@ __all__ = [
     "CLUSTERCTL_PROVIDER",
     "CLUSTER_ADDON",
     "CLUSTER_CLASS",
+    "CLUSTER_ROLLOUT",
     "CLUSTER_STACK",
     "CLUSTER_STACK_RELEASE",
     "CUSTOM_RESOURCES",

@@ -13,7 +13,7 @@ from shared.api import resources
 
 from .cluster import Condition
 from .custom_resource import AGE, Column, CustomResource, Int64, Model, OpenModel, Timestamp, rule
-from .helm_proxy import LabelSelector
+from .label_selector import LabelSelector
 
 _IMMUTABLE = "cannot change: delete the ClusterResourceSet and create it again"
 _ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}

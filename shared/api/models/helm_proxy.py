@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from shared.api import resources
 from shared.api.provider import COMPONENT_LABEL
 
 from .cluster_addon import AppliedResource, ObjectReference
-from .custom_resource import AGE, Column, CustomResource, Int64, Model, Timestamp, rule
+from .custom_resource import AGE, Column, CustomResource, Int64, Model, rule
+from .label_selector import LabelSelector
+from .rollout import Condition, RolloutStatus, RolloutStrategy
 
 _ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
 _LABELS = {COMPONENT_LABEL: "", "visualizer.cluster.x-k8s.io": ""}
@@ -24,32 +26,9 @@ _URL = "self.matches('^(?:[hH][tT][tT][pP][sS]|oci)://[^/?#:@]')"
 _URL_MESSAGE = "repoURL starts with https:// or oci:// and names a host"
 _OF = "(has({0}.reconcileStrategy) ? {0}.reconcileStrategy : '')"
 _UNCHANGED = f"{_OF.format('self')} == {_OF.format('oldSelf')}"
-_AMOUNT: JsonDict = {"x-kubernetes-int-or-string": True, "minimum": 1, "pattern": "^([1-9][0-9]?|100)%$"}
-MaxUnavailable = Annotated[int | str, WithJsonSchema(_AMOUNT)]
-"""A number from 1 on, or a percentage from 1% to 100%."""
 _UP_TO_A_DAY = "duration(self) >= duration('0s') && duration(self) <= duration('24h')"
 _UP_TO_A_DAY_MESSAGE = "timeout is a duration of at most 24h, such as 10m"
 _STRATEGY = "spec.reconcileStrategy cannot change: delete the HelmChartProxy and create it again"
-
-
-class LabelSelectorRequirement(Model):
-    """A requirement of a label selector."""
-
-    key: str
-    operator: str
-    """In, NotIn, Exists or DoesNotExist."""
-    values: list[str] | None = Field(None, json_schema_extra={"x-kubernetes-list-type": "atomic"})
-
-
-class LabelSelector(Model):
-    """Selects objects by their labels; all requirements must hold. An empty selector selects all objects."""
-
-    model_config = ConfigDict(json_schema_extra=_ATOMIC_MAP)
-
-    match_expressions: list[LabelSelectorRequirement] | None = Field(
-        None, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
-    match_labels: dict[str, str] | None = None
 
 
 class SecretReference(Model):
@@ -191,30 +170,6 @@ class _ChartSpec(Model):
     """Whether the chart is uninstalled before a Cluster is deleted."""
 
 
-class RolloutPartition(Model):
-    """Clusters that are changed after all Clusters of the partitions before them are up to date and ready."""
-
-    name: str = Field(min_length=1, max_length=63)
-    cluster_selector: LabelSelector
-    """Selects Clusters of the HelmChartProxy. A Cluster belongs to the first partition that selects it."""
-    max_unavailable: MaxUnavailable | None = None
-    """How many Clusters of the partition may be unavailable at once (default: as in the strategy)."""
-
-
-class RolloutStrategy(Model):
-    """How fast, and in which order, the Clusters get a change. A Cluster is unavailable if its release is not ready."""
-
-    max_unavailable: MaxUnavailable | None = None
-    """How many Clusters of a partition may be unavailable at once: a number, or a percentage, rounded up (default:
-    all). Clusters whose change fails stay unavailable, so the rollout stops once they are as many."""
-    partitions: list[RolloutPartition] | None = Field(
-        None, max_length=32, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
-    )
-    """Waves, in their order. Clusters that no partition selects come last."""
-    paused: bool | None = None
-    """Creates and changes no release. Clusters that leave the selection still lose theirs."""
-
-
 class HelmChartProxySpec(_ChartSpec):
     """The chart, the clusters that get it, and how."""
 
@@ -230,39 +185,6 @@ class HelmChartProxySpec(_ChartSpec):
         None, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
     """Names of HelmChartProxies of the namespace whose releases must be ready in a Cluster before it is changed."""
-
-
-class Condition(Model):
-    """A condition of metav1."""
-
-    type: str = Field(max_length=316)
-    status: Literal["True", "False", "Unknown"]
-    observed_generation: Int64 | None = Field(None, ge=0)
-    last_transition_time: Timestamp
-    reason: str = Field(min_length=1, max_length=1024)
-    message: str = Field(max_length=32768)
-
-
-class PartitionStatus(Model):
-    """The state of one partition of a rollout."""
-
-    name: str
-    count: int
-    """How many Clusters belong to it."""
-    max_unavailable: int
-    """How many of them may be unavailable at once."""
-    up_to_date: int
-    """How many have the present spec."""
-    unavailable: int
-    """How many are not ready."""
-
-
-class RolloutStatus(Model):
-    """The state of a rollout with a strategy or dependencies."""
-
-    partitions: list[PartitionStatus]
-    waiting: int
-    """How many Clusters still have to be changed."""
 
 
 class HelmChartProxyStatus(Model):

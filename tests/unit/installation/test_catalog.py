@@ -21,6 +21,7 @@ from shared.api.resources import (
     CLUSTER_ADDON,
     CLUSTER_RESOURCE_SET,
     CLUSTER_RESOURCE_SET_BINDING,
+    CLUSTER_ROLLOUT,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
     HELM_CHART_PROXY,
@@ -63,12 +64,15 @@ def test_function_has_one_of_two_shapes(name: str) -> None:
     assert function.triggers.name == name
 
 
-_REACHING = {*(kind.resource for kind in KINDS), HELM_CHART_PROXY, HELM_RELEASE_PROXY}
+_REACHING = {*(kind.resource for kind in KINDS), HELM_CHART_PROXY, HELM_RELEASE_PROXY, CLUSTER_ROLLOUT}
 
 
 @pytest.mark.parametrize("name", sorted(FOLDERS - {"cluster_hooks"}))
 def test_function_that_reaches_beyond_a_namespace_trusts_no_event(name: str) -> None:
-    """Providers and Helm releases name Secrets of any namespace; a local function starts programs."""
+    """Providers and Helm releases name Secrets of any namespace; a local function starts programs.
+
+    A ClusterRollout changes Clusters, whose writes do not fail if the ClusterRollout has changed.
+    """
     declared = catalog.triggers()[name]
     function = shape(name)
     if isinstance(function, Function):
@@ -116,6 +120,7 @@ ADDON_KINDS = {
     CLUSTER_ADDON,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
+    CLUSTER_ROLLOUT,
     HELM_CHART_PROXY,
     HELM_RELEASE_PROXY,
 }

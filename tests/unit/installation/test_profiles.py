@@ -22,6 +22,7 @@ ADDONS = {
     "addon_create",
     "chart_assets",
     "cluster_stack",
+    "cluster_rollout",
     "cluster_stack_release",
     "cluster_wake",
     "helm_chart_proxy",

@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+cluster_rollout = target("cluster_rollout")

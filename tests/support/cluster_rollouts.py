@@ -1,0 +1,95 @@
+"""A namespace with Clusters of cluster stacks and ClusterRollouts on a real API server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from functions import catalog
+from shared.api.names import addon_of
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, CLUSTER_ROLLOUT
+from shared.clients import Clients
+from shared.event import change_event
+from shared.kube import Client, Key, Object, dig
+from shared.runtime import Answer
+from tests.support import objects
+
+OLD, NEW, NEWEST = "docker-ferrol-1-36-v1", "docker-ferrol-1-36-v2", "docker-ferrol-1-36-v3"
+CANARY = {"name": "canary", "clusterSelector": {"matchLabels": {"wave": "canary"}}}
+TIME = "2026-01-01T00:00:00Z"
+
+
+@dataclass
+class Rollouts:
+    """Clusters and ClusterRollouts of one namespace; each call of the function is explicit."""
+
+    client: Client
+    clients: Clients
+    namespace: str
+    answers: list[Answer] = field(default_factory=list)
+
+    def key(self, name: str) -> Key:
+        return Key(self.namespace, name)
+
+    def fleet(self, name: str = OLD, **waves: int) -> None:
+        """Creates the ClusterClasses, and Clusters of a class that are ready, in waves of these sizes."""
+        for each in (OLD, NEW, NEWEST):
+            self.client.create(CLUSTER_CLASS, objects.manifest(CLUSTER_CLASS, each, self.namespace, spec={}))
+        for wave, count in waves.items():
+            for index in range(count):
+                self.cluster(f"{wave}-{index}", name, wave=wave)
+        self.report()
+
+    def cluster(self, name: str, class_name: str = OLD, version: str = "v1.36.1", **labels: str) -> Object:
+        spec = {"topology": {"classRef": {"name": class_name}, "version": version}}
+        made = self.client.create(
+            CLUSTER, objects.manifest(CLUSTER, name, self.namespace, metadata={"labels": labels}, spec=spec)
+        )
+        reference = {"kind": "Cluster", "name": name, "apiVersion": CLUSTER.api_version}
+        addon = objects.manifest(CLUSTER_ADDON, addon_of(made).name, self.namespace, spec={"clusterRef": reference})
+        self.client.create(CLUSTER_ADDON, addon)
+        return made
+
+    def rollout(self, name: str = "next", to: str = NEW, *, version: str = "", **spec: Any) -> Object:
+        topology = {"classRef": {"name": to}, **({"version": version} if version else {})}
+        wanted = {"clusterSelector": {}, "topology": topology, "rolloutStrategy": {}, **spec}
+        body = objects.manifest(CLUSTER_ROLLOUT, name, self.namespace, spec=wanted)
+        return self.client.create(CLUSTER_ROLLOUT, body)
+
+    def patch(self, spec: Object, name: str = "next") -> None:
+        self.client.patch(CLUSTER_ROLLOUT, self.key(name), {"spec": spec})
+
+    def reconcile(self, name: str = "next") -> Object:
+        """Delivers an event about a ClusterRollout; returns what is stored then."""
+        obj = self.client.get(CLUSTER_ROLLOUT, self.key(name))
+        answer = catalog.handler("cluster_rollout")(self.clients, change_event(obj, "update", source="/test"))
+        assert answer.status in (202, 204), answer.message
+        self.answers.append(answer)
+        return self.client.get(CLUSTER_ROLLOUT, self.key(name))
+
+    def report(self, *failing: str) -> None:
+        """Reports as core, `cluster` and `addon_apply` do: all is reconciled, except the topology of `failing`."""
+        for cluster in self.client.list(CLUSTER, self.namespace):
+            name, generation = cluster["metadata"]["name"], cluster["metadata"]["generation"]
+            status = "False" if name in failing else "True"
+            reason = "ReconcileFailed" if name in failing else "R"
+            conditions = [
+                {"type": type_, "status": value, "reason": why, "message": "", "observedGeneration": generation}
+                for type_, value, why in (("Available", "True", "R"), ("TopologyReconciled", status, reason))
+            ]
+            body = {"status": {"conditions": [{**one, "lastTransitionTime": TIME} for one in conditions]}}
+            self.client.patch(CLUSTER, self.key(name), body, subresource="status")
+            addon = addon_of(cluster)
+            applied = {"spec": {"clusterStack": dig(cluster, "spec.topology.classRef.name")}}
+            self.client.patch(CLUSTER_ADDON, addon, applied)
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": TIME}
+            self.client.patch(CLUSTER_ADDON, addon, {"status": {"conditions": [ready]}}, subresource="status")
+
+    def with_class(self, name: str) -> list[str]:
+        found = self.client.list(CLUSTER, self.namespace)
+        return sorted(one["metadata"]["name"] for one in found if dig(one, "spec.topology.classRef.name") == name)
+
+    def remove_all(self) -> None:
+        for resource in (CLUSTER_ROLLOUT, CLUSTER_ADDON, CLUSTER, CLUSTER_CLASS):
+            for obj in list(self.client.list(resource, self.namespace)):
+                objects.remove(self.client, resource, self.key(obj["metadata"]["name"]))
