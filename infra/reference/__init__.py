@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from . import commands, crds, reasons
+from . import commands, crds, events, marks, metrics, reasons
 
 
 def pages() -> dict[str, str]:
     """Returns the text of each page by its path in the project."""
     texts = {
+        "annotations": marks.page(),
         "commands": commands.page(),
         "crds": crds.page(),
+        "events": events.page(),
+        "metrics": metrics.page(),
         "reasons": reasons.page(),
     }
     return {f"docs/reference/{name}.md": text for name, text in texts.items()}

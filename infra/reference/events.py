@@ -8,10 +8,10 @@ from .markdown import HEAD, table
 
 _HEAD = f"""{HEAD}# Kubernetes events
 
-`kubectl describe` and [`capi-functions events`](../operations.md#events) show them. Most reasons of conditions are also
-recorded as events, when they occur and when their message changes; `capi-functions explain REASON` has their meaning.
-Repeating an event increments the count of the first. The following events belong to no condition. CloudEvents, which
-start functions, are on [another page](../triggers.md).
+`kubectl describe` and [`capi-functions events`](../operations.md#events) show them. Most [reasons of
+conditions](reasons.md) are also recorded as events, when they occur and when their message changes. Repeating an event
+increments the count of the first. The following events belong to no condition. CloudEvents, which start functions, are
+on [another page](../triggers.md).
 
 """
 

@@ -38,4 +38,4 @@ def _rows(found: Iterable[MetricWrapperBase]) -> Iterator[tuple[str, str, str, s
     for metric in found:
         name = metric._name + "_total" * (metric._type == "counter")  # the client library has no public names
         labels = ", ".join(f"`{label}`" for label in metric._labelnames)
-        yield f"`{name}`", metric._type, labels, f"{metric._documentation}."
+        yield f"`{name}`", str(metric._type), labels, f"{metric._documentation}."

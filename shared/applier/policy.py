@@ -1,20 +1,7 @@
 """The policy of a sync, by annotations on the object that the objects are applied for.
 
 The annotations are this project's own: users set them on objects of any kind, always with the same names.
-
-capi-functions.dev/conflicts     what to do about a field that another manager holds: force (default) takes it over,
-                                 fail fails the object, yield leaves the field and applies the others
-capi-functions.dev/drift         what to do about live objects that differ from what was applied: ignore (default) does
-                                 not look for them, report lists them in the status, repair also reverts them
-capi-functions.dev/drift-ignore  fields that may differ: at most 100 paths, separated by commas, each with an optional
-                                 object before it: `spec.replicas`, `Deployment:spec.replicas`,
-                                 `ConfigMap/ns/name:data.key`
-capi-functions.dev/recreate      true: an object whose change is rejected as immutable is deleted and recreated;
-                                 also on a single object of a chart
-capi-functions.dev/prune-crds    true: a CRD is pruned even if objects of its kind exist that are not ours
-capi-functions.dev/remove-addons true, on a Cluster: everything that was applied is removed, nothing is applied
-capi-functions.dev/wait          false: ready as soon as everything is applied
-capi-functions.dev/wait-timeout  seconds (default 600) until objects that do not become ready count as stuck
+docs/reference/annotations.md describes each.
 """
 
 from __future__ import annotations

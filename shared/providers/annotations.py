@@ -1,13 +1,6 @@
 """This project's annotations on a provider, besides the annotations of every sync (`shared.applier.policy`).
 
-capi-functions.dev/certificates  own or cert-manager: the issuer of the provider's serving certificates; by default
-                                 cert-manager if the cluster serves its kinds, else own
-capi-functions.dev/force-delete  true: the provider is deleted with all objects of its kinds
-capi-functions.dev/keep-download config-map: downloaded components are also written to a ConfigMap in its namespace
-capi-functions.dev/retried-at    the time at which a command made the functions try again; no input of the objects
-capi-functions.dev/webhooks      install (default), none, or a URL: none is for clusters that do not run the provider's
-                                 pods, where no webhook would be answered; with a URL such as https://localhost:9443
-                                 the API server calls a manager that runs as a process beside it
+docs/reference/annotations.md describes each.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +21,20 @@ def reasons_in(folder: Path) -> set[str]:
     return {text for text in texts if text[:1].isupper()}
 
 
+def given_texts(functions: set[str], folders: Iterable[Path]) -> set[str]:
+    """Returns the texts, literals and constants, that calls of these functions have as their first argument."""
+    calls = (
+        node for folder in folders for tree in _trees(folder) for node in ast.walk(tree) if _called(node) in functions
+    )
+    return {text for call in calls if isinstance(call, ast.Call) and call.args for text in _texts(call.args[0])}
+
+
+def _called(node: ast.AST) -> str:
+    """Returns the name of the function that a node calls; empty if it calls none."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) else str(getattr(function, "id", ""))
+
+
 def _trees(folder: Path) -> list[ast.Module]:
     return [ast.parse(path.read_text()) for path in sorted(folder.rglob("*.py"))]
 
@@ -29,7 +43,7 @@ def _given(tree: ast.AST) -> Iterator[ast.AST]:
     """Yields the arguments of parameters and fields with the name `reason`, and what is assigned to that name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = _called(node)
             is_true = any(isinstance(each, ast.Constant) and each.value == "True" for each in node.args)
             for position in () if is_true or name in _OF_EVENTS else _POSITIONS.get(name, ()):
                 yield from node.args[position : position + 1]

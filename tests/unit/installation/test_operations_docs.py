@@ -1,4 +1,4 @@
-"""docs/operations.md and docs/reference/reasons.md document every annotation, condition, reason and event of addons."""
+"""docs/operations.md and docs/reference/reasons.md document every condition and reason of addons."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from infra.operations.reasons import REASONS, Reason
 from infra.reference import reasons
-from shared.api.names import ROLLBACK_ANNOTATION
-from shared.applier import policy, preview
+from shared.applier import preview
 from tests.support.condition_reasons import reasons_in
 
 ROOT = Path(__file__).parents[3]
@@ -19,26 +18,20 @@ DOCS = PAGES["operations.md"]
 REASONS_PAGE = reasons.page()
 CODE = "\n".join(path.read_text() for path in sorted((ROOT / "functions" / "addon_apply").glob("*.py")))
 SAID = re.compile(r"""\w+\.(?:set_false|set_true)\(\s*"(\w+)"(?:,\s*f?"(\w+)")?""")
-TOLD = re.compile(r'\.add_event\(\s*"(\w+)"')
 
 
 def spoken_of() -> list[str]:
     found = SAID.findall(CODE)
-    return sorted({name for names in found for name in names if name} | set(TOLD.findall(CODE)))
+    return sorted({name for names in found for name in names if name})
 
 
 def test_search_finds_known_names() -> None:
-    assert {"ClusterReady", "InvalidAnnotation", "FailedToApplyObjects", "DriftFound"} <= set(spoken_of())
+    assert {"ClusterReady", "InvalidAnnotation", "FailedToApplyObjects"} <= set(spoken_of())
 
 
 @pytest.mark.parametrize("name", spoken_of())
-def test_pages_document_every_condition_reason_and_event(name: str) -> None:
+def test_pages_document_every_condition_and_reason(name: str) -> None:
     assert f"`{name}`" in DOCS + REASONS_PAGE
-
-
-@pytest.mark.parametrize("name", [*policy._KNOWN, ROLLBACK_ANNOTATION.removeprefix(policy.PREFIX)])
-def test_operations_page_documents_every_annotation(name: str) -> None:
-    assert f"| `{policy.PREFIX}{name}` |" in DOCS
 
 
 @pytest.mark.parametrize("action", sorted(set(preview.Action.__args__) - {"unchanged"}))  # type: ignore[attr-defined]

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
+from types import ModuleType
 from typing import Any
 
 import pytest
 import typer
 from pydantic import Field
 
+import functions
+import shared
 from infra.cli.main import app
 from infra.generate.crds import schema
 from infra.operations.reasons import REASONS
-from infra.reference import commands, crds, reasons
+from infra.reference import commands, crds, events, marks, metrics, reasons
 from infra.reference.markdown import table
 from shared.api.models import CUSTOM_RESOURCES, Model
+from shared.applier import policy
+from shared.metrics import exposition
+from tests.support.condition_reasons import ROOT, given_texts
 
 
 class Item(Model):
@@ -75,3 +84,32 @@ def test_each_reason_is_in_the_section_of_its_kind() -> None:
 
 def test_links_of_reasons_are_relative_to_the_page() -> None:
     assert reasons._from_here("[a](b.md#c) and [d](https://e)") == "[a](../b.md#c) and [d](https://e)"
+
+
+_MARK = re.compile(r"capi-functions\.dev/[a-z-]+")
+
+
+def _constants(package: ModuleType) -> set[str]:
+    """Returns the texts that modules of a package have as constants."""
+    names = [found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    modules = [importlib.import_module(name) for name in names if not name.endswith((".main", ".worker"))]
+    return {value for module in modules for value in vars(module).values() if isinstance(value, str)}
+
+
+def test_each_annotation_of_ours_is_listed() -> None:
+    found = {value for package in (shared, functions) for value in _constants(package) if _MARK.fullmatch(value)}
+    listed = [mark.name for section in marks.SECTIONS.values() for mark in section]
+    assert len(found) > 15
+    assert found | {f"{policy.PREFIX}{name}" for name in policy._KNOWN} <= set(listed)
+
+
+def test_each_metric_is_listed() -> None:
+    found = re.findall(r"^# TYPE (capi_functions_\w+)", exposition().decode(), re.MULTILINE)
+    assert len(found) > 15
+    assert [name for name in found if f"| `{name}` |" not in metrics.page()] == []
+
+
+def test_each_event_without_a_condition_is_listed() -> None:
+    found = given_texts({"add_event", "KubernetesEvent"}, [ROOT / "functions", ROOT / "shared"])
+    assert {"DriftFound", "ManagedByClusterAPI", "EventNotHandled"} <= found
+    assert found - {event.reason for event in events.EVENTS} == set()
