@@ -65,6 +65,12 @@ class Plan:
         """Whether all Clusters that take part have the target and are ready."""
         return all(one.done for one in self.targets)
 
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """Which Clusters another ClusterRollout selects, too, and which are left as they are."""
+        twice = [f"{name}: ClusterRollout {other} selects it, too" for name, other in sorted(self.twice.items())]
+        return (*twice, *(f"{name} is left as it is: {reason}" for name, reason in sorted(self.left.items())))
+
 
 @dataclass(frozen=True)
 class MoveClusters:

@@ -77,11 +77,9 @@ def _set_strategy(status: Status, rollout: Rollout) -> None:
 
 def _set_clusters(status: Status, planned: Plan) -> None:
     """Reports the selected Clusters that another ClusterRollout selects, too, or that cannot get the target."""
-    twice = [f"{name}: ClusterRollout {other} selects it, too" for name, other in sorted(planned.twice.items())]
-    left = [f"{name} is left as it is: {reason}" for name, reason in sorted(planned.left.items())]
-    if twice or left:
-        reason = "SelectedTwice" if twice else "ClustersLeftAlone"
-        status.set_false("ClustersAccepted", reason, abridged([*twice, *left]), event_type="Warning")
+    if complaints := planned.complaints:
+        reason = "SelectedTwice" if planned.twice else "ClustersLeftAlone"
+        status.set_false("ClustersAccepted", reason, abridged(complaints), event_type="Warning")
     else:
         status.set_true("ClustersAccepted", "Accepted")
 

@@ -14,6 +14,7 @@ from shared.api.resources import (
     CLUSTER,
     CLUSTER_ADDON,
     CLUSTER_RESOURCE_SET,
+    CLUSTER_ROLLOUT,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
     HELM_CHART_PROXY,
@@ -199,6 +200,17 @@ def resource_set_row(resource_set: Object) -> Row:
     return Row(resource_set, cells, _reconciled(resource_set, _verdict(resource_set, "ResourcesApplied")))
 
 
+def rollout_row(rollout: Object) -> Row:
+    """Returns the row of a ClusterRollout."""
+    partitions = dig(rollout, "status.rollout.partitions", [])
+    cells = {
+        "CLASS": _text(rollout, "spec.topology.classRef.name"),
+        "KUBERNETES": _text(rollout, "spec.topology.version"),
+        "CLUSTERS": str(sum(int(dig(one, "count", 0)) for one in partitions)),
+    }
+    return Row(rollout, cells, _reconciled(rollout, _verdict(rollout, READY)))
+
+
 def provider_row(provider: Object) -> Row:
     """Returns the row of a provider."""
     status = status_of(provider)
@@ -239,6 +251,7 @@ KINDS = {
     "charts": _rows_of(HELM_CHART_PROXY, chart_row),
     "helm-releases": _rows_of(HELM_RELEASE_PROXY, release_row),
     "sets": _rows_of(CLUSTER_RESOURCE_SET, resource_set_row),
+    "rollouts": _rows_of(CLUSTER_ROLLOUT, rollout_row),
     "providers": Kind(_providers, everywhere=True),
 }
 

@@ -1,4 +1,4 @@
-"""The rollout of a HelmChartProxy over its Clusters: who has which version, what waits and why, what comes next."""
+"""The rollout of a chart or a class over Clusters: who has which version, what waits and why, what comes next."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from shared import cluster_rollouts
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import READY, get_condition
-from shared.api.resources import HELM_CHART_PROXY
+from shared.api.resources import CLUSTER_ROLLOUT, HELM_CHART_PROXY
 from shared.clients import Clients
 from shared.helm_proxies import inputs, selection
 from shared.helm_proxies.dependencies import is_ready
 from shared.helm_proxies.plan import Plan, plan
-from shared.kube import Client, Key, NotFound, Object, deleting, dig, key_of
+from shared.kube import Client, Key, NotFound, Object, Resource, deleting, dig, key_of
 from shared.kube.dry_run import DryRunClient
 from shared.rollouts import Rollout, assess, forecast
 
 from .failure import Failure
 from .text import plain
+
+_NEXT = "is changed next"
+_LISTED = {HELM_CHART_PROXY: "charts", CLUSTER_ROLLOUT: "rollouts"}
+"""The kinds as `get` names them."""
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,11 @@ class Member:
 
     Attributes:
         partition: The name of its partition.
-        version: The version of the chart that it has; empty without a release.
-        up_to_date: Whether its HelmReleaseProxy has the wanted spec.
-        ready: Whether its HelmReleaseProxy is ready.
-        change: What has to be done with the HelmReleaseProxy: create, patch or reinstall; empty if nothing.
+        version: The version of the chart that it has, or its class and Kubernetes version; empty without a release.
+        up_to_date: Whether its HelmReleaseProxy, or its topology, has the wanted spec.
+        ready: Whether its HelmReleaseProxy, or the Cluster itself, is ready.
+        change: What has to be done with its HelmReleaseProxy, create, patch or reinstall, or with the Cluster, patch;
+            empty if nothing.
         reason: Why it is not changed now, or is not ready; empty if it is done.
     """
 
@@ -45,18 +51,20 @@ class Member:
 
 @dataclass(frozen=True)
 class RolloutReport:
-    """The state and the future of the rollout of a HelmChartProxy.
+    """The state and the future of a rollout.
 
     Attributes:
-        version: The wanted version of the chart; empty for the newest.
+        kind: HelmChartProxy or ClusterRollout.
+        version: The wanted version of the chart, or class and Kubernetes version; empty for the newest.
         paused: Why the rollout is paused; empty if it is not.
         members: The Clusters, in the order of the partitions.
         removed: The names of the Clusters that lose the chart at once.
         steps: The names of the Clusters that change together, step after step, if all become ready.
-        problems: What is wrong with the strategy.
+        problems: What is wrong with the strategy, and which Clusters do not fit.
     """
 
-    chart: Key
+    kind: str
+    key: Key
     version: str
     paused: str
     members: tuple[Member, ...]
@@ -73,8 +81,9 @@ class RolloutReport:
     def dump(self) -> dict[str, Any]:
         """Returns the report as JSON."""
         return {
-            "name": self.chart.name,
-            "namespace": self.chart.namespace,
+            "kind": self.kind,
+            "name": self.key.name,
+            "namespace": self.key.namespace,
             "version": self.version,
             "paused": self.paused,
             "problems": list(self.problems),
@@ -87,13 +96,30 @@ class RolloutReport:
         }
 
 
-def read_rollout(management: Client, key: Key) -> RolloutReport:
-    """Plans a HelmChartProxy as `helm_chart_proxy` does, without writing.
+def parse_subject(text: str) -> tuple[Resource, str]:
+    """Returns kind and name of `NAME`, which is a HelmChartProxy, or of `KIND/NAME`, as kubectl takes it.
 
-    Raises `Failure` if the HelmChartProxy does not exist, is being deleted or has an invalid selector, or `ApiError`.
+    Raises `Failure` for another kind.
+    """
+    kind, _, name = text.rpartition("/")
+    for resource in _READ:
+        if kind.lower() in ("", resource.kind.lower(), resource.plural):
+            return resource, name
+    kinds = " and ".join(f"{resource.kind.lower()}/NAME" for resource in _READ)
+    raise Failure(f"{kind} has no rollout: {kinds} have one")
+
+
+def read_rollout(management: Client, resource: Resource, key: Key) -> RolloutReport:
+    """Plans a rollout as its function does, without writing.
+
+    Raises `Failure` if the object does not exist, is being deleted or has an invalid selector, or `ApiError`.
     """
     clients = Clients(DryRunClient(management))
-    proxy = _find(clients.management, key)
+    return _READ[resource](clients, _find(clients.management, resource, key))
+
+
+def _read_chart(clients: Clients, proxy: Object) -> RolloutReport:
+    key = key_of(proxy)
     if deleting(proxy):
         raise Failure(f"HelmChartProxy {key} is being deleted: its releases are deleted in all Clusters at once")
     observed = inputs.read(clients, proxy)
@@ -102,10 +128,9 @@ def read_rollout(management: Client, key: Key) -> RolloutReport:
     planned = plan(proxy, observed)
     strategy = dig(proxy, "spec.rolloutStrategy", {})
     state = assess(strategy, planned.targets)
-    paused = "rolloutStrategy.paused is true" if strategy.get("paused") else ""
-    if PAUSED_ANNOTATION in dig(proxy, "metadata.annotations", {}):
-        paused = f"the annotation {PAUSED_ANNOTATION} pauses the HelmChartProxy"
+    paused = _paused(proxy)
     return RolloutReport(
+        proxy["kind"],
         key,
         str(dig(proxy, "spec.version") or ""),
         paused,
@@ -116,27 +141,78 @@ def read_rollout(management: Client, key: Key) -> RolloutReport:
     )
 
 
-def set_paused(management: Client, key: Key, *, paused: bool) -> None:
+def _read_class(clients: Clients, rollout: Object) -> RolloutReport:
+    key = key_of(rollout)
+    if deleting(rollout):
+        raise Failure(f"ClusterRollout {key} is being deleted, and changes no Cluster")
+    observed = cluster_rollouts.read(clients, rollout)
+    if observed.failure:
+        raise Failure(f"ClusterRollout {key}: {observed.failure}")
+    planned = cluster_rollouts.plan(rollout, observed)
+    paused = _paused(rollout)
+    clusters = {key_of(cluster).name: cluster for cluster in observed.clusters}
+    targets = {target.name: target for target in planned.targets}
+    members = [
+        Member(
+            target.name,
+            partition.name,
+            cluster_rollouts.present(clusters[target.name]),
+            target.up_to_date,
+            target.state == "available",
+            "" if target.up_to_date else "patch",
+            plain(
+                planned.rollout.waiting.get(target.name)
+                or (planned.unready.get(target.name, "") if target.up_to_date else paused or _NEXT)
+            ),
+        )
+        for partition in planned.rollout.partitions
+        for target in (targets[name] for name in partition.members)
+    ]
+    return RolloutReport(
+        rollout["kind"],
+        key,
+        cluster_rollouts.wanted(rollout),
+        paused,
+        tuple(members),
+        (),
+        tuple(forecast(dig(rollout, "spec.rolloutStrategy", {}), planned.targets)),
+        (*planned.rollout.problems, *planned.complaints),
+    )
+
+
+_READ = {HELM_CHART_PROXY: _read_chart, CLUSTER_ROLLOUT: _read_class}
+"""The kinds that have a rollout, and the reading of their rollouts."""
+
+
+def set_paused(management: Client, resource: Resource, key: Key, *, paused: bool) -> None:
     """Pauses or resumes a rollout.
 
-    Raises `Failure` if the HelmChartProxy does not exist or its CRD lacks the field, or `ApiError`.
+    Raises `Failure` if the object does not exist or its CRD lacks the field, or `ApiError`.
     """
     wanted = True if paused else None
-    stored = management.patch(
-        HELM_CHART_PROXY, key_of(_find(management, key)), {"spec": {"rolloutStrategy": {"paused": wanted}}}
-    )
+    _find(management, resource, key)
+    stored = management.patch(resource, key, {"spec": {"rolloutStrategy": {"paused": wanted}}})
     if dig(stored, "spec.rolloutStrategy.paused") != wanted:
         raise Failure(
-            "the CRD of HelmChartProxy has no field rolloutStrategy.paused: `capi-functions doctor` names outdated CRDs"
+            f"the CRD of {resource.kind} has no field rolloutStrategy.paused: "
+            "`capi-functions doctor` names outdated CRDs"
         )
 
 
-def _find(management: Client, key: Key) -> Object:
+def _paused(obj: Object) -> str:
+    """Returns why the rollout is paused; empty if it is not."""
+    if PAUSED_ANNOTATION in dig(obj, "metadata.annotations", {}):
+        return f"the annotation {PAUSED_ANNOTATION} pauses the {obj['kind']}"
+    return "rolloutStrategy.paused is true" if dig(obj, "spec.rolloutStrategy.paused") is True else ""
+
+
+def _find(management: Client, resource: Resource, key: Key) -> Object:
     try:
-        return management.get(HELM_CHART_PROXY, key)
+        return management.get(resource, key)
     except NotFound as error:
-        hint = "`capi-functions get charts -A` lists all"
-        raise Failure(f"HelmChartProxy {key.name} does not exist in the namespace {key.namespace}; {hint}") from error
+        hint = f"`capi-functions get {_LISTED[resource]} -A` lists all"
+        message = f"{resource.kind} {key.name} does not exist in the namespace {key.namespace}; {hint}"
+        raise Failure(message) from error
 
 
 def _members(planned: Plan, state: Rollout, releases: Mapping[str, list[Object]], paused: str) -> tuple[Member, ...]:
@@ -145,7 +221,7 @@ def _members(planned: Plan, state: Rollout, releases: Mapping[str, list[Object]]
     for partition in state.partitions:
         for name in partition.members:
             release = next(iter(releases.get(name, [])), None)
-            next_ = _unready(release) if up_to_date[name] else paused or "is changed next"
+            next_ = _unready(release) if up_to_date[name] else paused or _NEXT
             reason = state.waiting.get(name) or next_
             members.append(
                 Member(

@@ -32,6 +32,7 @@ _KINDS = {
     "charts": "Show a HelmChartProxy and the releases in its Clusters.",
     "helm-releases": "Show a HelmReleaseProxy, its objects and its HelmChartProxy.",
     "sets": "Show a ClusterResourceSet and the Clusters that it was applied to.",
+    "rollouts": "Show a ClusterRollout and its Clusters.",
     "providers": "Show a provider, by default of any namespace, and its objects.",
 }
 

@@ -34,6 +34,7 @@ _KINDS = {
     "charts": "List HelmChartProxies: chart, version, number of selected Clusters, and why one is not ready.",
     "helm-releases": "List HelmReleaseProxies: Cluster, chart, revision of the release, and why one is not ready.",
     "sets": "List ClusterResourceSets: strategy, number of sources, and why one is not applied.",
+    "rollouts": "List ClusterRollouts: wanted class and version, number of Clusters, and why one is not ready.",
     "providers": "List providers, by default of all namespaces: installed and wanted version, why one is not ready.",
 }
 

@@ -29,6 +29,7 @@ _KINDS = {
     "charts": "HelmChartProxies",
     "helm-releases": "HelmReleaseProxies, which repair changed and missing objects",
     "sets": "ClusterResourceSets",
+    "rollouts": "ClusterRollouts, which look for Clusters",
     "providers": "providers, by default in any namespace",
 }
 

@@ -1,4 +1,4 @@
-"""The commands `rollout`: how a HelmChartProxy reaches its Clusters."""
+"""The commands `rollout`: how a chart or a class reaches its Clusters."""
 
 from __future__ import annotations
 
@@ -22,32 +22,35 @@ if TYPE_CHECKING:
 
 app = App(
     name="rollout",
-    help="Show, plan, pause and resume the rollout of a HelmChartProxy over its Clusters.",
+    help="Show, plan, pause and resume the rollout of a chart or a class over many Clusters.",
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the HelmChartProxy.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="[KIND/]NAME", help="Name of a HelmChartProxy, or clusterrollout/NAME.", show_default=False),
+]
 
 
-@app.command(examples=["rollout status ingress -n fleet", "rollout status ingress -o json"])
+@app.command(examples=["rollout status ingress -n fleet", "rollout status clusterrollout/next -o json"])
 def status(*, name: Name, namespace: Namespace = None, output: FormatOptions, management: TargetOptions) -> None:
-    """Show which Cluster has which version of the chart, which Clusters wait, and why. Changes nothing."""
+    """Show which Cluster has which version of the chart or class, which Clusters wait, and why. Changes nothing."""
     _report(name, namespace, output, management, _status_lines)
 
 
-@app.command(examples=["rollout plan ingress -n fleet", "rollout plan ingress -o json"])
+@app.command(examples=["rollout plan ingress -n fleet", "rollout plan clusterrollout/next -o json"])
 def plan(*, name: Name, namespace: Namespace = None, output: FormatOptions, management: TargetOptions) -> None:
     """Show which Clusters change together, step after step, if all become ready. Changes nothing."""
     _report(name, namespace, output, management, _plan_lines)
 
 
-@app.command(examples=["rollout pause ingress -n fleet"])
+@app.command(examples=["rollout pause ingress -n fleet", "rollout pause clusterrollout/next"])
 def pause(*, name: Name, namespace: Namespace = None, management: TargetOptions) -> None:
-    """Pause a rollout: no release is created or changed until `rollout resume`."""
+    """Pause a rollout: no release or Cluster is changed until `rollout resume`."""
     _set_paused(name, namespace, management, paused=True)
 
 
-@app.command(examples=["rollout resume ingress -n fleet"])
+@app.command(examples=["rollout resume ingress -n fleet", "rollout resume clusterrollout/next"])
 def resume(*, name: Name, namespace: Namespace = None, management: TargetOptions) -> None:
     """Resume a paused rollout."""
     _set_paused(name, namespace, management, paused=False)
@@ -60,11 +63,12 @@ def _report(
     management: TargetOptions,
     lines: Callable[[RolloutReport], Iterator[str]],
 ) -> None:
-    from infra.operations.rollouts import read_rollout
+    from infra.operations.rollouts import parse_subject, read_rollout
     from shared.kube import Key
 
     with report_failures(), management.open() as target:
-        report = read_rollout(target.client, Key(target.namespace(namespace), name))
+        resource, own_name = parse_subject(name)
+        report = read_rollout(target.client, resource, Key(target.namespace(namespace), own_name))
         if output.json:
             typer.echo(json.dumps(report.dump(), indent=2))
             return
@@ -73,18 +77,19 @@ def _report(
 
 
 def _set_paused(name: str, namespace: str | None, management: TargetOptions, *, paused: bool) -> None:
-    from infra.operations.rollouts import set_paused
+    from infra.operations.rollouts import parse_subject, set_paused
     from shared.kube import Key
 
     with report_failures(), management.open() as target:
-        set_paused(target.client, Key(target.namespace(namespace), name), paused=paused)
+        resource, own_name = parse_subject(name)
+        set_paused(target.client, resource, Key(target.namespace(namespace), own_name), paused=paused)
         out.print(f"the rollout of {name} is {'paused' if paused else 'resumed'}", markup=False)
 
 
 def _heading(report: RolloutReport) -> Iterator[str]:
     done = sum(one.up_to_date and one.ready for one in report.members)
     version = plain(report.version) or "the newest version"
-    yield f"{report.chart.name}: {version} is ready in {done} of {len(report.members)} Clusters"
+    yield f"{report.key.name}: {version} is ready in {done} of {len(report.members)} Clusters"
     if report.paused:
         yield f"paused: {report.paused}"
     for problem in report.problems:

@@ -32,6 +32,7 @@ _KINDS = {
     "charts": "HelmChartProxies are ready in all selected Clusters",
     "helm-releases": "HelmReleaseProxies are ready",
     "sets": "ClusterResourceSets are applied",
+    "rollouts": "ClusterRollouts have moved all Clusters, and these are ready",
     "providers": "providers are installed, by default in any namespace",
 }
 

@@ -13,6 +13,7 @@ from shared.api.resources import (
     CLUSTER_ADDON,
     CLUSTER_RESOURCE_SET,
     CLUSTER_RESOURCE_SET_BINDING,
+    CLUSTER_ROLLOUT,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
     HELM_CHART_PROXY,
@@ -22,6 +23,7 @@ from shared.applier import inventory
 from shared.helm_proxies.names import HCP_NAME_LABEL
 from shared.kube import ApiError, Client, Key, Object, dig, key_of
 from shared.kube.resources import owned_by, owners
+from shared.kube.selectors import selects
 
 from ..listing import Row, Verdict, chart_row, cluster_row, release_row, stack_release_row
 from ..text import age
@@ -127,6 +129,14 @@ def _clusters_of_set(client: Client, resource_set: Object) -> Iterator[Row]:
             yield Row(cluster, cells, Verdict("False" if failed else "True", *why))
 
 
+def _clusters_of_rollout(client: Client, rollout: Object) -> Iterator[Row]:
+    key = key_of(rollout)
+    addons = {key_of(addon): addon for addon in client.list(CLUSTER_ADDON, key.namespace)}
+    for cluster in client.list(CLUSTER, key.namespace):
+        if selects(dig(rollout, "spec.clusterSelector", {}), dig(cluster, "metadata.labels", {})):
+            yield cluster_row(cluster, addons.get(addon_of(cluster)))
+
+
 _RELATED: Mapping[str, Callable[[Client, Object], Iterable[Row]]] = {
     CLUSTER_STACK.kind: _releases_of_stack,
     CLUSTER_STACK_RELEASE.kind: _clusters_of_release,
@@ -134,5 +144,6 @@ _RELATED: Mapping[str, Callable[[Client, Object], Iterable[Row]]] = {
     HELM_CHART_PROXY.kind: _releases_of_chart,
     HELM_RELEASE_PROXY.kind: _chart_of_release,
     CLUSTER_RESOURCE_SET.kind: _clusters_of_set,
+    CLUSTER_ROLLOUT.kind: _clusters_of_rollout,
 }
 """By kind: reads the objects that belong to an object, or that it belongs to."""
