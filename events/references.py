@@ -23,6 +23,8 @@ class ReferenceIndex:
         self._referenced: dict[Referrer, dict[Key, frozenset[Key] | None]] = {}
         """The references of each object; None if they could not be determined."""
         complete = {spec.resource for spec in watched if spec.complete}
+        self._incomplete = {spec.resource for spec in watched} - complete
+        """The kinds of which only some objects are watched, or without their content."""
         for _, watch in (named for spec in watched for named in spec.watches):
             self._referenced |= {referrer: {} for referrer in watch.referenced_by if referrer.resource in complete}
 
@@ -47,16 +49,19 @@ class ReferenceIndex:
                     referenced.pop(key, None)
 
     def is_referenced(self, watch: Watch, key: Key) -> bool:
-        """Returns whether the object is, or may be, referenced. True for a watch without referrers."""
+        """Returns whether the object is, or may be, referenced. True for a watch without referrers.
+
+        Objects of a kind that no function watches do not count, because no function reconciles them.
+        """
         if not watch.referenced_by:
             return True
         either = {key, Key(key.namespace, "")}
         with self._lock:
             return any(
-                referrer not in self._referenced
+                referrer.resource in self._incomplete
                 or any(
                     references is None or not references.isdisjoint(either)
-                    for references in self._referenced[referrer].values()
+                    for references in self._referenced.get(referrer, {}).values()
                 )
                 for referrer in watch.referenced_by
             )

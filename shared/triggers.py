@@ -78,9 +78,10 @@ class Watch:
         reference: Events contain a reference only, so that the values of Secrets stay in the API server.
         selector: A label selector for the objects to watch.
         digest: Returns what an update must change to be forwarded, in place of `fields`.
-        referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by this
-            if it watches these kinds; a broker cannot. A change that is filtered before its referrer is seen is not
-            lost: the event of the referrer makes the function read the object.
+        referenced_by: Only objects are forwarded that an object of these kinds refers to. The forwarder filters by
+            this, and leaves out kinds that none of its functions watch; a broker cannot filter. A change that is
+            filtered before its referrer is seen is not lost: the event of the referrer makes the function read the
+            object.
         needs_primary: Whether the function ignores a change while the primary object does not exist, because the `add`
             event of that object makes the function read everything. The forwarder then delivers no such change.
             False for a function that creates its primary object, and if the key does not belong to a primary object.

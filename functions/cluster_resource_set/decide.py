@@ -38,8 +38,6 @@ WAIT_RETRY = 20.0
 """Seconds until the next look at Clusters whose API server cannot be used yet, or that were not tried."""
 FAILED_RETRY = 30.0
 """Seconds until objects that failed are applied again."""
-LOOK_AGAIN = 60.0
-"""Seconds until the next look at sources and Clusters, because changes of sources send no event."""
 LEFT_TO_CORE = KubernetesEvent(
     MANAGED_BY_CORE, "Cluster API core runs and reconciles ClusterResourceSets, so nothing is applied here", once=True
 )
@@ -123,11 +121,11 @@ def _apply(observed: Observed, resource_set: Object, status: SetStatusBuilder, r
     return status.decision(*effects, requeue_after=_retry(problems), message=status.message, **status.generations())
 
 
-def _retry(problems: list[Problem]) -> float:
-    """Returns the seconds until the next attempt or look."""
+def _retry(problems: list[Problem]) -> float | None:
+    """Returns the seconds until the next attempt; None if everything is applied."""
     if any(one.kind in ("wait", "client") for one in problems):
         return WAIT_RETRY
-    return FAILED_RETRY if problems else LOOK_AGAIN
+    return FAILED_RETRY if problems else None
 
 
 def _readable(observed: Observed, resource_set: Object) -> tuple[list[Source], list[Problem]]:

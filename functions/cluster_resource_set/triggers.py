@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared import cluster_wake, profiles
+from shared import profiles, wake
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import get_condition, is_true
 from shared.api.resource_set import FINALIZER
@@ -50,7 +50,7 @@ TRIGGERS = Triggers(
             filtered=True,
         ),
     ),
-    subscriptions=(cluster_wake.subscription(CLUSTER_RESOURCE_SET),),
+    subscriptions=(wake.subscription(CLUSTER_RESOURCE_SET),),
     is_reconciled=is_reconciled,
     finalizer=FINALIZER,
     settings=(INSTALLATION, NETWORK),

@@ -13,12 +13,12 @@ from shared.api.resources import (
     HELM_RELEASE_PROXY,
 )
 from shared.clients import Clients
-from shared.cluster_wake import wake_event
 from shared.event import Event
 from shared.kube import Key, NotServed, Object, Resource, dig, key_of
 from shared.runtime import Answer, Task, done
 from shared.runtime.emit import emit
 from shared.runtime.shared_read import SharedRead
+from shared.wake import wake_event
 
 from .decide import affected_selectors, bound_sets, waits_for_its_cluster
 from .triggers import TRIGGERS
@@ -35,7 +35,8 @@ def run(clients: Clients, event: Event) -> Answer:
     affected = list(_affected(clients, event, key))
     if not affected:
         return done("no object depends on the Cluster")
-    return emit(TRIGGERS, map(wake_event, affected), f"events for the objects that depend on the Cluster {key}")
+    events = [wake_event(obj, source="/cluster_wake") for obj in affected]
+    return emit(TRIGGERS, events, f"events for the objects that depend on the Cluster {key}")
 
 
 def _affected(clients: Clients, event: Event, key: Key) -> Iterator[Object]:

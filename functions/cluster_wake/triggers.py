@@ -17,9 +17,9 @@ from shared.api.resources import (
     HELM_RELEASE_PROXY,
     SECRET,
 )
-from shared.cluster_wake import CHANGED
 from shared.kube import Key, dig, key_of
 from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch
+from shared.wake import CHANGED
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared import cluster_wake, profiles
+from shared import profiles, wake
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import READY, get_condition
 from shared.api.resources import CLUSTER, HELM_CHART_PROXY, HELM_RELEASE_PROXY
@@ -45,7 +45,7 @@ TRIGGERS = Triggers(
         ),
         Watch(HELM_RELEASE_PROXY, key=owner_of, digest=relevant_in_release, needs_primary=True),
     ),
-    subscriptions=(cluster_wake.subscription(HELM_CHART_PROXY),),
+    subscriptions=(wake.subscription(HELM_CHART_PROXY),),
     is_reconciled=is_reconciled,
     finalizer=HCP_FINALIZER,
     rules=(

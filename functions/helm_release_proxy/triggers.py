@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from shared import cluster_wake, profiles
+from shared import profiles, wake
 from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition
 from shared.api.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE_PROXY, SECRET
@@ -58,7 +58,7 @@ TRIGGERS = Triggers(
             filtered=True,
         ),
     ),
-    subscriptions=(Subscription(FETCHED, _requester), cluster_wake.subscription(HELM_RELEASE_PROXY)),
+    subscriptions=(Subscription(FETCHED, _requester), wake.subscription(HELM_RELEASE_PROXY)),
     is_reconciled=is_reconciled,
     finalizer=HRP_FINALIZER,
     rules=(

@@ -151,8 +151,8 @@ def test_live_core_chooses_profiles_and_missing_rights_are_named(cluster: tuple[
     assert {"addon_apply", "kubeconfig"} <= set(functions)
     assert not {"cluster", "kind_cluster"} & set(functions)
     assert (
-        "no right to list and watch secrets: addon_apply, cluster_wake, kubeconfig, provider_wake get no events of it"
-        in text
+        "no right to list and watch secrets: addon_apply, cluster_wake, kubeconfig, provider_wake, source_wake get no "
+        "events of it" in text
     )
 
 

@@ -23,10 +23,10 @@ from shared.api.resources import (
     NAMESPACE,
     SECRET,
 )
-from shared.cluster_wake import wake_event
 from shared.event import Event, change_event
 from shared.kube import Client, Key, Object, dig
 from shared.storage import ObjectStore
+from shared.wake import wake_event
 from tests.support import objects
 from tests.support.api_proxy import Request
 from tests.support.kill_points import KillableFunctions, KillPoint, check_kills, in_parts, killable_functions
@@ -120,7 +120,7 @@ class Journey:
     def turn(self) -> None:
         """Delivers what follows a change of sources or Clusters, and a resync of bindings."""
         for obj in self.sets().values():
-            self.deliver("cluster_resource_set", wake_event(obj))
+            self.deliver("cluster_resource_set", wake_event(obj, source="/test"))
         for obj in list(self.client.list(CLUSTER_RESOURCE_SET_BINDING, self.namespace)):
             event = change_event(obj, "update", source="/test", resync=True)
             self.deliver("cluster_resource_set_binding", event)

@@ -104,7 +104,13 @@ def test_functions_reconcile_on_the_events_of_the_adapters(
 
     # Every function that a Cluster, or an object that functions create for it, starts.
     concerned = {"cluster", "kubeconfig", "addon_create", "addon_apply", "addon_cleanup", "kind_cluster"}
-    concerned |= {"cluster_resource_set_binding", "cluster_stack_release", "cluster_wake", "provider_wake"}
+    concerned |= {
+        "cluster_resource_set_binding",
+        "cluster_stack_release",
+        "cluster_wake",
+        "provider_wake",
+        "source_wake",
+    }
 
     def ours() -> list[tuple[str, Event]]:
         return [(name, event) for name, event, _ in list(seen) if event.namespace == namespace and event.change]

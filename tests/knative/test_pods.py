@@ -62,7 +62,9 @@ def test_every_function_starts_with_its_manifest(
         pod.until_ready()
         assert post(pod, gone).status == 204
         assert b"capi_functions" in urllib3.request("GET", f"{pod.metrics_url}/metrics", timeout=HANGS).data
-    assert ("K_SINK" in pod.environment) == (pod.name in ("cluster-wake", "dead-letters", "provider-wake", "sweep"))
+    assert ("K_SINK" in pod.environment) == (
+        pod.name in ("cluster-wake", "dead-letters", "provider-wake", "source-wake", "sweep")
+    )
 
 
 def test_changed_settings_reach_a_function_without_a_restart(

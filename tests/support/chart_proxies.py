@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from functions import catalog
-from shared import cluster_wake
+from shared import wake
 from shared.api.resources import CLUSTER, HELM_CHART_PROXY, HELM_RELEASE_PROXY
 from shared.clients import Clients
 from shared.event import Event, change_event
@@ -58,7 +58,7 @@ class Charts:
         self.send("cluster_wake", change_event(cluster, "update", source="/test"))
         woken = [event for _, event, _ in self.sink.received]
         for event in woken:
-            assert event.type == cluster_wake.CHANGED
+            assert event.type == wake.CHANGED
             if event.kind == HELM_CHART_PROXY.kind:
                 self.send("helm_chart_proxy", event)
         return sorted((event.kind, event.name) for event in woken)

@@ -27,9 +27,9 @@ from shared.api.resources import (
     VALIDATING_WEBHOOKS,
 )
 from shared.clients import Clients
-from shared.cluster_wake import wake_event
 from shared.kube import Client, Key, Object, connect, dig
 from shared.runtime import Answer
+from shared.wake import wake_event
 from tests.support import objects
 from tests.support.http_server import HttpServer, Response
 from tests.support.live_core import PROFILES
@@ -111,7 +111,7 @@ def test_set_passes_from_core_to_the_function_and_back(run: LocalRun) -> None:
 
         def call() -> Answer:
             """Calls the function in a new process, which remembers nothing."""
-            event = wake_event(client.get(CLUSTER_RESOURCE_SET, key))
+            event = wake_event(client.get(CLUSTER_RESOURCE_SET, key), source="/test")
             return catalog.handler("cluster_resource_set")(Clients(client), event)
 
         def is_applied(key: Key = key) -> bool:

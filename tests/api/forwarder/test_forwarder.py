@@ -35,6 +35,7 @@ from shared.api.resources import (
     CLUSTER_RESOURCE_SET,
     CLUSTER_RESOURCE_SET_BINDING,
     CONFIG_MAP,
+    HELM_RELEASE_PROXY,
     LEASE,
     SECRET,
 )
@@ -348,6 +349,26 @@ def test_secrets_and_config_maps_are_reported_only_if_a_provider_references_them
         management.patch(SECRET, Key(namespace, "first"), {"stringData": {"key": "other"}})
         assert inputs("of-nobody-now", "third") == {("Secret", "third"), ("ConfigMap", "third")}
         assert ("update", "first") not in recorder.changes()
+
+
+@pytest.mark.parametrize("sets", [True, False], ids=["with sets", "without their function"])
+def test_sources_are_reported_only_if_an_object_reads_them(management: Client, namespace: str, sets: bool) -> None:
+    names = ("helm_release_proxy", "source_wake", *(["cluster_resource_set"] if sets else []))
+    recorder = ChangeRecorder()
+    resources = [{"kind": "ConfigMap", "name": "of-set"}]
+    spec = {"clusterSelector": {"matchLabels": {"cni": "x"}}, "resources": resources}
+    management.create(CLUSTER_RESOURCE_SET, objects.manifest(CLUSTER_RESOURCE_SET, "set", namespace, spec=spec))
+    chart = {"chartName": "c", "repoURL": "https://a.b", "clusterRef": {"kind": "Cluster", "name": "demo"}}
+    spec = {**chart, "valuesFrom": [{"kind": "ConfigMap", "name": "of-release"}]}
+    management.create(HELM_RELEASE_PROXY, objects.manifest(HELM_RELEASE_PROXY, "release", namespace, spec=spec))
+    with watching(management, {name: catalog.triggers()[name] for name in names}, recorder, namespace=namespace):
+        recorder.waits_for("add", "release")
+        for name in ("of-nobody", "of-set", "of-release"):
+            management.create(CONFIG_MAP, config_map(namespace, name, {}))
+            management.create(SECRET, objects.secret(name, namespace))
+        recorder.waits_for("add", "of-release")
+    reported = {(event.kind, event.name) for event, functions in recorder.events if "source_wake" in functions}
+    assert reported == {("ConfigMap", "of-release"), *([("ConfigMap", "of-set")] if sets else [])}
 
 
 def test_swept_cluster_reaches_functions_of_sets_and_charts_only_if_there_are_any(

@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from functions import catalog
-from functions.cluster_resource_set.decide import LOOK_AGAIN
 from shared.api.conditions import get_condition
 from shared.api.resource_set import FINALIZER, OWNED_SOURCES, SOURCE_TYPE, binding_entry, recorded_sources
 from shared.api.resources import (
@@ -30,10 +29,10 @@ from shared.api.resources import (
     SECRET,
 )
 from shared.clients import Clients
-from shared.cluster_wake import wake_event
 from shared.event import change_event
 from shared.kube import ApiError, Client, Key, Object, Resource, dig
 from shared.runtime import Answer
+from shared.wake import wake_event
 from tests.support import objects
 
 LABELS = {"cni": "x"}
@@ -84,7 +83,7 @@ class Sets:
         return self.client.get(CLUSTER_RESOURCE_SET, self.key(name))
 
     def wake(self, name: str = "set") -> Answer:
-        event = wake_event(self.read_set(name))
+        event = wake_event(self.read_set(name), source="/test")
         return catalog.handler("cluster_resource_set")(self.clients, event)
 
     def changed(self, name: str = "set") -> Answer:
@@ -137,7 +136,7 @@ def test_config_map_and_secret_are_applied_and_recorded(sets: Sets) -> None:
     sets.config_map("one", sets.map("a"))
     sets.secret("two", sets.map("b"))
     sets.set("set", "ConfigMap/one", "Secret/two")
-    assert sets.changed().retry_after == LOOK_AGAIN
+    assert sets.changed().retry_after is None
     assert (sets.value("a"), sets.value("b")) == ("1", "1")
     found, binding = sets.read_set(), sets.binding()
     assert binding is not None

@@ -14,7 +14,6 @@ from functions.cluster_resource_set.bindings import new_binding
 from functions.cluster_resource_set.decide import (
     FAILED_RETRY,
     LEFT_TO_CORE,
-    LOOK_AGAIN,
     WAIT_RETRY,
     OwnSource,
     decide,
@@ -160,7 +159,7 @@ def test_a_source_is_due_by_its_record(strategy: str, record: Object | None, is_
     if not is_due:
         assert decision.effects == ()
         assert applied_condition(decision) == ("True", "Applied", "")
-        assert (decision.requeue_after, (decision.status or {})["observedGeneration"]) == (LOOK_AGAIN, 3)
+        assert (decision.requeue_after, (decision.status or {})["observedGeneration"]) == (None, 3)
 
 
 def test_a_set_without_an_entry_in_the_binding_writes_one() -> None:
@@ -235,7 +234,7 @@ def test_no_selected_cluster_is_no_problem() -> None:
 @pytest.mark.parametrize(
     ("applied", "reason", "message", "retry"),
     [
-        (Applied(), "Applied", "", LOOK_AGAIN),
+        (Applied(), "Applied", "", None),
         (Applied(("one: refused",)), "NotApplied", "1 of 1 cluster: demo: one: refused", FAILED_RETRY),
         (Applied(("down",), is_connected=False), "InternalError", "1 of 1 cluster: demo: down", WAIT_RETRY),
         (Applied(tried=False), "NotApplied", "1 of 1 cluster: demo: not tried yet", WAIT_RETRY),

@@ -1,6 +1,7 @@
-"""The event by which `cluster_wake` starts the functions of objects that depend on a changed Cluster.
+"""The event by which `cluster_wake` and `source_wake` start the functions of objects that depend on a changed object.
 
-One Cluster concerns many objects, but an event maps to one. So each of these objects gets an event of its own.
+One Cluster, or one ConfigMap with values, concerns many objects, but an event maps to one. So each of these objects
+gets an event of its own.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from .event import OWN, Event, own_event
 from .kube import Key, Object, Resource
 from .triggers import Subscription
 
-CHANGED = OWN + "cluster.changed"
+CHANGED = OWN + "dependency.changed"
 
 
-def wake_event(obj: Object) -> Event:
-    """Returns the event for an object whose Cluster has changed."""
+def wake_event(obj: Object, *, source: str) -> Event:
+    """Returns the event of a function, the `source`, for an object that depends on a changed one."""
     about = {name: obj[name] for name in ("apiVersion", "kind", "metadata")}
     subject = f"{obj['kind']} {obj['metadata'].get('name', '')}"
-    return own_event(CHANGED.removeprefix(OWN), source="/cluster_wake", subject=subject, about=about, data={})
+    return own_event(CHANGED.removeprefix(OWN), source=source, subject=subject, about=about, data={})
 
 
 def subscription(resource: Resource) -> Subscription:

@@ -1,0 +1,1 @@
+"""Wakes the objects that read a Secret or ConfigMap that has changed."""

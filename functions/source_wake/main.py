@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+source_wake = target("source_wake")
