@@ -66,6 +66,7 @@ collected: $(INSTALLED)
 generated: $(INSTALLED)
 	$(BIN)/python -m infra.generate --check
 	$(BIN)/python -m infra.demo.build --check
+	$(BIN)/python -m tests.support.messages --check
 
 binaries: $(INSTALLED) ## get the executables that tests run, once; pytest alone would do it without a word
 	$(BIN)/python -m infra.local_control_plane.binaries

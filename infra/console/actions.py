@@ -76,7 +76,7 @@ class Actions:
     def do(self, name: str, key: Key) -> None:
         """Does an action. Raises `Failure` if it is not possible now, and `ApiError`."""
         if name not in self._do:
-            raise Failure(f"there is no action {name}")
+            raise Failure(f"there is no action {name[:50]}; the actions are {', '.join(self._do)}")
         self._do[name](get_cluster(self._management, key))
 
     def _rollback(self, cluster: Object) -> None:
@@ -89,9 +89,15 @@ class Actions:
 
     def _resync(self, cluster: Object) -> None:
         if self._ingress is None:
-            raise Failure("no local run accepts events")
+            raise Failure(
+                f"Cluster {key_of(cluster)}: no local run accepts events; `capi-functions resync clusters` sends them "
+                "to the functions in a cluster"
+            )
         whole = {"apiVersion": CLUSTER.api_version, "kind": CLUSTER.kind, **cluster}
         event = change_event(whole, "update", source="/console", reference=True, resync=True)
         statuses = replay_to(self._ingress.url, [event], attempts=2, token=self._ingress.token)
         if max(statuses) >= 300:
-            raise Failure(f"the run answered {max(statuses)}")
+            raise Failure(
+                f"Cluster {key_of(cluster)}: a function of the run answered {max(statuses)}; `capi-functions logs` "
+                "has the reason"
+            )

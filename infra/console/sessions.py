@@ -61,7 +61,7 @@ class Sessions:
     def source(self, token: str) -> Source:
         """Returns the source of a person's pages. Raises `LoginRefused`, or `ApiError` without an answer."""
         if not is_token(token):
-            raise LoginRefused("this is not a token")
+            raise LoginRefused("this is not a token; `kubectl create token NAME` prints a token of a ServiceAccount")
         self._end_idle()
         key, now = hashlib.sha256(token.encode()).digest(), time.monotonic()
         with self._lock:
@@ -126,6 +126,9 @@ def _user(client: Client) -> str:
         review = client.request("POST", _REVIEW, body=body)
     except ApiError as error:
         if error.status == 401:
-            raise LoginRefused("the API server does not accept this token") from None
+            raise LoginRefused(
+                "the API server does not accept this token, for example because it has expired; "
+                "`kubectl create token NAME` prints a new token of a ServiceAccount"
+            ) from None
         raise
     return str(dig(review, "status.userInfo.username"))

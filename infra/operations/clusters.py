@@ -36,7 +36,10 @@ def read_kubeconfig(management: Client, cluster: Key) -> Object:
     key = kubeconfig_secret_of(cluster)
     secret = management.find(SECRET, key)
     if secret is None:
-        raise Failure(f"Secret {key} with the kubeconfig of Cluster {cluster} does not exist")
+        raise Failure(
+            f"Secret {key} with the kubeconfig of Cluster {cluster} does not exist; `capi-functions describe cluster "
+            f"{cluster.name}` shows what the Cluster waits for"
+        )
     try:
         content = base64.b64decode(dig(secret, "data.value") or "", validate=True)
         credentials = connect.inline_credentials(content)

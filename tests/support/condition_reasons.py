@@ -65,8 +65,8 @@ def _texts(node: ast.AST) -> Iterator[str]:
             yield from _CONSTANTS.get(name, ())
 
 
-def _signatures(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
-    """Yields the names of functions and of classes with fields, each with the names of its positional parameters."""
+def signatures(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
+    """Yields functions, and classes with fields, each with the names of its positional parameters."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             names = [argument.arg for argument in node.args.args]
@@ -79,7 +79,7 @@ def _signatures(tree: ast.AST) -> Iterator[tuple[str, list[str]]]:
 _POSITIONS: dict[str, set[int]] = {}
 _CONSTANTS: dict[str, set[str]] = {}
 for _tree in (tree for folder in ("functions", "shared") for tree in _trees(ROOT / folder)):
-    for _function, _parameters in _signatures(_tree):
+    for _function, _parameters in signatures(_tree):
         if _NAME in _parameters:
             _POSITIONS.setdefault(_function, set()).add(_parameters.index(_NAME))
     for _node in _tree.body:

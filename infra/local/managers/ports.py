@@ -14,7 +14,7 @@ PORTS = range(10_000, 19_000)
 def free_ports(preference: str) -> Iterator[int]:
     """Yields ports that nobody listens on; the same ones for the same `preference` while they are free."""
     yield from filter(is_free, random.Random(preference).sample(PORTS, len(PORTS)))  # noqa: S311 - no secret
-    raise OSError(f"no port from {PORTS.start} to {PORTS.stop - 1} is free")
+    raise OSError(f"no port from {PORTS.start} to {PORTS.stop - 1} is free for a manager: end another run")
 
 
 def is_free(port: int) -> bool:

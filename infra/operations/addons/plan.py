@@ -50,7 +50,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> ReleasePla
     dry = DryRunClient(management)
     clients = Clients(dry)
     if deleting(cluster):
-        raise Failure(f"Cluster {key_of(cluster)} is being deleted")
+        raise Failure(f"Cluster {key_of(cluster)} is being deleted, so that nothing is applied to it any longer")
     name = release_name(release, cluster)
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
     resolved = resolve_source(clients, place, name)
@@ -160,7 +160,10 @@ def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName
         case ConnectionFailed() | ReleaseNotShared() as obstacle:
             raise Failure(obstacle.message)
         case MissingAssets() as missing:
-            raise Failure(missing.failure or f"release {missing.tag} is not in object storage any more")
+            raise Failure(
+                missing.failure
+                or f"release {missing.tag} is no longer in object storage: run the command again, which fetches it"
+            )
         case ReleaseContext() as release:
             if problem := release.assets.problem or release.unreadable:
                 raise Failure(problem)

@@ -27,7 +27,10 @@ def addon_of_cluster(management: Client, cluster: Object) -> Object:
     """Returns the ClusterAddon of a Cluster; raises `Failure` if there is none."""
     addon = management.find(CLUSTER_ADDON, addon_of(cluster))
     if addon is None:
-        raise Failure(f"Cluster {key_of(cluster)} has no ClusterAddon: no addons were applied to it")
+        raise Failure(
+            f"Cluster {key_of(cluster)} has no ClusterAddon: no addons were applied to it; "
+            "`capi-functions describe cluster` shows why"
+        )
     return addon
 
 

@@ -87,7 +87,7 @@ def from_cluster(client: Client, provider: Object) -> ExportedVersion:
     clients, subject = Clients(client), f"{provider['kind']} {key_of(provider)}"
     clients.components = BundleStore(overlay_storage())
     if deleting(provider):
-        raise Failure(f"{subject} is being deleted")
+        raise Failure(f"{subject} is being deleted, so that it cannot be exported: create it again first")
     read = inputs.read(clients, provider)
     if read.problem:
         raise Failure(f"{subject}: {read.problem}")
