@@ -20,7 +20,7 @@ _SPAN = re.compile(r"`((?:capi-functions|make|kubectl) [^`]+)`")
 _SUBSTITUTION = re.compile(r"\$\((capi-functions[^()]*)\)")
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 _SHELLS = ("sh", "bash", "console")
-_PROGRAMS = ("capi-functions", "kubectl", "make", "helm", "git", "export", "source", "curl", "sed", "for", "eval")
+_PROGRAMS = ("capi-functions", "kubectl", "make", "helm", "git", "export", "source", "curl", "sed", "for", "eval", "cp")
 
 
 @dataclass(frozen=True)
