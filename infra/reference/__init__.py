@@ -1,8 +1,8 @@
-"""The pages of docs/reference, generated from the code: `infra.generate` writes them, `make check` compares them."""
+"""The pages of docs/reference and the plots of docs/figures, which `infra.generate` writes."""
 
 from __future__ import annotations
 
-from . import commands, crds, events, marks, metrics, reasons
+from . import commands, crds, events, marks, metrics, plots, reasons
 
 
 def pages() -> dict[str, str]:
@@ -15,4 +15,4 @@ def pages() -> dict[str, str]:
         "metrics": metrics.page(),
         "reasons": reasons.page(),
     }
-    return {f"docs/reference/{name}.md": text for name, text in texts.items()}
+    return {f"docs/reference/{name}.md": text for name, text in texts.items()} | plots.pages()

@@ -7,6 +7,7 @@ import pkgutil
 import re
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 import typer
@@ -17,7 +18,7 @@ import shared
 from infra.cli.main import app
 from infra.generate.crds import schema
 from infra.operations.reasons import REASONS
-from infra.reference import commands, crds, events, marks, metrics, reasons
+from infra.reference import commands, crds, events, marks, metrics, plots, reasons
 from infra.reference.markdown import table
 from shared.api.models import CUSTOM_RESOURCES, Model
 from shared.applier import policy
@@ -113,3 +114,17 @@ def test_each_event_without_a_condition_is_listed() -> None:
     found = given_texts({"add_event", "KubernetesEvent"}, [ROOT / "functions", ROOT / "shared"])
     assert {"DriftFound", "ManagedByClusterAPI", "EventNotHandled"} <= found
     assert found - {event.reason for event in events.EVENTS} == set()
+
+
+def test_bars_have_the_proportions_of_the_figures() -> None:
+    root = ET.fromstring(plots.plot("figure,unit,here,there\nfirst,s,2,4\nsecond,<b>,0,0\n"))
+    bars = [float(each.attrib["width"]) for each in root.findall(".//{*}rect")][3:]
+    assert bars == [150, 300, 0, 0]
+    texts = [each.text for each in root.findall(".//{*}text")]
+    assert texts == ["here", "there", "first", "2 s", "4 s", "second", "0 <b>", "0 <b>"]
+
+
+@pytest.mark.parametrize("path", plots.pages())
+def test_a_page_shows_each_plot(path: str) -> None:
+    name = path.removeprefix("docs/")
+    assert any(f"]({name})" in page.read_text() for page in (ROOT / "docs").glob("*.md"))
