@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from infra.local_control_plane.archives import install
 from infra.local_control_plane.cache import REPORT_INTERVAL, Progress, cache_directory, locked, partial
@@ -28,6 +29,10 @@ _OUTPUT = {
 _INPUT = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOAUTH", "GOMODCACHE", "GOCACHE")
 """Settings of `go` for the source of its input; go.sum pins the content by checksum."""
 _MODULE = re.compile(r"([A-Za-z0-9][\w.~-]*(?:/[\w.~-]+)+)@(v[0-9]+\.[0-9]+\.[0-9][\w.+-]*)", re.ASCII)
+
+_LOCAL_REPLACEMENT = re.compile(r"^(?:replace )?[ \t]*(\S+) => \./\S+$", re.M)
+"""A module in a subfolder, in a go.mod."""
+_LANGUAGE = re.compile(r"^go \S+$", re.M)
 
 
 class BuildFailed(Exception):
@@ -151,15 +156,35 @@ def of_module(name: str, wanted: str, progress: Progress) -> Path:
     with locked(target.parent / ".lock", f"builds {wanted}", progress):
         if not target.is_file():
             folder, package = source_of(found[1], found[2], progress)
-            into(target, name, package, progress, folder=folder, version=found[2])
+            with TemporaryDirectory() as dependent:
+                requirements = (folder / "go.mod").read_text()
+                if _LOCAL_REPLACEMENT.search(requirements):
+                    module = found[1].removesuffix(package.removeprefix("."))
+                    (Path(dependent) / "go.mod").write_text(_dependent(module, found[2], requirements))
+                    into(target, name, found[1], progress, folder=Path(dependent), version=found[2], GOFLAGS="-mod=mod")
+                else:
+                    into(target, name, package, progress, folder=folder, version=found[2])
     return target
 
 
-def into(target: Path, name: str, package: str, progress: Progress, *, folder: Path, version: str = "") -> None:
+def _dependent(module: str, version: str, requirements: str) -> str:
+    """Returns the go.mod of a module that depends on another, whose modules in subfolders have the same version.
+
+    A module has its subfolders' modules as folders only in its repository, not as it is downloaded. `requirements` is
+    its go.mod.
+    """
+    language = _LANGUAGE.findall(requirements)
+    replaced = [f"replace {one} => {one} {version}" for one in _LOCAL_REPLACEMENT.findall(requirements)]
+    return "\n".join(["module dependent", *language, f"require {module} {version}", *replaced, ""])
+
+
+def into(
+    target: Path, name: str, package: str, progress: Progress, *, folder: Path, version: str = "", **settings: str
+) -> None:
     """Builds the executable `target`, which is complete once it exists. Raises BuildFailed or OSError."""
     _require_go()
     with partial(target) as part:
-        build(name, package, part, progress, folder=folder, version=version)
+        build(name, package, part, progress, folder=folder, version=version, **settings)
         install(part, target)
 
 

@@ -1,6 +1,7 @@
-"""Programs of managers that a user gives: an executable, a folder with Go sources, or a Go package and its version.
+"""Programs of managers: pinned ones, ones of another version, and ones that a user gives.
 
-A run has them in its folder `bin`, so that its next start finds them. They take the place of the pinned ones.
+A user gives an executable, a folder with Go sources, or a Go package and its version. A run has them in its folder
+`bin`, so that its next start finds them. They take the place of the pinned ones.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from typing import Any
 from infra.local_control_plane import go_build
 from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.cache import Progress, partial
-from infra.local_control_plane.modules import module_of
+from infra.local_control_plane.modules import MANAGERS, module_of
 from shared.api.provider import CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind
 from shared.kube import dig, key_of
 
-from .command import ManagerError
+from .command import CONTAINER, ManagerError
 
 SUFFIX = "-manager"
 """The suffix of a provider's label in the name of its manager."""
 FOLDER = "bin"
+_CORE = f"{CORE_NAME}{SUFFIX}"
+_WITHOUT_CORE_PACKAGE = ("v1.11.", "v1.12.", "v1.13.")
+"""Versions of core whose main package is the root of the module."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def given(run: Path, label: str) -> Path | None:
 
 def pinned(deployment: Mapping[str, Any]) -> Path:
     """Returns the pinned program of the manager in a Deployment. Raises `ManagerError` for another version."""
-    name = f"{dig(deployment, ('metadata', 'labels', PROVIDER_LABEL))}{SUFFIX}"
+    name = _name(deployment)
     images = [str(container.get("image")) for container in dig(deployment, "spec.template.spec.containers", [])]
     try:
         version = module_of(name).version
@@ -119,6 +123,34 @@ def pinned(deployment: Mapping[str, Any]) -> Path:
         return locate([name], progress=lambda _line: None)[name]
     except (ValueError, BinaryNotFound) as error:
         raise ManagerError(f"there is no program for {key_of(deployment)}: {error}") from error
+
+
+def of_same_version(deployment: Mapping[str, Any], progress: Progress) -> Path:
+    """Returns the program of Cluster API's manager in a Deployment, in its version.
+
+    A version that is not pinned is built once from its Go module. Raises `ManagerError`.
+    """
+    name, version = _name(deployment), image_version(deployment)
+    package = next((f"{module}/{path}" for known, module, path in MANAGERS if known == name), "")
+    if not package or version == module_of(name).version:
+        return pinned(deployment)
+    if name == _CORE and version.startswith(_WITHOUT_CORE_PACKAGE):
+        package = package.rpartition("/")[0]
+    try:
+        return go_build.of_module(name, f"{package}@{version}", progress)
+    except (go_build.BuildFailed, OSError) as error:
+        raise ManagerError(f"{name} {version or 'without version'} cannot be built: {error}") from error
+
+
+def image_version(deployment: Mapping[str, Any]) -> str:
+    """Returns the version of a manager by the tag of its image; empty without a tag."""
+    containers = dig(deployment, "spec.template.spec.containers", [])
+    image = next((str(one.get("image")) for one in containers if one.get("name") == CONTAINER), "")
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
+def _name(deployment: Mapping[str, Any]) -> str:
+    return f"{dig(deployment, ('metadata', 'labels', PROVIDER_LABEL))}{SUFFIX}"
 
 
 def _kind(label: str) -> ProviderKind:

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from infra.local.managers.command import ManagerError
-from infra.local.managers.programs import given, parse, place
+from infra.local.managers.programs import given, image_version, of_same_version, parse, place
+from infra.local_control_plane import go_build
+from shared.kube import Object
 
 FAKE_GO = """#!/bin/sh
 echo "$PWD $*" >> "{calls}"
 case "$1 $4" in
-  "mod example.com/a/provider@v1.0.0") echo '{answer}' ;;
+  "mod example.com/a/provider@v1.0.0" | "mod sigs.k8s.io/cluster-api@"*) echo '{answer}' ;;
   mod*) echo '{{"Error": "not found"}}'; exit 1 ;;
   *) while [ "$1" != -o ]; do shift; done; echo "built of $3" > "$2"; [ ! -e fails ] ;;
 esac
@@ -24,6 +26,7 @@ esac
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Go, which knows the module example.com/a/provider; returns the file with a line for each call."""
     (tmp_path / "source").mkdir()
+    (tmp_path / "source/go.mod").write_text("module any\n")
     go, found = tmp_path / "path" / "go", tmp_path / "calls"
     go.parent.mkdir()
     go.write_text(FAKE_GO.format(calls=found, answer=json.dumps({"Dir": str(tmp_path / "source")})))
@@ -93,3 +96,47 @@ def test_go_that_is_missing_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ManagerError, match="no `go` in PATH; install Go, or give the path of an executable"):
         placed(tmp_path / "run", tmp_path / "source")
+
+
+def deployment(image: str, label: str = "cluster-api") -> Object:
+    containers = [{"name": "proxy", "image": "proxy:v0.1.0"}, {"name": "manager", "image": image}]
+    metadata = {"name": "a", "labels": {"cluster.x-k8s.io/provider": label}}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": containers}}}}
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("registry.k8s.io/core:v1.13.4", "v1.13.4"),
+        ("localhost:5000/core:v1.14.0@sha256:abc", "v1.14.0"),
+        ("localhost:5000/core", ""),
+    ],
+)
+def test_version_of_a_manager_is_the_tag_of_its_image(image: str, version: str) -> None:
+    assert image_version(deployment(image)) == version
+
+
+@pytest.mark.parametrize(
+    ("version", "label", "package"),
+    [
+        ("v1.13.4", "cluster-api", "."),
+        ("v1.14.7", "cluster-api", "./core"),
+        ("v1.13.4", "bootstrap-kubeadm", "./bootstrap/kubeadm"),
+    ],
+)
+def test_manager_of_another_version_is_built_from_its_module(version: str, label: str, package: str) -> None:
+    assert of_same_version(deployment(f"any:{version}", label), print).read_text() == f"built of {package}\n"
+
+
+def test_modules_in_subfolders_have_the_version_of_their_repository(tmp_path: Path, calls: Path) -> None:
+    (tmp_path / "source/go.mod").write_text("module any\n\nreplace example.com/a/provider/api => ./api\n")
+    built = go_build.of_module("manager", "example.com/a/provider/cmd/manager@v1.0.0", print)
+    assert built.read_text() == "built of example.com/a/provider/cmd/manager\n"
+    assert calls.read_text().splitlines()[-1].split()[0] != str(tmp_path / "source")
+
+
+def test_manager_without_a_known_version_is_refused() -> None:
+    with pytest.raises(ManagerError, match="without version cannot be built"):
+        of_same_version(deployment("any"), print)
+    with pytest.raises(ManagerError, match="is not an executable"):
+        of_same_version(deployment("any:v1.0.0", "control-plane-other"), print)
