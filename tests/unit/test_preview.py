@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from infra.cli.terminal.topology_plan_text import class_lines
 from infra.operations.failure import Failure
-from infra.operations.preview import Change, parse_manifests, parse_variable
+from infra.operations.preview import Change, ClassPlan, MachineChange, TopologyPlan, parse_manifests, parse_variable
 from infra.operations.preview.change import merge_patch
-from infra.operations.preview.loading import in_order, new_object, new_status, new_webhooks
-from infra.operations.preview.result import Refusal
-from infra.operations.preview.snapshot import refuse_external_patches
+from infra.operations.preview.class_plan import grouped
+from infra.operations.preview.loading import cluster_of_pool, generations, new_object, new_status, new_webhooks, node_of
+from infra.operations.preview.progress import identify
+from infra.operations.preview.result import Refusal, object_changes
+from infra.operations.preview.snapshot import check_version, needed_kinds, refuse_external_patches
 from shared.kube import Key, Object
 
 CORE = "cluster.x-k8s.io/v1beta2"
@@ -76,9 +79,8 @@ def test_merge_patch(old: Object, new: Object, patch: Object) -> None:
 
 def test_objects_come_after_their_owners_even_in_a_cycle() -> None:
     given = [obj("C", "3", "2"), obj("B", "2", "1", "absent"), obj("A", "1"), obj("X", "8", "9"), obj("Y", "9", "8")]
-    found = [one["kind"] for one in in_order(given)]
-    assert found[:3] == ["A", "B", "C"]
-    assert sorted(found[3:]) == ["X", "Y"]
+    found = [[one["kind"] for one in generation] for generation in generations(given)]
+    assert found == [["A"], ["B"], ["C"], ["X"], ["Y"]]
 
 
 def test_copy_has_new_uids_and_machines_are_paused() -> None:
@@ -101,6 +103,17 @@ def test_status_of_a_copy_is_about_generation_1() -> None:
     }
 
 
+def test_one_node_stands_for_all_nodes_of_a_pool() -> None:
+    spec = {"clusterName": "cluster", "template": {"spec": {"version": "v1.35.0"}}}
+    pool = obj("MachinePool", "7", spec=spec, status={"nodeRefs": [{"name": "a"}, {"name": "b"}]})
+    assert new_status(pool) == {"nodeRefs": [{"name": "7"}]}
+    node = node_of(pool)
+    assert node is not None
+    assert (node["metadata"], node["status"]) == ({"name": "7"}, {"nodeInfo": {"kubeletVersion": "v1.35.0"}})
+    assert node_of({**pool, "status": {}}) is None
+    assert cluster_of_pool(pool) == Key("a", "cluster")
+
+
 @pytest.mark.parametrize(
     "client", [{"url": "https://real.test:9443/validate?x=1"}, {"service": {"name": "s", "path": "/validate"}}]
 )
@@ -121,6 +134,83 @@ def test_webhooks_of_a_copy_never_call_the_real_server(client: Object) -> None:
 )
 def test_refusal_names_webhook_or_patch(message: str, by: str) -> None:
     assert Refusal.parse(message) == Refusal(by, message)
+
+
+def plan(name: str, *machines: MachineChange, refused: str = "", note: str = "") -> TopologyPlan:
+    refusal = Refusal.parse(refused) if refused else None
+    notes = ("common",), (note,) if note else ()
+    return TopologyPlan(Key("a", name), "v1", "v1", "v1.35.0", "v1.35.0", "v1.14.0", *notes, (), machines, (), refusal)
+
+
+def test_clusters_of_a_class_are_grouped_by_what_happens_to_their_machines() -> None:
+    def worker(name: str, machines: int = 3) -> MachineChange:
+        return MachineChange("replace", "MachineDeployment", f"{name}-md-0", "md-0", machines, ("version",))
+
+    webhook = 'admission webhook "x" denied the request: {} is wrong'
+    found = ClassPlan(
+        Key("a", "v1"),
+        "v1.14.0",
+        ("common",),
+        grouped(
+            [
+                plan("quiet"),
+                *(plan(name, worker(name)) for name in ("one", "two", "three")),
+                plan("large", worker("large", 9), note="paused"),
+                *(plan(name, refused=webhook.format(name)) for name in ("bad", "worse")),
+            ]
+        ),
+    )
+    assert [[key.name for key in group.clusters] for group in found.groups] == [
+        ["one", "two", "three"],
+        ["bad", "worse"],
+        ["quiet"],
+        ["large"],
+    ]
+    assert (found.summary, found.exit_code) == ("18 machines replaced in 4 of 7 Clusters", 4)
+    assert found.groups[3].notes == ("a/large: paused",)
+    text = "\n".join(class_lines(found))
+    assert "3 Clusters:[/bold] 3 machines replaced, no object changed\n  a/one, a/two, a/three" in text
+    assert "refused by webhook x" in text
+    assert found.dump()["groups"][0]["machines"][0] == {
+        name: value for name, value in worker("").dump().items() if name != "name"
+    }
+
+
+def test_kinds_of_a_preview_are_those_of_objects_references_and_what_templates_make() -> None:
+    reference = {"apiVersion": "infrastructure.test/v1", "kind": "CloudMachineTemplate", "name": "a"}
+    found = set(needed_kinds([obj("ClusterClass", spec={"workers": [{"templateRef": reference}]})]))
+    group = "infrastructure.test"
+    assert found == {
+        ("cluster.x-k8s.io", "ClusterClass"),
+        (group, "CloudMachineTemplate"),
+        (group, "CloudMachine"),
+    }
+
+
+def test_core_before_v1_11_is_refused() -> None:
+    for version in ("v1.11.0", "v1.14.0", "main", ""):
+        check_version(version)
+    with pytest.raises(Failure, match=r"core v1\.10\.9: a preview needs v1\.11 or newer"):
+        check_version("v1.10.9")
+
+
+def test_objects_of_a_deleted_machine_pool_are_deleted_with_it() -> None:
+    """A preview has no garbage collector."""
+    labels = {"cluster.x-k8s.io/cluster-name": "cluster", "topology.cluster.x-k8s.io/owned": ""}
+    pool, config, other = obj("MachinePool", "1"), obj("KubeadmConfig", "2", "1"), obj("DevCluster", "3")
+    for each in (pool, config, other):
+        each["metadata"]["labels"] = labels
+    states = [identify([pool, config, other]), identify([config, other])]
+    assert [(change.action, change.kind) for change in object_changes(states, Key("a", "cluster"))] == [
+        ("delete", "KubeadmConfig"),
+        ("delete", "MachinePool"),
+    ]
+
+
+def test_manifests_of_a_class_are_in_its_namespace() -> None:
+    one, other = obj("ClusterClass"), {"kind": "KubeadmConfigTemplate", "metadata": {"name": "b"}}
+    found = Change(manifests=(one, other)).within("of-the-class")
+    assert [each["metadata"]["namespace"] for each in found.manifests] == ["a", "of-the-class"]
 
 
 def test_class_with_patches_of_an_extension_is_not_previewed() -> None:

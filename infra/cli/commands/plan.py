@@ -1,11 +1,13 @@
-"""The commands `plan` (the addons of a Cluster) and `plan cluster` (its topology)."""
+"""The commands `plan` (the addons of a Cluster), `plan cluster` (its topology) and `plan class` (all its Clusters)."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -13,11 +15,14 @@ from typer.core import TyperGroup
 from infra.cli.terminal.output import progress
 from infra.operations.helm import helm_when_needed
 
-from ..options import FormatOptions, Namespace, TargetOptions
+from ..options import FormatOptions, ManagerOption, Namespace, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
 from ..terminal.output import out
 from .clusters import ClusterOptions
+
+if TYPE_CHECKING:
+    from infra.operations.preview import Change
 
 
 class _AddonsByDefault(TyperGroup):
@@ -62,12 +67,32 @@ def plan_addons(
     with report_failures(), helm_when_needed(progress), management.open() as target:
         os.environ |= target.settings
         found = planning.plan(target.client, cluster.find(target), release)
-        if output.json:
-            typer.echo(json.dumps(found.dump(), indent=2))
-        else:
-            for line in plan_text.lines(found):
-                out.print(line)
+        _print(found.dump(), plan_text.lines(found), as_json=output.json)
     raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
+
+
+ClassName = Annotated[str, typer.Option("--class", help="Name of the new ClusterClass.", show_default=False)]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set-variable",
+        metavar="NAME=VALUE",
+        help="New value of a variable, as JSON or as a string. Repeatable.",
+        show_default=False,
+    ),
+]
+Version = Annotated[str, typer.Option(help="New Kubernetes version.", show_default=False)]
+Manifests = Annotated[
+    Path | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        help="File with the changed Cluster, ClusterClass or templates.",
+        exists=True,
+        dir_okay=False,
+        show_default=False,
+    ),
+]
 
 
 @plan.command(
@@ -81,52 +106,88 @@ def plan_addons(
 def plan_cluster(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)],
-    class_name: Annotated[str, typer.Option("--class", help="Name of the new ClusterClass.", show_default=False)] = "",
-    variables: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set-variable",
-            metavar="NAME=VALUE",
-            help="New value of a variable, as JSON or as a string. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    version: Annotated[str, typer.Option(help="New Kubernetes version.", show_default=False)] = "",
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--filename",
-            "-f",
-            help="File with the changed Cluster, ClusterClass or templates.",
-            exists=True,
-            dir_okay=False,
-            show_default=False,
-        ),
-    ] = None,
+    class_name: ClassName = "",
+    variables: Variables = None,
+    version: Version = "",
+    file: Manifests = None,
+    manager: ManagerOption = None,
     namespace: Namespace = None,
     output: FormatOptions,
     exit_code: ExitCode = False,
     management: TargetOptions,
 ) -> None:
-    """Show what Cluster API core would do if a Cluster got another class, version or variables. Only reads."""
+    """Show what Cluster API core would do if a Cluster got another class, version or variables, and then the addons.
+
+    Only reads; for addons of a cluster stack it also sends dry runs.
+    """
+    from infra.local.managers import parse_manager
     from infra.operations import preview
-    from shared import bounded_yaml
     from shared.kube import Key
 
     from ..terminal import topology_plan_text
 
-    with report_failures(bounded_yaml.YAMLError, OSError), management.open() as target:
-        change = preview.Change(
-            class_name,
-            version,
-            dict(map(preview.parse_variable, variables or ())),
-            preview.parse_manifests(file.read_text()) if file else (),
-        )
+    with _preview_failures(), helm_when_needed(progress), management.open() as target:
+        os.environ |= target.settings
+        change = _change(class_name, version, variables, file)
         key = Key(target.namespace(namespace), name)
-        [found] = preview.preview(target.client, {key: change}, progress)
-        if output.json:
-            typer.echo(json.dumps(found.dump(), indent=2))
-        else:
-            for line in topology_plan_text.lines(found):
-                out.print(line)
+        [found] = preview.preview(target.client, {key: change}, progress, map(parse_manager, manager or ()))
+        found = preview.with_addons(target.client, found, change)
+        _print(found.dump(), topology_plan_text.lines(found), as_json=output.json)
     raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
+
+
+@plan.command(
+    "class",
+    examples=[
+        "plan class local-demo-1-36-v1 --filename changed.yaml",
+        "plan class local-demo-1-36-v1 --class local-demo-1-36-v2 -o json",
+    ],
+)
+def plan_class(
+    *,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the ClusterClass.", show_default=False)],
+    class_name: ClassName = "",
+    variables: Variables = None,
+    version: Version = "",
+    file: Manifests = None,
+    manager: ManagerOption = None,
+    namespace: Namespace = None,
+    output: FormatOptions,
+    exit_code: ExitCode = False,
+    management: TargetOptions,
+) -> None:
+    """Show what Cluster API core would do to all Clusters of a ClusterClass, in groups. Only reads."""
+    from infra.local.managers import parse_manager
+    from infra.operations import preview
+    from shared.kube import Key
+
+    from ..terminal import topology_plan_text
+
+    with _preview_failures(), management.open() as target:
+        change = _change(class_name, version, variables, file)
+        key = Key(target.namespace(namespace), name)
+        found = preview.preview_class(target.client, key, change, progress, map(parse_manager, manager or ()))
+        _print(found.dump(), topology_plan_text.class_lines(found), as_json=output.json)
+    raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
+
+
+def _change(class_name: str, version: str, variables: list[str] | None, file: Path | None) -> Change:
+    from infra.operations import preview
+
+    manifests = preview.parse_manifests(file.read_text()) if file else ()
+    return preview.Change(class_name, version, dict(map(preview.parse_variable, variables or ())), manifests)
+
+
+def _preview_failures() -> AbstractContextManager[None]:
+    from infra.local.managers import ManagerError
+    from shared import bounded_yaml
+
+    return report_failures(bounded_yaml.YAMLError, OSError, ManagerError)
+
+
+def _print(dumped: object, lines: Iterable[str], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(dumped, indent=2))
+    else:
+        for line in lines:
+            out.print(line)

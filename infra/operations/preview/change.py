@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared import bounded_yaml
@@ -41,6 +41,11 @@ class Change:
         if self.class_name:
             found |= {Key(key.namespace, self.class_name) for key in found}
         return {key for key in found if key.name}
+
+    def within(self, namespace: str) -> Change:
+        """Returns the change with this namespace for the manifests that name none."""
+        manifests = tuple({**obj, "metadata": {"namespace": namespace, **obj["metadata"]}} for obj in self.manifests)
+        return replace(self, manifests=manifests)
 
     def topology(self, cluster: Object) -> Object:
         """Returns `spec.topology` of the Cluster after the change."""

@@ -6,37 +6,38 @@ generations. The topology controller also compares its own managed fields, witho
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from shared.api.cluster import PAUSED_ANNOTATION, TOPOLOGY_RECONCILED
-from shared.api.resources import MACHINE
-from shared.kube import Object, dig
+from shared.api.cluster import CLUSTER_NAME_LABEL, PAUSED_ANNOTATION, TOPOLOGY_RECONCILED
+from shared.api.names import kubeconfig_secret_of
+from shared.api.resources import MACHINE, MACHINE_POOL, NODE, SECRET
+from shared.kube import Key, Object, dig
 from shared.kube.resources import owner_references
 
 from .change import is_cluster
 from .snapshot import kind_of
 
 _SET_BY_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
-_HELD_STILL = ((MACHINE.group, MACHINE.kind), (MACHINE.group, "MachineHealthCheck"))
+_POOL = (MACHINE_POOL.group, MACHINE_POOL.kind)
+_HELD_STILL = ((MACHINE.group, MACHINE.kind), (MACHINE.group, "MachineHealthCheck"), _POOL)
 """Kinds that are paused: their controllers delete Machines, or act on nodes."""
 
 
-def in_order(objects: Iterable[Object]) -> list[Object]:
-    """Returns the objects, each after its owners."""
+def generations(objects: Iterable[Object]) -> Iterator[list[Object]]:
+    """Yields the objects in lists; the owners of each object are in earlier lists."""
     left = {obj["metadata"]["uid"]: obj for obj in objects}
-    found: list[Object] = []
     while left:
         free = [uid for uid, obj in left.items() if not any(one.get("uid") in left for one in owner_references(obj))]
-        for uid in free or list(left)[:1]:  # a cycle of owners: any object may be the first
-            found.append(left.pop(uid))
-    return found
+        # In a cycle of owners any object may be the first.
+        yield [left.pop(uid) for uid in free or list(left)[:1]]
 
 
 def new_object(obj: Object, uids: Mapping[str, str]) -> Object:
-    """Returns the object to create, with the new uids of its owners. A Cluster is not paused, a Machine is."""
+    """Returns the object to create, with the new uids of its owners. A Cluster is not paused, `_HELD_STILL` is."""
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _SET_BY_SERVER}
     annotations = dict(metadata.get("annotations") or {})
     created = {name: value for name, value in obj.items() if name != "metadata"}
@@ -46,22 +47,58 @@ def new_object(obj: Object, uids: Mapping[str, str]) -> Object:
         annotations.pop(PAUSED_ANNOTATION, None)
         created["spec"] = {name: value for name, value in obj["spec"].items() if name != "paused"}
     if owners := metadata.get("ownerReferences"):
-        metadata["ownerReferences"] = with_uids(owners, uids)
+        metadata["ownerReferences"] = [{**owner, "uid": uids.get(owner["uid"], owner["uid"])} for owner in owners]
     return {**created, "metadata": {**metadata, "annotations": annotations}}
 
 
-def with_uids(value: Any, uids: Mapping[str, str]) -> Any:
-    """Returns the value with new uids, also inside texts, because keys of managed fields contain uids."""
-    text = json.dumps(value)
-    for old, new in uids.items():
-        text = text.replace(old, new)
+def new_managed_fields(obj: Object, uids: Mapping[str, str]) -> Any:
+    """Returns the managed fields with the new uids of the owners, which their keys contain."""
+    text = json.dumps(dig(obj, "metadata.managedFields", []))
+    for owner in owner_references(obj):
+        text = text.replace(owner["uid"], uids.get(owner["uid"], owner["uid"]))
     return json.loads(text)
 
 
 def new_status(obj: Object) -> Object:
     """Returns the status for an object of generation 1; for a Cluster without `TopologyReconciled`."""
     status: Object = _aligned(dig(obj, "status", {}), obj["metadata"].get("generation", 1))
+    if (node := node_of(obj)) is not None:
+        status["nodeRefs"] = [{"name": node["metadata"]["name"]}]
     return without_topology_condition(status) if is_cluster(obj) else status
+
+
+def node_of(obj: Object) -> Object | None:
+    """Returns a Node that stands for all Nodes of a MachinePool; None for other objects, and for a pool without Nodes.
+
+    Core compares its version with the version of the MachinePool. The Nodes themselves are in the workload cluster.
+    """
+    if kind_of(obj) != _POOL or not dig(obj, "status.nodeRefs"):
+        return None
+    return {
+        "apiVersion": NODE.api_version,
+        "kind": NODE.kind,
+        "metadata": {"name": obj["metadata"]["uid"]},
+        "status": {"nodeInfo": {"kubeletVersion": dig(obj, "spec.template.spec.version", "")}},
+    }
+
+
+def cluster_of_pool(obj: Object) -> Key | None:
+    """Returns the Cluster of a MachinePool; None for another object."""
+    if kind_of(obj) != _POOL:
+        return None
+    return Key(obj["metadata"]["namespace"], dig(obj, "spec.clusterName", ""))
+
+
+def kubeconfig_secret(cluster: Key, kubeconfig: bytes) -> Object:
+    """Returns the Secret by which core finds the workload cluster of a Cluster."""
+    key = kubeconfig_secret_of(cluster)
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {"name": key.name, "namespace": key.namespace, "labels": {CLUSTER_NAME_LABEL: cluster.name}},
+        "type": "cluster.x-k8s.io/secret",
+        "data": {"value": base64.b64encode(kubeconfig).decode()},
+    }
 
 
 def _aligned(value: Any, generation: int) -> Any:

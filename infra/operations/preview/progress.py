@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.api.cluster import CLUSTER_NAME_LABEL, TOPOLOGY_RECONCILED
 from shared.api.conditions import get_condition
-from shared.api.resources import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
+from shared.api.resources import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.kube import Key, Object, deleting, dig, key_of
 
 from .snapshot import Kind, kind_of
@@ -116,3 +116,10 @@ def outdated_machines(state: State, key: Key) -> Iterator[tuple[Object, str]]:
         version = versions.get(dig(machine, ("metadata", "labels", DEPLOYMENT_LABEL), ""))
         if version and dig(machine, "spec.version") != version:
             yield machine, version
+
+
+def pool_nodes(state: State, key: Key) -> Iterator[tuple[Key, str]]:
+    """Yields each Node of the Cluster's MachinePools, and the version of its pool."""
+    for pool in of_kind(state, (MACHINE_POOL.group, MACHINE_POOL.kind), key):
+        for reference in dig(pool, "status.nodeRefs", []):
+            yield Key("", reference["name"]), dig(pool, "spec.template.spec.version", "")

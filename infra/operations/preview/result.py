@@ -12,9 +12,11 @@ from shared.api.conditions import counted
 from shared.api.resources import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.applier.diff import FieldDiff, compare
 from shared.kube import ApiError, Key, Object, deleting, dig, key_of, owned_by
+from shared.kube.resources import owner_references
 
+from ..addons.release_plan import ReleasePlan
 from .change import is_cluster
-from .progress import FAILED, Id, State, cluster_in, control_plane, topology_condition
+from .progress import FAILED, Id, State, cluster_in, control_plane, referenced, topology_condition
 from .snapshot import kind_of
 
 Action = Literal["create", "update", "delete"]
@@ -34,6 +36,8 @@ _TEMPLATE_FIELDS = {
 }
 """The fields of a Machine template whose change replaces Machines; all others are changed in place (Cluster API book,
 "Updating Machine Infrastructure and Bootstrap Templates")."""
+_POOL_OBJECTS = {"bootstrap.configRef": "bootstrap configuration", "infrastructureRef": "infrastructure"}
+"""The objects of a MachinePool, which keep their names when they change."""
 _VERBS = {"replace": "replaced", "create": "created", "remove": "removed"}
 _WEBHOOK = re.compile(r'admission webhook "([^"]{1,253})" denied the request')
 _PATCH = re.compile(r'patch "([^"]{1,253})"')
@@ -131,6 +135,10 @@ class Refusal:
         webhook, patch = _WEBHOOK.search(message), _PATCH.search(message)
         return cls(f"webhook {webhook[1]}" if webhook else f"patch {patch[1]}" if patch else "", message)
 
+    def dump(self) -> Object:
+        """Returns the refusal as JSON."""
+        return {"by": self.by, "message": self.message}
+
 
 @dataclass(frozen=True)
 class TopologyPlan:
@@ -142,22 +150,33 @@ class TopologyPlan:
     present_version: str
     wanted_version: str
     core: str
-    notes: tuple[str, ...]
+    common_notes: tuple[str, ...]
+    """What the preview of no Cluster shows."""
+    own_notes: tuple[str, ...]
+    """What a user must know about this Cluster."""
     changes: tuple[ObjectChange, ...]
     machines: tuple[MachineChange, ...]
     pending: tuple[ObjectChange, ...]
     """Changes that core also makes without the planned change."""
     refusal: Refusal | None = None
+    addons: ReleasePlan | None = None
+    """The changes of the addons; None for a class without addons, and if they are not known."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All notes."""
+        return self.common_notes + self.own_notes
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the change would fail."""
-        return self.refusal is not None
+        """Whether the change, or the sync of the addons after it, would fail."""
+        return self.refusal is not None or (self.addons is not None and self.addons.is_blocked)
 
     @property
     def exit_code(self) -> int:
         """0 if nothing would change, 3 if something would, 4 if the change would fail."""
-        return 4 if self.is_blocked else 3 if self.changes or self.machines else 0
+        addons = self.addons.exit_code if self.addons else 0
+        return 4 if self.is_blocked else max(addons, 3 if self.changes or self.machines else 0)
 
     @property
     def replaced(self) -> int:
@@ -187,7 +206,7 @@ class TopologyPlan:
             "version": {"present": self.present_version, "wanted": self.wanted_version},
             "coreVersion": self.core,
             "notes": list(self.notes),
-            "refused": {"by": self.refusal.by, "message": self.refusal.message} if self.refusal else None,
+            "refused": self.refusal.dump() if self.refusal else None,
             "summary": {
                 **{
                     action: sum(one.action == action for one in self.changes)
@@ -198,6 +217,7 @@ class TopologyPlan:
             "machines": [change.dump() for change in self.machines],
             "changes": [change.dump() for change in self.changes],
             "pending": [change.dump() for change in self.pending],
+            "addons": self.addons.dump() if self.addons else None,
         }
 
 
@@ -226,8 +246,11 @@ def object_changes(states: Sequence[State], key: Key) -> tuple[ObjectChange, ...
             change = _change(id_, first, states[step], last, key, former)
             if change is not None:
                 found.append(replace(change, step=step))
-    for id_, obj in first.items():
-        if _is_owned(obj, key) and not _is_template(obj) and (id_ not in last or deleting(last[id_])):
+    gone = {obj["metadata"]["uid"] for id_, obj in first.items() if id_ not in last or deleting(last[id_])}
+    for obj in first.values():
+        # A preview has no garbage collector, which deletes the objects of a MachinePool with it.
+        uids = {obj["metadata"]["uid"], *(owner["uid"] for owner in owner_references(obj))}
+        if _is_owned(obj, key) and not _is_template(obj) and uids & gone:
             found.append(ObjectChange("delete", obj["apiVersion"], obj["kind"], key_of(obj).name))
     return tuple(sorted(found, key=lambda one: (one.step, one.kind, one.name)))
 
@@ -371,6 +394,12 @@ def _workers(before: State, after: State, id_: Id) -> Iterator[MachineChange]:
     former, template = dig(old, "spec.template.spec", {}), dig(new, "spec.template.spec", {})
     reasons = tuple(word for field, word in _TEMPLATE_FIELDS.items() if former.get(field) != template.get(field))
     is_pool = id_[1] == MACHINE_POOL.kind
+    if is_pool:
+        reasons += tuple(
+            word
+            for field, word in _POOL_OBJECTS.items()
+            if _referenced_spec(before, old, field) != _referenced_spec(after, new, field)
+        )
     if reasons if is_pool else _new_machine_sets(before, after, new):
         remark = "the infrastructure provider decides, which does not run in a preview" if is_pool else ""
         strategy = dig(new, "spec.rollout.strategy.type") or dig(new, "spec.strategy.type")
@@ -379,6 +408,11 @@ def _workers(before: State, after: State, id_: Id) -> Iterator[MachineChange]:
         yield MachineChange("replace", id_[1], name, topology, counts[0], reasons, remark)
     if counts[0] != counts[1]:
         yield MachineChange("scale", id_[1], name, topology, counts[1], (f"{counts[0]} -> {counts[1]} replicas",))
+
+
+def _referenced_spec(state: State, pool: Object, field: str) -> object:
+    reference = dig(pool, f"spec.template.spec.{field}", {})
+    return dig(referenced(state, pool, reference) or {}, "spec")
 
 
 def _new_machine_sets(before: State, after: State, deployment: Object) -> bool:

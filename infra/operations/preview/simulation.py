@@ -1,7 +1,8 @@
 """A throwaway control plane in which the unmodified core manager reconciles copies of objects.
 
-It has no controller-manager, so nothing collects garbage, and no kubeconfig of a workload cluster. Providers for the
-control plane and bootstrap run as webhook servers only, because they watch a namespace that does not exist.
+It has no controller-manager, so nothing collects garbage, and no kubeconfig of a workload cluster. Core reads Nodes of
+MachinePools, so the throwaway control plane is itself the workload cluster of Clusters with MachinePools. Providers for
+the control plane and bootstrap run as webhook servers only, because they watch a namespace that does not exist.
 """
 
 from __future__ import annotations
@@ -11,23 +12,34 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from infra import local_control_plane
 from infra.local.managers.command import Addresses, ManagerError, command_of
 from infra.local.managers.ports import free_ports
 from infra.local.managers.process import ManagerProcess
-from infra.local.managers.programs import pinned
+from infra.local.managers.programs import GivenManager, of_same_version
 from infra.local_control_plane import ControlPlane
-from shared.api.resources import CLUSTER, NAMESPACE, WEBHOOK_CONFIGURATIONS
+from shared.api.provider import CORE_NAME
+from shared.api.resources import CLUSTER, NAMESPACE, NODE, SECRET, WEBHOOK_CONFIGURATIONS
 from shared.kube import ApiError, Client, Key, NotServed, Object, Resource, Unavailable, connect, dig, key_of
 from shared.kube.crds import CRD, await_all_established
 
 from ..failure import Failure
 from . import loading
 from .change import Change, is_cluster, merge_patch
-from .progress import State, fingerprint, identify, is_reconciled, outdated_machines, played_control_plane
+from .progress import (
+    State,
+    fingerprint,
+    identify,
+    is_reconciled,
+    outdated_machines,
+    played_control_plane,
+    pool_nodes,
+)
 from .snapshot import OWN_CONTROLLERS, Snapshot, provider_of, refuse_external_patches
 
 _FIELD_MANAGER = "preview"
@@ -41,6 +53,8 @@ _QUIET = 1.5
 _WITHIN = 120.0
 """Seconds until the topology controller must have reconciled a change."""
 _POLL = 0.2  # seconds
+_AT_ONCE = 8
+"""Requests at the same time, while objects are created."""
 _STORAGE_WITHIN = 15.0
 """Seconds until the storage of a new kind must accept objects."""
 
@@ -51,11 +65,15 @@ class Simulation:
     Args:
         snapshot: The objects to copy.
         progress: Called with each line of progress.
+        managers: Managers by the label of their provider, instead of those of the management cluster's versions.
     """
 
-    def __init__(self, snapshot: Snapshot, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, progress: Callable[[str], None], managers: Mapping[str, GivenManager]
+    ) -> None:
         self._snapshot = snapshot
         self._progress = progress
+        self._managers = managers
         self._cleanup = ExitStack()
         self._uids: dict[str, str] = {}
         self._client: Client
@@ -80,11 +98,12 @@ class Simulation:
     # -- start -------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        core = self._program(self._snapshot.core)  # first, because a core of another version has no program
+        core = self._core()  # first, because a core of another version may have no program
         plane = ControlPlane(progress=self._progress, use_existing=False, attach_output=False)
         self._plane = self._cleanup.enter_context(plane)
         self._ports = free_ports(str(plane.directory))
         self._client = self._cleanup.enter_context(closing(connect.from_kubeconfig(str(plane.kubeconfig))))
+        self._progress("installing the kinds")
         definitions = [
             self._client.apply(CRD, loading.new_definition(crd), manager=_FIELD_MANAGER) for crd in self._snapshot.crds
         ]
@@ -92,6 +111,7 @@ class Simulation:
         if problems:
             raise Failure("; ".join(problems.values()))
         servers = [server for one in self._snapshot.providers if (server := self._webhook_server(one))]
+        self._progress("creating the objects")
         self._load()
         self.loaded = self.state()
         self._progress("starting the core manager")
@@ -100,15 +120,25 @@ class Simulation:
             server.await_ready()
         self._install_webhooks({server.label: server.url for server in servers})
 
-    def _program(self, deployment: Object) -> Path:
+    def _core(self) -> Path:
         try:
-            return pinned(deployment)
+            return self._program(self._snapshot.core)
         except ManagerError as error:
-            raise Failure(f"a preview needs the manager of the management cluster's version: {error}") from error
+            raise Failure(
+                f"a preview needs the core manager of the management cluster's version: {error}; "
+                f"`--manager {CORE_NAME}=PATH` gives an executable"
+            ) from error
+
+    def _program(self, deployment: Object) -> Path:
+        """Returns the program of a manager. Raises `ManagerError`."""
+        if given := self._managers.get(provider_of(deployment)):
+            folder = self._cleanup.enter_context(TemporaryDirectory())
+            return given.program(Path(folder), self._progress)
+        return of_same_version(deployment, self._progress)
 
     def _webhook_server(self, deployment: Object) -> _Manager | None:
         try:
-            return self._manager(deployment, pinned(deployment), [_NOWHERE, _NO_MIGRATION])
+            return self._manager(deployment, self._program(deployment), [_NOWHERE, _NO_MIGRATION])
         except ManagerError as error:
             self.notes.append(f"webhooks of {provider_of(deployment)} are not called: {error}")
             return None
@@ -124,20 +154,30 @@ class Simulation:
         for name in sorted({key_of(obj).namespace for obj in self._snapshot.objects} - {"default"}):
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             self._client.apply(NAMESPACE, body, manager=_FIELD_MANAGER)
-        for obj in loading.in_order(self._snapshot.objects):
-            resource, key = self._snapshot.resource(obj), key_of(obj)
-            wanted = loading.new_object(obj, self._uids)
-            created = self._create(resource, wanted)
-            self._uids[obj["metadata"]["uid"]] = created["metadata"]["uid"]
-            if status := loading.new_status(obj):
-                try:
-                    self._client.patch(resource, key, {"status": status}, subresource="status", manager=_FIELD_MANAGER)
-                except ApiError as error:
-                    if error.status != 404:  # the kind has no such subresource
-                        raise
-            fields = loading.with_uids(dig(obj, "metadata.managedFields", []), self._uids)
-            # Last, because each write adds an entry.
-            self._client.patch(resource, key, {"metadata": {"managedFields": fields}})
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            for generation in loading.generations(self._snapshot.objects):
+                for uid, copied in threads.map(self._copy, generation):
+                    self._uids[uid] = copied
+        for cluster in set(filter(None, map(loading.cluster_of_pool, self._snapshot.objects))):
+            secret = loading.kubeconfig_secret(cluster, self._plane.kubeconfig.read_bytes())
+            self._client.create(SECRET, secret, manager=_FIELD_MANAGER)
+
+    def _copy(self, obj: Object) -> tuple[str, str]:
+        """Creates a copy, and returns the uids of the object and its copy."""
+        resource, key = self._snapshot.resource(obj), key_of(obj)
+        created = self._create(resource, loading.new_object(obj, self._uids))
+        if status := loading.new_status(obj):
+            try:
+                self._client.patch(resource, key, {"status": status}, subresource="status", manager=_FIELD_MANAGER)
+            except ApiError as error:
+                if error.status != 404:  # the kind has no such subresource
+                    raise
+        # Last, because each write adds an entry.
+        fields = loading.new_managed_fields(obj, self._uids)
+        self._client.patch(resource, key, {"metadata": {"managedFields": fields}})
+        if (node := loading.node_of(obj)) is not None:
+            self._client.create(NODE, node, manager=_FIELD_MANAGER)
+        return obj["metadata"]["uid"], created["metadata"]["uid"]
 
     def _create(self, resource: Resource, obj: Object) -> Object:
         """Creates an object; repeats the request while the storage of its kind is initialized, after the CRD."""
@@ -221,7 +261,7 @@ class Simulation:
             self._client.patch(resource, key_of(obj), {"spec": patch}, manager=_FIELD_MANAGER)
 
     def play_upgrade(self, state: State, clusters: Iterable[Key]) -> bool:
-        """Simulates one step of upgrades: control plane and Machines report that they run the version of their spec.
+        """Simulates one step of upgrades: control plane, Machines and Nodes report the version of their spec.
 
         Returns whether there was something to simulate.
         """
@@ -237,6 +277,12 @@ class Simulation:
                     status = {"nodeInfo": {"kubeletVersion": version}}
                     self._client.patch(resource, key, {"status": status}, subresource="status")
                 played = True
+            for node, version in pool_nodes(state, cluster):
+                found = self._client.get(NODE, node)
+                if dig(found, "status.nodeInfo.kubeletVersion") != version:
+                    status = {"nodeInfo": {"kubeletVersion": version}}
+                    self._client.patch(NODE, node, {"status": status}, subresource="status")
+                    played = True
         return played
 
 

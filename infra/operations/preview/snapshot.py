@@ -5,16 +5,18 @@ No Secret is read. So the throwaway control plane knows no kubeconfig, and its m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from shared.api.cluster import CLUSTER_NAME_LABEL
+from infra.local.managers.programs import image_version
+from shared.api.cluster import CLUSTER_NAME_LABEL, class_name, class_namespace
 from shared.api.provider import COMPONENT_LABEL, CORE_NAME, GROUP, PROVIDER_LABEL
 from shared.api.resources import CLUSTER, CLUSTER_CLASS, DEPLOYMENT, WEBHOOK_CONFIGURATIONS
 from shared.kube import Client, Key, Object, Resource, deleting, dig, key_of
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, stored_resource
 from shared.kube.resources import split_api_version
+from shared.semver import try_parse
 
 from ..failure import Failure
 from .change import Change
@@ -32,6 +34,8 @@ _WEBHOOKS_OF = ("control-plane-", "bootstrap-")
 _CONTRACT = "cluster.x-k8s.io/v"
 """The prefix of the labels that name the versions of a CRD by contract (Cluster API book, provider contracts)."""
 _ATTEMPTS = 3
+_OLDEST = (1, 11)
+"""The first version of core that stores v1beta2, whose conditions have an observedGeneration."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,11 @@ class Snapshot:
     providers: tuple[Object, ...]
     webhooks: tuple[Object, ...]
     extensions: tuple[str, ...]
+
+    @property
+    def core_version(self) -> str:
+        """The version of the core provider; empty if the image has no tag."""
+        return image_version(self.core)
 
     def resource(self, obj: Mapping[str, object]) -> Resource:
         """Returns the kind of an object. Raises `Failure` if it is no kind of Cluster API."""
@@ -87,6 +96,7 @@ def take(client: Client, changes: Mapping[Key, Change]) -> Snapshot:
     deployments = {provider_of(obj): obj for obj in client.list(DEPLOYMENT, selector=PROVIDER_LABEL)}
     if CORE_NAME not in deployments:
         raise Failure("the management cluster has no Deployment of Cluster API core, so its version is not known")
+    check_version(image_version(deployments[CORE_NAME]))
     providers = [obj for label, obj in sorted(deployments.items()) if label.startswith(_WEBHOOKS_OF)]
     labels = {CORE_NAME, *map(provider_of, providers)}
     webhooks = [
@@ -96,16 +106,54 @@ def take(client: Client, changes: Mapping[Key, Change]) -> Snapshot:
         if provider_of(obj) in labels
     ]
     extensions = resources.get(_EXTENSIONS)
+    objects = tuple(_consistent(client, resources, clusters, changes))
+    needed = set(needed_kinds((*objects, *(obj for change in changes.values() for obj in change.manifests))))
+    kept = [
+        crd
+        for crd in crds
+        if provider_of(crd) in labels or (dig(crd, "spec.group"), dig(crd, "spec.names.kind")) in needed
+    ]
     return Snapshot(
         clusters,
-        resources,
-        tuple(crds),
-        tuple(_consistent(client, resources, clusters, changes)),
+        {(found.group, found.kind): found for crd in kept if (found := stored_resource(crd))},
+        tuple(kept),
+        objects,
         deployments[CORE_NAME],
         tuple(providers),
         tuple(webhooks),
         tuple(key_of(obj).name for obj in client.list(extensions)) if extensions else (),
     )
+
+
+def needed_kinds(objects: Iterable[Object]) -> Iterator[Kind]:
+    """Yields the kinds of the objects, of the objects to which they refer, and of those that core makes from templates.
+
+    An infrastructure provider has many more kinds, and each would cost time.
+    """
+    for obj in objects:
+        for group, kind in (kind_of(obj), *(map(kind_of, references(obj)))):
+            yield group, kind
+            yield group, kind.removesuffix("Template")
+
+
+def clusters_of(client: Client, cluster_class: Key) -> list[Key]:
+    """Returns the Clusters of a ClusterClass that are not being deleted."""
+    return sorted(
+        key_of(obj)
+        for obj in client.list(CLUSTER)
+        if (class_name(obj), class_namespace(obj)) == (cluster_class.name, cluster_class.namespace)
+        and not deleting(obj)
+    )
+
+
+def check_version(core: str) -> None:
+    """Raises `Failure` for a core that is too old for a preview."""
+    version = try_parse(core)
+    if version is not None and version.series < _OLDEST:
+        raise Failure(
+            f"the management cluster has Cluster API core {core}: a preview needs v1.11 or newer, whose status says "
+            "when a topology is reconciled; upgrade core first"
+        )
 
 
 def _definitions(client: Client) -> Iterator[Object]:
@@ -166,15 +214,24 @@ def _objects(
             ):
                 if not deleting(obj):
                     yield obj
-    yield from _classes(client, resources, classes, [obj for change in changes.values() for obj in change.manifests])
+    given = {id(obj): obj for change in changes.values() for obj in change.manifests}  # often the same for all
+    yield from _classes(client, resources, classes, list(given.values()))
 
 
 def _classes(
-    client: Client, resources: Mapping[Kind, Resource], classes: Iterable[Key], given: Iterable[Object]
+    client: Client, resources: Mapping[Kind, Resource], classes: Collection[Key], given: Collection[Object]
 ) -> Iterator[Object]:
-    """Yields the ClusterClasses with their templates. A class or template that only the manifests have is left out."""
+    """Yields the ClusterClasses, and their templates before and after the change.
+
+    A class or template that only the manifests have is left out.
+    """
     new = {(kind_of(obj), key_of(obj).name) for obj in given}
-    templates: set[tuple[Kind, Key]] = set()
+    templates = {
+        (kind_of(reference), Key(key_of(obj).namespace or key.namespace, reference["name"]))
+        for obj in given
+        for key in classes
+        for reference in references(obj)
+    }
     for key in sorted(classes):
         found = client.find(resources[CLUSTER_CLASS.group, CLUSTER_CLASS.kind], key)
         if found is None:

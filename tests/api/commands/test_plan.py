@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,6 +13,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from infra.cli.main import app
+from infra.cli.terminal import topology_plan_text
+from infra.operations.preview import Change, TopologyPlan, with_addons
 from shared.api.resources import CLUSTER_ADDON, CLUSTER_STACK, CONFIG_MAP, NAMESPACE, SECRET
 from shared.kube import ApiError, Key, Object, Resource, dig, key_of
 from shared.kube.crds import CRD
@@ -67,6 +70,11 @@ def plan(world: World, kubeconfig: Path, tmp_path: Path, proxy: Proxy, object_st
 
 def actions(found: Object) -> dict[str, str]:
     return {name: change["action"] for name, change in found["changes"].items()}
+
+
+def topology_plan(world: World, wanted: str) -> TopologyPlan:
+    versions = ("v1.36.0", "v1.36.0", "v1.14.0")
+    return TopologyPlan(world.cluster_key, "present", wanted, *versions, (), (), (), (), ())
 
 
 # -- changes -----------------------------------------------------------------------------------------------------
@@ -497,3 +505,44 @@ def test_errors_name_the_solution(world: World, kubeconfig: Path, tmp_path: Path
     world.cluster(name, policy={"conflicts": "perhaps"})
     assert "force, fail, yield" in refused()
     assert dig(world.client.get(SECRET, Key(world.namespace, "demo-kubeconfig")), "data.value")
+
+
+# -- the end of a preview of the topology ------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("object_store")
+def test_preview_of_a_topology_ends_with_the_addons_of_the_changed_cluster(world: World) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: %s}\ndata: {k: '{{ .Values.k }}'}\n"
+    first, second = (
+        write_release(
+            world.releases,
+            version,
+            templates={"all.yaml": text % world.namespace},
+            values="values: |\n  k: {{ .Cluster.spec.topology.version }}",
+        )
+        for version in ("v1", "v2")
+    )
+    world.cluster(first)
+    world.secret()
+    world.settle()
+    before = versions(world)
+    wanted = Change(class_name=second, version="v1.99.0")
+    found = with_addons(world.client, topology_plan(world, second), wanted)
+    assert found.addons is not None
+    [change] = found.addons.changes
+    assert [field.new for field in change.fields] == ["v1.99.0"]
+    assert (found.exit_code, found.dump()["addons"]["clusterStack"]["wanted"]) == (3, second)
+    assert "ConfigMap" in "\n".join(topology_plan_text.lines(found)).partition("no object changed")[2]
+    assert versions(world) == before
+
+
+@pytest.mark.usefixtures("object_store")
+def test_preview_of_a_topology_says_why_the_addons_are_not_known(world: World) -> None:
+    world.cluster(write_release(world.releases, "v1", [world.map("a")]))
+    world.secret()
+    absent = topology_plan(world, f"{STACK}-v99")
+    found = with_addons(world.client, absent, Change(class_name=absent.wanted_class))
+    assert found.addons is None
+    assert "the changes of the addons are not known: release " in found.own_notes[0]
+    other = replace(absent, wanted_class="of-no-stack")
+    assert with_addons(world.client, other, Change(class_name="of-no-stack")) == other

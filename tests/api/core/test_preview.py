@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,14 +15,26 @@ from typer.testing import CliRunner
 from infra import local_control_plane
 from infra.cli.main import app
 from infra.cli.terminal import topology_plan_text
-from infra.operations.preview import Change, TopologyPlan, preview
+from infra.operations.preview import Change, TopologyPlan, preview, preview_class
 from infra.operations.preview.progress import State, cluster_in, identify, is_reconciled, topology_condition
-from infra.operations.preview.reader import ReadOnlyClient
 from infra.operations.preview.result import MachineChange, ObjectChange, machine_changes, object_changes
 from infra.operations.preview.snapshot import OWN_CONTROLLERS, Kind, take
+from infra.operations.read_only import ReadOnlyClient
 from shared.api.cluster import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
-from shared.api.resources import CLUSTER, CLUSTER_CLASS, CONFIG_MAP, MACHINE, NAMESPACE
-from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig
+from shared.api.names import kubeconfig_secret_of
+from shared.api.resources import (
+    CLUSTER,
+    CONFIG_MAP,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_POOL,
+    MACHINE_SET,
+    NAMESPACE,
+    NODE,
+    SECRET,
+)
+from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, key_of
+from tests.support import topology_classes
 from tests.support.live_core import LiveCore, live_core
 from tests.support.objects import manifest
 from tests.support.real_providers import in_memory_cluster
@@ -36,15 +47,19 @@ READER = "reader"
 SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 """The random end of a name."""
 
-Topology = Callable[[Object], None]
-
-
-def of_class(name: str) -> Topology:
-    return lambda topology: topology.update(classRef={"name": name})
-
 
 def two_workers(topology: Object) -> None:
     topology["workers"]["machineDeployments"][0]["replicas"] = 2
+
+
+def second_deployment(topology: Object) -> None:
+    deployments = topology["workers"]["machineDeployments"]
+    deployments.append({**deployments[0], "name": "md-1"})
+
+
+def first_deployment(topology: Object) -> None:
+    del topology["workers"]["machineDeployments"][1:]
+    del topology["workers"]["machinePools"]
 
 
 CHANGES: Mapping[str, Change] = {
@@ -53,12 +68,23 @@ CHANGES: Mapping[str, Change] = {
     "class": Change(class_name="v2"),
     "renamed": Change(class_name="renamed"),
     "variable": Change(variables={"zone": "b"}),
+    "smaller": Change(class_name="smaller"),
     "replicas": Change(),
+    "added": Change(),
+    "removed": Change(),
     "broken": Change(class_name="broken"),
     "immutable": Change(class_name="external-etcd"),
     "unknown": Change(variables={"unknown": 1}),
 }
 """The changes by the name of their Cluster."""
+EDITS: Mapping[str, Callable[[Object], None]] = {
+    "replicas": two_workers,
+    "added": second_deployment,
+    "removed": first_deployment,
+}
+"""Changes of the topology in a manifest of the Cluster."""
+WITH_POOL = ("version", "class", "removed")
+"""Clusters with a MachinePool."""
 REFUSED = {
     "broken": "patch zones",
     "immutable": "webhook validation.kubeadmcontrolplane.controlplane.cluster.x-k8s.io",
@@ -67,96 +93,22 @@ REFUSED = {
 """What refuses a change, by the name of the Cluster."""
 
 
-def classes() -> list[Object]:
-    """Returns the classes with their templates: v1, and what the changes are to."""
-    templates, _ = in_memory_cluster(Key(SPACE, "any"), OLD)
-
-    def of(name: str, edit: Callable[[dict[str, Object]], None] = lambda _by_kind: None) -> list[Object]:
-        objects = deepcopy(templates)
-        for obj in objects:
-            obj["metadata"]["name"] = rename(obj["metadata"]["name"], name)
-            for reference in references(obj["spec"]):
-                reference["name"] = rename(reference["name"], name)
-        by_kind = {obj["kind"]: obj for obj in objects}
-        value = {
-            "op": "add",
-            "path": f"{KUBELET}/-",
-            "valueFrom": {"template": "{name: node-labels, value: zone={{ .zone }}}"},
-        }
-        selector = {
-            "apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2",
-            "kind": "KubeadmConfigTemplate",
-            "matchResources": {"machineDeploymentClass": {"names": ["default-worker"]}},
-        }
-        by_kind[CLUSTER_CLASS.kind]["spec"] |= {
-            "variables": [
-                {"name": "zone", "required": False, "schema": {"openAPIV3Schema": {"type": "string", "default": "a"}}}
-            ],
-            "patches": [{"name": "zones", "definitions": [{"selector": selector, "jsonPatches": [value]}]}],
-        }
-        edit(by_kind)
-        return objects
-
-    return [
-        *of("v1"),
-        *of("v2", with_more_arguments),
-        *of("renamed"),
-        *of("broken", with_broken_patch),
-        *of("external-etcd", with_external_etcd),
-    ]
-
-
-KUBELET = "/spec/template/spec/joinConfiguration/nodeRegistration/kubeletExtraArgs"
-
-
-def rename(name: str, of: str) -> str:
-    return of if name == "in-memory" else name.replace("in-memory", of)
-
-
-def references(spec: Any) -> Iterator[Object]:
-    if isinstance(spec, list):
-        for each in spec:
-            yield from references(each)
-    elif isinstance(spec, dict):
-        if "templateRef" in spec:
-            yield spec["templateRef"]
-        for each in spec.values():
-            yield from references(each)
-
-
-def kubeadm(template: Object) -> Object:
-    found: Object = template["spec"]["template"]["spec"]["kubeadmConfigSpec"]
-    return found
-
-
-def with_more_arguments(by_kind: dict[str, Object]) -> None:
-    kubeadm(by_kind["KubeadmControlPlaneTemplate"])["clusterConfiguration"]["apiServer"]["certSANs"].append("more.test")
-    spec = by_kind["KubeadmConfigTemplate"]["spec"]["template"]["spec"]
-    spec["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"].append({"name": "max-pods", "value": "50"})
-
-
-def with_broken_patch(by_kind: dict[str, Object]) -> None:
-    [patch] = by_kind[CLUSTER_CLASS.kind]["spec"]["patches"]
-    patch["definitions"][0]["jsonPatches"][0]["path"] = "/spec/template/spec/missing/field"
-
-
-def with_external_etcd(by_kind: dict[str, Object]) -> None:
-    files = {"caFile": "/ca", "certFile": "/cert", "keyFile": "/key"}
-    external = {"external": {"endpoints": ["https://127.0.0.1:2379"], **files}}
-    kubeadm(by_kind["KubeadmControlPlaneTemplate"])["clusterConfiguration"]["etcd"] = external
-
-
 def cluster_object(name: str) -> Object:
     _, [obj] = in_memory_cluster(Key(SPACE, name), OLD)
     obj["spec"]["topology"]["classRef"] = {"name": "v1"}
+    if name == "removed":
+        second_deployment(obj["spec"]["topology"])
+    if name in WITH_POOL:
+        pool = {"class": "default-worker", "name": "mp-0", "replicas": 3}
+        obj["spec"]["topology"]["workers"]["machinePools"] = [pool]
     return obj
 
 
 def changed(name: str) -> Change:
-    if name != "replicas":
+    if name not in EDITS:
         return CHANGES[name]
     obj = cluster_object(name)
-    two_workers(obj["spec"]["topology"])
+    EDITS[name](obj["spec"]["topology"])
     return Change(manifests=(obj,))
 
 
@@ -187,23 +139,27 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def prepare(core: LiveCore) -> World:
     """Creates a Cluster for each change, previews all changes, and makes them."""
-    core.apply(manifest(NAMESPACE, SPACE), *classes())
+    core.apply(manifest(NAMESPACE, SPACE), *topology_classes.classes(SPACE))
     keys = {name: Key(SPACE, name) for name in CHANGES}
     core.apply(*map(cluster_object, keys))
     with closing(ReadOnlyClient(core.client)) as reader:
         resources = take(reader, {keys["nothing"]: Change()}).resources
 
     def is_ready() -> bool:
-        state = read(core.client, resources)
+        followed = (CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET)
+        state = identify(obj for kind in followed for obj in core.client.list(kind, SPACE))
         machines = [dig(obj, "status.nodeRef.name") for id_, obj in state.items() if id_[1] == MACHINE.kind]
         return (
-            all(is_reconciled(state, key) for key in keys.values()) and len(machines) == 2 * len(keys) and all(machines)
+            all(is_reconciled(state, key) for key in keys.values())
+            and len(machines) == 2 * len(keys) + 1
+            and all(machines)
         )
 
     def details() -> object:
         return [dig(core.client.get(CLUSTER, key), "status.conditions") for key in keys.values()]
 
-    until(is_ready, "all Clusters have their Machines", details=details)
+    until(is_ready, "all Clusters have their Machines", pause=0.5, details=details)
+    add_node(core, keys["version"])
     user = local_control_plane.add_user(core.run.plane, READER, ["system:masters"])
     with closing(connect.from_kubeconfig(str(user))) as client:
         plans = preview(client, {key: changed(name) for name, key in keys.items()}, print)
@@ -219,6 +175,17 @@ def prepare(core: LiveCore) -> World:
     return World(core, dict(zip(keys, plans, strict=True)), before, resources, errors)
 
 
+def add_node(core: LiveCore, cluster: Key) -> None:
+    """Makes a Node the Node of the Cluster's MachinePool, as the infrastructure of the pool would."""
+    secret = core.client.get(SECRET, kubeconfig_secret_of(cluster))
+    node = manifest(NODE, "pool-node", status={"nodeInfo": {"kubeletVersion": OLD}})
+    with closing(connect.workload(base64.b64decode(secret["data"]["value"]))) as workload:
+        workload.create(NODE, node)
+    [pool] = core.client.list(MACHINE_POOL, SPACE, selector=f"{CLUSTER_NAME_LABEL}={cluster.name}")
+    status = {"nodeRefs": [{"name": "pool-node"}]}
+    core.client.patch(MACHINE_POOL, key_of(pool), {"status": status}, subresource="status")
+
+
 def named(text: str) -> str:
     return SUFFIX.sub("-*", text)
 
@@ -230,21 +197,25 @@ def comparable(changes: tuple[ObjectChange, ...], machines: tuple[MachineChange,
         fields = [[field.path, named(str(field.old)), named(str(field.new))] for field in change.fields]
         found.append(json.dumps([change.action, change.kind, named(change.name), change.replaces, sorted(fields)]))
     for machine in machines:
-        found.append(json.dumps({**machine.dump(), "step": 0}))
+        found.append(json.dumps({**machine.dump(), "name": named(machine.name), "step": 0}))
     return sorted(found)
+
+
+def await_the_same(world: World, plan: TopologyPlan, before: State) -> None:
+    """Waits until core has done what a plan shows, and nothing else."""
+    shown = comparable(plan.changes, plan.machines)
+
+    def done() -> list[str]:
+        states = [before, world.state()]
+        return comparable(object_changes(states, plan.cluster), machine_changes(states, plan.cluster))
+
+    until(lambda: done() == shown, "the same changes", details=lambda: json.dumps([shown, done()], indent=1))
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_core_does_what_the_preview_has_shown(world: World, name: str) -> None:
-    plan, key = world.plans[name], Key(SPACE, name)
-    shown = comparable(plan.changes, plan.machines)
-
-    def done() -> list[str]:
-        states = [world.before, world.state()]
-        return comparable(object_changes(states, key), machine_changes(states, key))
-
-    assert plan.pending == ()
-    until(lambda: done() == shown, "the same changes", details=lambda: json.dumps([shown, done()], indent=1))
+    assert world.plans[name].pending == ()
+    await_the_same(world, world.plans[name], world.before)
 
 
 def test_preview_names_the_machines_to_replace_and_their_order(world: World) -> None:
@@ -252,15 +223,23 @@ def test_preview_names_the_machines_to_replace_and_their_order(world: World) -> 
         name: [(one.step, one.action, one.kind, one.machines, *one.reasons) for one in plan.machines]
         for name, plan in world.plans.items()
     }
-    plane, workers = "KubeadmControlPlane", "MachineDeployment"
+    plane, workers, pool = "KubeadmControlPlane", "MachineDeployment", "MachinePool"
     assert {name: changes for name, changes in found.items() if changes} == {
-        "version": [(1, "replace", plane, 1, "version"), (2, "replace", workers, 1, "version")],
+        "version": [
+            (1, "replace", plane, 1, "version"),
+            (2, "replace", workers, 1, "version"),
+            (3, "replace", pool, 3, "version"),
+        ],
         "class": [
             (1, "replace", plane, 1, "kubeadmConfigSpec"),
             (1, "replace", workers, 1, "bootstrap template"),
+            (1, "replace", pool, 3, "bootstrap configuration"),
         ],
         "variable": [(1, "replace", workers, 1, "bootstrap template")],
+        "smaller": [(1, "replace", workers, 1, "infrastructure template")],
         "replicas": [(1, "scale", workers, 2, "1 -> 2 replicas")],
+        "added": [(1, "create", workers, 1)],
+        "removed": [(1, "remove", workers, 1), (1, "remove", pool, 3)],
     }
     codes = {name: plan.exit_code for name, plan in world.plans.items()}
     assert codes == {name: 0 if name == "nothing" else 3 for name in CHANGES} | dict.fromkeys(REFUSED, 4)
@@ -318,3 +297,20 @@ def test_text_of_the_command(world: World) -> None:
     for line in ("v1.35.0 -> v1.36.0", "1. [red]1 machine replaced[/red]  KubeadmControlPlane", "2. [red]1 machine"):
         assert line in text
     assert "webhook validation.kubeadmcontrolplane" in "\n".join(topology_plan_text.lines(world.plans["immutable"]))
+
+
+def test_change_of_a_class_shows_what_core_does_to_each_of_its_clusters(world: World) -> None:
+    """The class v1 gets the content of v2, after the other tests have changed the workers of some of its Clusters."""
+    content = next(obj for obj in topology_classes.classes(SPACE) if obj["metadata"]["name"] == "v2")
+    changed_class = {**content, "metadata": {**content["metadata"], "name": "v1"}}
+    plan = preview_class(world.core.client, Key(SPACE, "v1"), Change(manifests=(changed_class,)), print)
+    plans = {one.cluster.name: one for one in plan.plans}
+    assert set(plans) == {"version", "nothing", "variable", *EDITS, "unknown"}
+    [group] = [group for group in plan.groups if Key(SPACE, "nothing") in group.clusters]
+    assert {key.name for key in group.clusters} >= {"nothing", "unknown", "variable"}
+    assert group.example.replaced == 2
+    before = world.state()
+    world.core.apply(changed_class)
+    for name in ("nothing", "unknown", "variable", *EDITS):
+        assert plans[name].changes
+        await_the_same(world, plans[name], before)

@@ -1,4 +1,4 @@
-"""A client of the management cluster that only reads, so that a preview cannot change what it previews."""
+"""A client of the management cluster that only reads, so that a preview cannot change anything."""
 
 from __future__ import annotations
 
