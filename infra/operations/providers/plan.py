@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from shared.api import cluster
@@ -11,6 +11,7 @@ from shared.applier.preview import Change, preview, totals
 from shared.applier.sync import Sync
 from shared.clients import Clients
 from shared.kube import Client, Key, Object, key_of
+from shared.kube.crds import CRD
 from shared.providers import inputs
 from shared.providers.fetched_components import FetchedComponents
 from shared.providers.inventory import inventory_of
@@ -23,6 +24,7 @@ from .dry_run import Obstacle, PhaseDryRun
 from .ineffective import empty_additional_manifests, ineffective_settings
 from .next_version import NextVersion, config_map_versions, next_version
 from .ownership_marks import is_only_marked
+from .stored_objects import StoredKind, check
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ class ProviderPlan:
     changes: tuple[Change, ...] = ()
     dropped: tuple[str, ...] = ()
     """Descriptions of the versions and fields that CRDs would lose, and of the objects that are migrated first."""
+    crds: tuple[Object, ...] = ()
+    """The CRDs that would change."""
+    stored: tuple[StoredKind, ...] = ()
+    """Whether their objects are valid in the new CRDs; empty if this was not checked."""
     widened: tuple[str, ...] = ()
     """Descriptions of the RBAC rights that the provider would have in addition."""
 
@@ -51,8 +57,9 @@ class ProviderPlan:
 
     @property
     def obstructed(self) -> bool:
-        """Whether the installation of the version would fail, or its changes cannot be determined."""
-        return bool(self.obstacle or self.counts["refuse"] or self.counts["unknown"])
+        """Whether the installation would fail, its changes cannot be determined, or stored objects would be invalid."""
+        invalid = any(kind.invalid for kind in self.stored)
+        return bool(self.obstacle or self.counts["refuse"] or self.counts["unknown"] or invalid)
 
     @property
     def exit_code(self) -> int:
@@ -74,6 +81,7 @@ class ProviderPlan:
             "obstacle": self.obstacle,
             "droppedVersions": list(self.dropped),
             "widenedRights": list(self.widened),
+            "storedObjects": [kind.dump() for kind in self.stored],
             "summary": self.counts | {"marked": sum(map(is_only_marked, self.changes))},
             "changes": [
                 change.dump() | ({"marked": True} if is_only_marked(change) else {}) for change in self.changes
@@ -107,6 +115,14 @@ def plan_provider(management: Client, provider: Object, version: str) -> Provide
         return _with_changes(management, plan, dry_run.provider, decision, sync)
     except Obstacle as error:
         return replace(plan, obstacle=str(error))
+
+
+def with_stored_objects(management: Client, plan: ProviderPlan, progress: Callable[[str], None]) -> ProviderPlan:
+    """Returns the plan with a check of all objects of the changed CRDs, in a throwaway control plane.
+
+    Raises `Failure` if a CRD is invalid, `ApiError` if objects cannot be read, and the errors of `ControlPlane`.
+    """
+    return replace(plan, stored=check(management, plan.crds, progress)) if plan.crds else plan
 
 
 def _with_notes(plan: ProviderPlan, *notes: str) -> ProviderPlan:
@@ -145,10 +161,13 @@ def _with_changes(
     if existing and not inventory_of(provider):
         removed = "fields that only the former installer has set are removed"
         plan = _with_notes(plan, f"existing objects are adopted: {existing}; {removed}")
+    concerned = {change.entry.name for change in changes.values() if crd_changes.is_crd(change) and change.changes}
+    desired = [step.obj for step in sync.plan.steps]
     migrations = [effect for effect in decision.effects if isinstance(effect, MigrateStorage)]
     return replace(
         plan,
         changes=tuple(changes.values()),
+        crds=tuple(obj for obj in desired if obj["kind"] == CRD.kind and key_of(obj).name in concerned),
         dropped=(*crd_changes.removals(changes.values()), *map(_format_migration, migrations)),
         widened=tuple(_new_rights(management, plan, provider, sync)),
     )

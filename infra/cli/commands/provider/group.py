@@ -11,7 +11,7 @@ import typer
 from infra.cli.options import FormatOptions, TargetOptions
 from infra.cli.terminal.failures import report_failures
 from infra.cli.terminal.option_groups import App
-from infra.cli.terminal.output import out
+from infra.cli.terminal.output import out, progress
 from infra.operations.failure import Failure
 
 from . import delete, render, transfer, upgrade
@@ -156,6 +156,10 @@ def plan(
             help="The version (default: spec.version if not installed yet, else the newest).", show_default=False
         ),
     ] = "",
+    objects: Annotated[
+        bool,
+        typer.Option("--objects", help="Check, in a control plane, whether stored objects are valid in the new CRDs."),
+    ] = False,
     output: FormatOptions,
     exit_code: ExitCode = False,
     management: TargetOptions,
@@ -165,7 +169,7 @@ def plan(
     Uses dry runs and changes nothing. Without KIND and NAME for all providers.
     """
     from infra.cli.terminal.provider_plan_text import lines
-    from infra.operations.providers.plan import plan_provider
+    from infra.operations.providers.plan import plan_provider, with_stored_objects
     from infra.operations.providers.status import select_providers
     from shared.components.errors import ComponentsError
 
@@ -180,6 +184,8 @@ def plan(
         plans = []
         for provider in select_providers(connection.client, kind, name):
             planned = plan_provider(connection.client, provider, version)
+            if objects:
+                planned = with_stored_objects(connection.client, planned, progress)
             plans.append(planned)
             for line in () if output.json else lines(planned):
                 out.print(line)
