@@ -12,7 +12,7 @@ from infra.operations.preview import Change, ClassPlan, MachineChange, TopologyP
 from infra.operations.preview.change import merge_patch
 from infra.operations.preview.class_plan import grouped
 from infra.operations.preview.loading import cluster_of_pool, generations, new_object, new_status, new_webhooks, node_of
-from infra.operations.preview.progress import identify
+from infra.operations.preview.progress import identify, is_reconciled
 from infra.operations.preview.result import Refusal, object_changes
 from infra.operations.preview.snapshot import check_version, needed_kinds, refuse_external_patches
 from shared.kube import Key, Object
@@ -192,6 +192,25 @@ def test_core_before_v1_11_is_refused() -> None:
         check_version(version)
     with pytest.raises(Failure, match=r"core v1\.10\.9: a preview needs v1\.11 or newer"):
         check_version("v1.10.9")
+
+
+@pytest.mark.parametrize(
+    ("reason", "created", "reconciled"),
+    [
+        ("ReconcileSucceeded", True, True),
+        ("ClusterUpgrading", True, True),
+        ("ReconcileFailed", False, True),
+        ("ClusterClassNotReconciled", True, False),
+        ("ClusterCreating", False, False),
+    ],
+)
+def test_topology_is_reconciled_once_core_has_created_or_refused_its_objects(
+    reason: str, *, created: bool, reconciled: bool
+) -> None:
+    condition = {"type": "TopologyReconciled", "reason": reason, "observedGeneration": 4}
+    spec = {"controlPlaneRef": {"name": "a"}} if created else {}
+    state = identify([obj("Cluster", spec=spec, status={"conditions": [condition]})])
+    assert is_reconciled(state, Key("a", "cluster")) is reconciled
 
 
 def test_objects_of_a_deleted_machine_pool_are_deleted_with_it() -> None:

@@ -61,7 +61,7 @@ def preview(
         management: The client of the management cluster; only its credentials are used, to read.
         changes: The changes by the key of the Cluster.
         progress: Called with each line of progress, which begins with the seconds since the start.
-        managers: The managers to run instead of those of the management cluster's versions.
+        managers: Managers to run; by default the managers of the management cluster's versions run.
 
     Raises:
         Failure: A change cannot be previewed; the message says why.
@@ -109,7 +109,7 @@ def preview_class(
         cluster_class: The class.
         change: The change of each Cluster; manifests without a namespace are for the namespace of the class.
         progress: Called with each line of progress.
-        managers: The managers to run instead of those of the management cluster's versions.
+        managers: Managers to run; by default the managers of the management cluster's versions run.
 
     Raises `Failure` if no Cluster uses the class, and the errors of `preview`.
     """

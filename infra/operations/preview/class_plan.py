@@ -105,5 +105,5 @@ def grouped(plans: Iterable[TopologyPlan]) -> tuple[Group, ...]:
 
 
 def _dump(change: MachineChange) -> Object:
-    """Returns the change without the name, which is another one in each Cluster."""
+    """Returns the change without the name, because each Cluster has another name."""
     return {name: value for name, value in change.dump().items() if name != "name"}

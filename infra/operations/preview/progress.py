@@ -22,6 +22,8 @@ DEPLOYMENT_LABEL = "cluster.x-k8s.io/deployment-name"
 FAILED = ("ReconcileFailed", "ClusterClassNotReconciled")
 """Reasons of `TopologyReconciled` that name an error; all others are waits (Cluster API, condition reasons)."""
 _NOT_YET = FAILED[1:]
+_CLASS_NOT_YET = "ClusterClass is not successfully reconciled"
+"""The message of core before v1.14, with the reason of another failure, until it has looked at a new class."""
 
 
 def identify(objects: Iterable[Object]) -> dict[Id, Object]:
@@ -65,11 +67,20 @@ def topology_condition(cluster: Object) -> Object:
     return dict(found) if found.get("observedGeneration") == cluster["metadata"]["generation"] else {}
 
 
+def topology_message(state: State, key: Key) -> str:
+    """Returns what core last reported about the topology of a Cluster; empty without a report."""
+    found = get_condition(dig(cluster_in(state, key), "status.conditions"), TOPOLOGY_RECONCILED) or {}
+    return str(found.get("message") or found.get("reason") or "")
+
+
 def is_reconciled(state: State, key: Key) -> bool:
     """Returns whether core has reconciled the topology of a Cluster, and its MachineDeployments and MachineSets."""
-    condition = topology_condition(cluster_in(state, key))
-    if not condition or condition.get("reason") in _NOT_YET:
+    cluster = cluster_in(state, key)
+    condition = topology_condition(cluster)
+    if not condition or condition.get("reason") in _NOT_YET or str(condition.get("message")).startswith(_CLASS_NOT_YET):
         return False
+    if not dig(cluster, "spec.controlPlaneRef") and condition.get("reason") not in FAILED:
+        return False  # a new Cluster, for which core has created nothing yet
     return all(
         dig(obj, "status.observedGeneration") == obj["metadata"]["generation"]
         for resource in (MACHINE_DEPLOYMENT, MACHINE_SET)

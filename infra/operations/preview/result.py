@@ -151,9 +151,9 @@ class TopologyPlan:
     wanted_version: str
     core: str
     common_notes: tuple[str, ...]
-    """What the preview of no Cluster shows."""
+    """Limits of the preview, for all Clusters."""
     own_notes: tuple[str, ...]
-    """What a user must know about this Cluster."""
+    """Notes about this Cluster."""
     changes: tuple[ObjectChange, ...]
     machines: tuple[MachineChange, ...]
     pending: tuple[ObjectChange, ...]

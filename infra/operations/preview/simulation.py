@@ -39,6 +39,7 @@ from .progress import (
     outdated_machines,
     played_control_plane,
     pool_nodes,
+    topology_message,
 )
 from .snapshot import OWN_CONTROLLERS, Snapshot, provider_of, refuse_external_patches
 
@@ -65,7 +66,7 @@ class Simulation:
     Args:
         snapshot: The objects to copy.
         progress: Called with each line of progress.
-        managers: Managers by the label of their provider, instead of those of the management cluster's versions.
+        managers: Managers to run, by the label of their provider; by default the management cluster's versions run.
     """
 
     def __init__(
@@ -226,7 +227,11 @@ class Simulation:
             if not waiting and now - since >= _QUIET:
                 return state
             if now - began > _WITHIN:
-                raise Failure(f"core did not reconcile {', '.join(waiting) or 'its objects'} within {_WITHIN:g} s")
+                reasons = "; ".join(filter(None, (topology_message(state, key) for key in wanted)))
+                raise Failure(
+                    f"core did not reconcile {', '.join(waiting) or 'its objects'} within {_WITHIN:g} s"
+                    + (f": {reasons}" if reasons else "")
+                )
             time.sleep(_POLL)
 
     def change(self, key: Key, change: Change) -> ApiError | None:

@@ -37,7 +37,7 @@ def topology(text: str = "a") -> TopologyPlan:
     changed = ObjectChange("create", "v1", text, text, (field, SECRET), replaces=text)
     machines = MachineChange("replace", text, text, text, 3, (text,), text)
     return TopologyPlan(
-        DEMO, text, text, text, text, text, (text,), (changed,), (machines,), (changed,), Refusal(text, text)
+        DEMO, text, text, text, text, text, (text,), (text,), (changed,), (machines,), (changed,), Refusal(text, text)
     )
 
 
