@@ -53,16 +53,17 @@ def _of_json(line: str) -> tuple[str, str]:
         return "", ""
     if not isinstance(fields, dict):
         return "", ""
-    about = f"{fields.get('namespace')}/{fields.get('name')}" if fields.get("kind") == CLUSTER.kind else ""
-    return str(fields.get("function") or ""), str(fields.get("cluster") or about)
+    name = fields.get("cluster") or (fields.get("name") if fields.get("kind") == CLUSTER.kind else "")
+    return str(fields.get("function") or ""), f"{fields.get('namespace')}/{name}" if name else ""
 
 
 def _of_text(line: str) -> tuple[str, str]:
     """Returns the function and the Cluster of a line of text: `DATE TIME LEVEL FUNCTION KIND KEY ...`."""
     words = line.split()[3:]
-    named = next((word.partition("=")[2] for word in words if word.startswith("cluster=")), "")
-    about = words[2] if len(words) > 2 and words[1] == CLUSTER.kind else ""
-    return words[0] if words else "", named or about
+    function, kind, key = (*words[:3], "", "", "")[:3]
+    about = key.rpartition("/")[2] if kind == CLUSTER.kind else ""
+    name = next((word.partition("=")[2] for word in words if word.startswith("cluster=")), about)
+    return function, f"{key.rpartition('/')[0]}/{name}" if name else ""
 
 
 class PodLogs:

@@ -11,15 +11,15 @@ from infra.cli.main import app
 from infra.operations.log_lines import Filter
 
 TEXT = """\
-2026-01-31 12:00:00,000 INFO addon_apply ClusterAddon team/cluster-addon-demo update -> 202 12.3ms cluster=team/demo no
+2026-01-31 12:00:00,000 INFO addon_apply ClusterAddon team/cluster-addon-demo update -> 202 12.3ms cluster=demo no
 2026-01-31 12:00:01,000 INFO cluster Cluster team/demo update -> 204 1.0ms
 2026-01-31 12:00:02,000 INFO cluster Cluster other/demo update -> 204 1.0ms
-2026-01-31 12:00:03,000 WARNING addon_apply ClusterAddon team/b update -> 500 1.0ms cluster=team/second
+2026-01-31 12:00:03,000 WARNING addon_apply ClusterAddon team/b update -> 500 1.0ms cluster=second
 Traceback (most recent call last):
   TypeError: broken
 2026-01-31 12:00:04,000 INFO the sweep skips a kind
 {"function": "cluster", "kind": "Cluster", "namespace": "team", "name": "demo", "message": "x"}
-{"function": "addon_apply", "kind": "ClusterAddon", "namespace": "team", "name": "a", "cluster": "team/demo"}
+{"function": "addon_apply", "kind": "ClusterAddon", "namespace": "team", "name": "a", "cluster": "demo"}
 {"function": "addon_apply"
 """
 
