@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from shared import tracing
 from shared.api.conditions import abridged, rfc3339
 from shared.api.resource_set import SourceRef
+from shared.applier.apply import leaving_out_nulls
 from shared.applier.connection import ClusterConnection, ConnectionFailed, connect_workload
 from shared.applier.outcome import NOT_TRIED, error_text, is_server_failure
 from shared.clients import Clients
@@ -147,7 +149,7 @@ class _Cluster:
                 raise NotServed(f"the workload cluster does not serve {obj['kind']} ({obj['apiVersion']})")
             body, client = _complete(obj, resource), self.connection.cluster.client
             if not self.once:
-                return client.apply(resource, body, manager=FIELD_MANAGER)
+                return leaving_out_nulls(partial(client.apply, resource, manager=FIELD_MANAGER), body)
             try:
                 return client.create(resource, body, manager=FIELD_MANAGER)
             except Conflict as error:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from shared.api.resources import NAMESPACE
 from shared.manifests import HOOK_CREATION, delete_policies, hooks_of, identity, is_hook_run
@@ -16,9 +17,11 @@ from ..kube import ApiError, Conflict, Key, NotFound, NotServed, Object, Resourc
 from ..kube.client import NO_VERSION
 from .adoption import adopt
 from .defaults import claimed_fields, may_be_excluded
-from .fields import MAX_PATH, MAX_PATHS, without
+from .fields import MAX_PATH, MAX_PATHS, without, without_nulls
 from .owner import Owner
 from .policy import PREFIX, RECREATE, Policy
+
+R = TypeVar("R")
 
 _SETTLES_WITHIN = 5.0
 """Seconds within which a newly established kind is served and a deletion completes."""
@@ -69,7 +72,8 @@ def apply(
 ) -> ApplyResult:
     """Applies an object by server-side apply, and resolves conflicts as the policy says.
 
-    Does not wait until the kind that an applied CRD defines is served.
+    Null fields that the server rejects are left out, as the helm program's creations leave them to the server. Does not
+    wait until the kind that an applied CRD defines is served.
 
     Args:
         cluster: The cluster to apply to.
@@ -83,11 +87,27 @@ def apply(
         ApiError: The API server failed or rejected the object.
         TimeoutError: Finalizers keep an object that has to be deleted first.
     """
+    return leaving_out_nulls(lambda each: _apply_whole(cluster, resource, each, policy, new=new), obj)
+
+
+def leaving_out_nulls(write: Callable[[Object], R], obj: Object) -> R:
+    """Writes an object, and once more without the null fields if the server rejects these."""
+    try:
+        return write(obj)
+    except ApiError as error:
+        lighter = without_nulls(obj, error.body) if error.status == 422 else None
+        if lighter is None:
+            raise
+    return write(lighter)
+
+
+def _apply_whole(cluster: ClusterClients, resource: Resource, obj: Object, policy: Policy, *, new: bool) -> ApplyResult:
+    """Applies the object with all its fields; see `apply`."""
     owner = policy.owner
     try:
         applied = (_apply_new if new and owner.mark else _apply)(cluster, resource, obj, policy)
     except ApiError as error:
-        if error.status != 422:
+        if error.status != 422 or without_nulls(obj, error.body):
             raise
         cleared = _apply_without_defaults(cluster, resource, obj, policy, error)
         if cleared is None and not _IMMUTABLE.search(str(error)):

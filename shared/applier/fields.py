@@ -164,6 +164,28 @@ def without(obj: Object, path: str) -> Object:
     return _changed(obj, steps, remove) if steps else obj
 
 
+def without_nulls(obj: Object, refusal: Mapping[str, Any] | None) -> Object | None:
+    """Returns `obj` without the null fields that a rejection names; None if it names none.
+
+    A server takes null in a field that is not nullable for an absent one, as an API server does itself at a creation,
+    but not at a server-side apply.
+    """
+    result = obj
+    for cause in dig(refusal or {}, "details.causes", [])[:MAX_PATHS]:
+        path = str(dig(cause, "field", ""))
+        steps = resolve(result, path)
+        if steps and isinstance(steps[-1], str) and _at(result, steps) is None:
+            result = without(result, path)
+    return None if result is obj else result
+
+
+def _at(obj: Any, steps: list[PathStep]) -> Any:
+    """Returns the value to which the steps lead."""
+    for step in steps:
+        obj = obj[step]
+    return obj
+
+
 def with_live(obj: Object, live: Object, path: str) -> Object:
     """Returns `obj` with the live value of the field at `path`, if both objects have the field.
 
@@ -172,9 +194,7 @@ def with_live(obj: Object, live: Object, path: str) -> Object:
     steps, there = resolve(obj, path), resolve(live, path)
     if not steps or not there:
         return obj
-    value: Any = live
-    for step in there:
-        value = value[step]
+    value = _at(live, there)
 
     def replace(parent: Any, step: PathStep) -> None:
         parent[step] = deepcopy(value)

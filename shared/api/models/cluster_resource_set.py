@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from shared.api import resources
 
@@ -16,6 +17,14 @@ from .custom_resource import AGE, Column, CustomResource, Int64, Model, OpenMode
 from .label_selector import LabelSelector
 
 _IMMUTABLE = "cannot change: delete the ClusterResourceSet and create it again"
+_HAS_LABELS = "has(self.matchLabels) && size(self.matchLabels) > 0"
+_HAS_EXPRESSIONS = "has(self.matchExpressions) && size(self.matchExpressions) > 0"
+_SELECTOR_RULES: JsonDict = {
+    "x-kubernetes-validations": [
+        {"rule": "self == oldSelf", "message": f"spec.clusterSelector {_IMMUTABLE}"},
+        {"rule": f"({_HAS_LABELS}) || ({_HAS_EXPRESSIONS})", "message": "spec.clusterSelector must not be empty"},
+    ]
+}
 _ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
 
 
@@ -37,10 +46,8 @@ class ClusterResourceSetSpec(Model):
         )
     )
 
-    cluster_selector: LabelSelector = Field(
-        json_schema_extra=rule("self == oldSelf", f"spec.clusterSelector {_IMMUTABLE}")
-    )
-    """Selects Clusters of the same namespace. An empty selector selects none."""
+    cluster_selector: LabelSelector = Field(json_schema_extra=_SELECTOR_RULES)
+    """Selects Clusters of the same namespace. It must not be empty, and cannot change."""
     resources: list[ResourceRef] | None = Field(None, max_length=100, json_schema_extra=_ATOMIC)
     strategy: Literal["", "ApplyOnce", "Reconcile"] | None = None
     """`ApplyOnce` (default) creates objects that do not exist. `Reconcile` also applies later changes."""

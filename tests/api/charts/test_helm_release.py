@@ -12,7 +12,7 @@ from typing import Any
 from shared.api.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE_PROXY, NAMESPACE, SECRET
 from shared.helm_proxies.names import CLUSTER_NAME_LABEL, RELEASE_NAME_GENERATED
 from shared.helm_proxies.release_record import decode, secret_name, write_record
-from shared.kube import Key, dig
+from shared.kube import Key, Resource, dig
 from shared.kube.crds import CRD
 from tests.support import objects
 from tests.support.helm_releases import MAP, HelmWorld, packed
@@ -508,3 +508,59 @@ def test_unreachable_cluster_holds_the_deletion_until_the_cluster_is_gone(helm_w
     world.call()
     assert world.client.find(HELM_RELEASE_PROXY, Key(world.namespace, "web-demo")) is None
     assert names(world) == {"a"}
+
+
+LOCATIONS = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: locations.nulls.example.dev}
+spec:
+  group: nulls.example.dev
+  scope: Namespaced
+  names: {kind: Location, plural: locations}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [bucket]
+            properties:
+              bucket: {type: string}
+              prefix: {type: string}
+              config: {type: object, additionalProperties: {type: string}}
+              validation: {type: string, nullable: true, default: often}
+"""
+LOCATION = """
+apiVersion: nulls.example.dev/v1
+kind: Location
+metadata: {name: backup}
+spec: {bucket: {{ .Values.bucket }}, prefix: , config: , validation: null}
+"""
+
+
+def test_null_fields_of_a_custom_resource_are_left_out(helm_world: HelmWorld) -> None:
+    """The API server leaves them out when the helm program creates the object, but not at a server-side apply."""
+    world = helm_world
+    kind = Resource("nulls.example.dev", "v1", "Location", "locations")
+    try:
+        world.chart("1.0.0", {"a.yaml": LOCATION}, crds__a=LOCATIONS)
+        world.proxy(values="bucket: one\n")
+        world.call()
+        assert world.condition("Ready")["status"] == "True", world.read()
+        live = world.client.get(kind, Key(world.releases, "backup"))
+        assert live["spec"] == {"bucket": "one", "validation": None}
+        world.call(resync=True)
+        assert world.client.get(kind, Key(world.releases, "backup")) == live
+        world.proxy(values="bucket: two\n")
+        world.call()
+        assert world.client.get(kind, Key(world.releases, "backup"))["spec"]["bucket"] == "two"
+        world.proxy(values="bucket:\n")
+        world.call()
+        assert "spec.bucket: Required value" in world.condition("Ready")["message"]
+    finally:
+        world.client.delete(CRD, Key("", "locations.nulls.example.dev"))

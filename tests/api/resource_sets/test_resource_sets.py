@@ -187,13 +187,10 @@ def test_cluster_that_is_labelled_later_gets_the_objects(sets: Sets) -> None:
     assert sets.records() == {"one": True}
 
 
-def test_empty_selector_selects_no_cluster(sets: Sets) -> None:
-    sets.cluster()
-    sets.config_map("one", sets.map("a"))
-    sets.set("set", "ConfigMap/one", selector={})
-    sets.changed()
-    assert sets.binding() is None
-    assert not sets.value("a")
+@pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchLabels": {}, "matchExpressions": []}])
+def test_empty_selector_is_refused(sets: Sets, selector: Object) -> None:
+    with pytest.raises(ApiError, match=r"spec\.clusterSelector must not be empty"):
+        sets.set("set", "ConfigMap/one", selector=selector)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.applier.fields import contains, differences, resolve, stored, with_live, without
+from shared.applier.fields import contains, differences, resolve, stored, with_live, without, without_nulls
 from shared.kube import Object
 
 OBJECT: dict[str, Any] = {
@@ -52,6 +52,30 @@ def test_without_removes_a_field() -> None:
     assert without(OBJECT, '.spec.containers[name="web"].image')["spec"]["containers"][0] == {"name": "web"}
     assert OBJECT["spec"]["containers"][0]["image"] == "i:1"
     assert without(OBJECT, ".spec.missing") == OBJECT
+
+
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [
+        pytest.param(["spec.provider", "spec.items[0].config"], {"keep": None, "items": [{"a": 1}, None]}, id="nulls"),
+        pytest.param(
+            ["spec.keep", "spec.none"], {"provider": None, "items": [{"a": 1, "config": None}, None]}, id="one"
+        ),
+        pytest.param(["spec.items", "spec.items[0].a", "spec.items[1]", "spec", ""], None, id="values, items"),
+        pytest.param([], None, id="nothing"),
+    ],
+)
+def test_null_fields_that_are_refused_are_left_out(named: list[str], left: Object | None) -> None:
+    spec = {"provider": None, "keep": None, "items": [{"a": 1, "config": None}, None]}
+    causes = [{"reason": "FieldValueTypeInvalid", "field": name} for name in named]
+    expected = {"spec": left} if left else None
+    assert without_nulls({"spec": spec}, {"details": {"causes": causes}}) == expected
+    assert spec["items"] == [{"a": 1, "config": None}, None]
+
+
+@pytest.mark.parametrize("refusal", [None, {}, {"details": None}, {"details": {"causes": ["x", None, {"field": 1}]}}])
+def test_malformed_refusal_names_nothing(refusal: Object | None) -> None:
+    assert without_nulls({"spec": {"x": None}}, refusal) is None
 
 
 def test_with_live_copies_the_live_value() -> None:
