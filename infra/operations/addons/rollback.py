@@ -8,11 +8,12 @@ from shared.addons import manifest_history
 from shared.addons.manifest_history import StoredManifest
 from shared.addons.status import is_up_to_date
 from shared.api import cluster as cluster_api
-from shared.api.conditions import READY, get_condition
+from shared.api.conditions import READY, abridged, get_condition
 from shared.api.names import ROLLBACK_ANNOTATION, addon_of
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, HELM_RELEASE_PROXY
 from shared.clients import Clients
-from shared.kube import Client, Key, Object, dig, key_of
+from shared.helm_proxies.names import CLUSTER_NAME_LABEL, HCP_NAME_LABEL
+from shared.kube import Client, Key, NotServed, Object, dig, key_of
 
 from ..failure import Failure
 from ..text import plain
@@ -27,11 +28,25 @@ def addon_of_cluster(management: Client, cluster: Object) -> Object:
     """Returns the ClusterAddon of a Cluster; raises `Failure` if there is none."""
     addon = management.find(CLUSTER_ADDON, addon_of(cluster))
     if addon is None:
-        raise Failure(
-            f"Cluster {key_of(cluster)} has no ClusterAddon: no addons were applied to it; "
-            "`capi-functions describe cluster` shows why"
-        )
+        hint = _charts_of(management, cluster) or "`capi-functions describe cluster` shows why"
+        raise Failure(f"Cluster {key_of(cluster)} has no ClusterAddon: no addons were applied to it; {hint}")
     return addon
+
+
+def _charts_of(management: Client, cluster: Object) -> str:
+    """Returns which HelmChartProxies brought charts to the Cluster, and how to change these; empty if none did."""
+    namespace, name = key_of(cluster)
+    try:
+        releases = list(management.list(HELM_RELEASE_PROXY, namespace, selector=f"{CLUSTER_NAME_LABEL}={name}"))
+    except NotServed:
+        return ""
+    names = sorted({str(dig(one, ("metadata", "labels", HCP_NAME_LABEL), "")) for one in releases} - {""})
+    if not names:
+        return ""
+    return (
+        f"its charts come from HelmChartProxies: {abridged(names, separator=', ')}. To go back, give a HelmChartProxy "
+        "its former version and values, because a release always follows its HelmChartProxy"
+    )
 
 
 def request_rollback(management: Client, cluster: Object, addon: Object) -> StoredManifest:

@@ -13,9 +13,11 @@ from typer.testing import CliRunner, Result
 from infra.cli.main import app
 from infra.operations.addons import rollback as command
 from infra.operations.waiting import WaitTimeout
-from shared.api.resources import CLUSTER, CLUSTER_ADDON
+from shared.api.resources import CLUSTER, CLUSTER_ADDON, HELM_RELEASE_PROXY
 from shared.event import change_event
+from shared.helm_proxies.names import CLUSTER_NAME_LABEL, HCP_NAME_LABEL
 from shared.kube import Key, Object, dig
+from tests.support import objects
 from tests.support.releases import write_release
 from tests.support.until import HANGS
 from tests.support.world import World
@@ -109,7 +111,13 @@ def test_rollback_without_cluster_addon_or_manifest_is_an_error(world: World, ru
 
     assert "does not exist; choose the namespace" in refused()
     world.cluster(write_release(world.releases, "v1", [world.map("a")]))
-    assert "has no ClusterAddon" in refused()
+    assert "has no ClusterAddon: no addons were applied to it" in refused()
+    chart = {"chartName": "c", "repoURL": "https://a.b", "clusterRef": {"kind": "Cluster", "name": "demo"}}
+    for name, proxy in (("c-demo", "metrics"), ("by-hand", "")):
+        labels = {CLUSTER_NAME_LABEL: "demo"} | ({HCP_NAME_LABEL: proxy} if proxy else {})
+        release = objects.manifest(HELM_RELEASE_PROXY, name, world.namespace, metadata={"labels": labels}, spec=chart)
+        world.client.create(HELM_RELEASE_PROXY, release)
+    assert "HelmChartProxies: metrics. To go back" in " ".join(refused().split())
     world.secret()
     world.settle()
     assert "no manifest of another class than" in refused()
