@@ -17,7 +17,7 @@ PAGES = (
 _FENCED = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?<=\n\n)    .*\n(?:    .*\n|\n(?=    ))*")
 _SPAN = re.compile(r"`((?:capi-functions|make|kubectl) [^`]+)`")
-_SUBSTITUTION = re.compile(r"\$\((capi-functions[^()]*)\)")
+_SUBSTITUTION = re.compile(r"\$\(([^()]*)\)")
 _ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 _SHELLS = ("sh", "bash", "console")
 _PROGRAMS = ("capi-functions", "kubectl", "make", "helm", "git", "export", "source", "curl", "sed", "for", "eval", "cp")
@@ -73,8 +73,8 @@ def spans(page: Path) -> Iterator[str]:
 def commands(script: str) -> Iterator[list[str]]:
     """Yields the words of each command in a shell script, without assignments before it and redirections."""
     for inner in _SUBSTITUTION.findall(script):
-        yield shlex.split(inner)
-    for line in script.replace("\\\n", " ").splitlines():
+        yield from commands(inner)
+    for line in _SUBSTITUTION.sub("SUBSTITUTED", script).replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
         lexer.whitespace_split = True
         lexer.commenters = "#"

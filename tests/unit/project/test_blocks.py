@@ -91,7 +91,7 @@ def test_blocks_are_found() -> None:
         ("X=1 a \\\n  -b 'c d'; e && f", [["a", "-b", "c d"], ["e"], ["f"]]),
         (
             'eval "$(capi-functions local env)"',
-            [["capi-functions", "local", "env"], ["eval", "$(capi-functions local env)"]],
+            [["capi-functions", "local", "env"], ["eval", "SUBSTITUTED"]],
         ),
     ],
 )
