@@ -41,7 +41,7 @@ from .progress import (
     pool_nodes,
     topology_message,
 )
-from .snapshot import OWN_CONTROLLERS, Snapshot, provider_of, refuse_external_patches
+from .snapshot import AT_ONCE, OWN_CONTROLLERS, Snapshot, provider_of, refuse_external_patches
 
 _FIELD_MANAGER = "preview"
 _NOWHERE = "--namespace=preview-of-no-namespace"
@@ -54,8 +54,6 @@ _QUIET = 1.5
 _WITHIN = 120.0
 """Seconds until the topology controller must have reconciled a change."""
 _POLL = 0.2  # seconds
-_AT_ONCE = 8
-"""Requests at the same time, while objects are created."""
 _STORAGE_WITHIN = 15.0
 """Seconds until the storage of a new kind must accept objects."""
 
@@ -105,9 +103,8 @@ class Simulation:
         self._ports = free_ports(str(plane.directory))
         self._client = self._cleanup.enter_context(closing(connect.from_kubeconfig(str(plane.kubeconfig))))
         self._progress("installing the kinds")
-        definitions = [
-            self._client.apply(CRD, loading.new_definition(crd), manager=_FIELD_MANAGER) for crd in self._snapshot.crds
-        ]
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            definitions = list(threads.map(self._define, self._snapshot.crds))
         problems = await_all_established(self._client, definitions)
         if problems:
             raise Failure("; ".join(problems.values()))
@@ -120,6 +117,9 @@ class Simulation:
         for server in servers:
             server.await_ready()
         self._install_webhooks({server.label: server.url for server in servers})
+
+    def _define(self, crd: Object) -> Object:
+        return self._client.apply(CRD, loading.new_definition(crd), manager=_FIELD_MANAGER)
 
     def _core(self) -> Path:
         try:
@@ -155,7 +155,7 @@ class Simulation:
         for name in sorted({key_of(obj).namespace for obj in self._snapshot.objects} - {"default"}):
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             self._client.apply(NAMESPACE, body, manager=_FIELD_MANAGER)
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
+        with ThreadPoolExecutor(AT_ONCE) as threads:
             for generation in loading.generations(self._snapshot.objects):
                 for uid, copied in threads.map(self._copy, generation):
                     self._uids[uid] = copied

@@ -6,6 +6,7 @@ No Secret is read. So the throwaway control plane knows no kubeconfig, and its m
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from infra.local.managers.programs import image_version
@@ -34,6 +35,8 @@ _WEBHOOKS_OF = ("control-plane-", "bootstrap-")
 _CONTRACT = "cluster.x-k8s.io/v"
 """The prefix of the labels that name the versions of a CRD by contract (Cluster API book, provider contracts)."""
 _ATTEMPTS = 3
+AT_ONCE = 8
+"""Requests at the same time."""
 _OLDEST = (1, 11)
 """The first version of core that stores v1beta2, whose conditions have an observedGeneration."""
 
@@ -90,7 +93,8 @@ def take(client: Client, changes: Mapping[Key, Change]) -> Snapshot:
 
     Raises `Failure` if a Cluster has no topology, or its class has external patches.
     """
-    crds = list(_definitions(client))
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        crds = list(threads.map(lambda key: client.get(CRD, key), _definitions(client)))
     resources = {(found.group, found.kind): found for crd in crds if (found := stored_resource(crd))}
     clusters = {key: _cluster(client, resources, key) for key in changes}
     deployments = {provider_of(obj): obj for obj in client.list(DEPLOYMENT, selector=PROVIDER_LABEL)}
@@ -156,15 +160,15 @@ def check_version(core: str) -> None:
         )
 
 
-def _definitions(client: Client) -> Iterator[Object]:
-    """Yields the CRDs of Cluster API and of its providers."""
+def _definitions(client: Client) -> Iterator[Key]:
+    """Yields the keys of the CRDs of Cluster API and of its providers."""
     for page in client.pages(CRD, accept=f"{METADATA_LIST},application/json"):
         for item in page["items"]:
             group = item["metadata"]["name"].partition(".")[2]
             labels = dig(item, "metadata.labels", {})
             is_provided = COMPONENT_LABEL in labels or any(str(label).startswith(_CONTRACT) for label in labels)
             if group not in _NOT_COPIED and (is_provided or group == _ROOT or group.endswith(f".{_ROOT}")):
-                yield client.get(CRD, key_of(item))
+                yield key_of(item)
 
 
 def _cluster(client: Client, resources: Mapping[Kind, Resource], key: Key) -> Object:
@@ -204,16 +208,24 @@ def _objects(
         cluster = client.get(resources[CLUSTER.group, CLUSTER.kind], key)
         classes |= changes[key].classes(known)
         yield cluster
-    for resource in resources.values():
-        if not resource.namespaced or resource.group.split(".")[0] in OWN_CONTROLLERS or resource.kind == CLUSTER.kind:
-            continue
-        for namespace in sorted({key.namespace for key in clusters}):
-            names = {key.name for key in clusters if key.namespace == namespace}
-            for obj in client.list(
-                resource, namespace, selector=f"{CLUSTER_NAME_LABEL} in ({','.join(sorted(names))})"
-            ):
-                if not deleting(obj):
-                    yield obj
+    names: dict[str, list[str]] = {}
+    for key in sorted(clusters):
+        names.setdefault(key.namespace, []).append(key.name)
+    wanted = [
+        (resource, namespace)
+        for resource in resources.values()
+        for namespace in names
+        if resource.namespaced and resource.group.split(".")[0] not in OWN_CONTROLLERS and resource.kind != CLUSTER.kind
+    ]
+
+    def listed(what: tuple[Resource, str]) -> list[Object]:
+        resource, namespace = what
+        selector = f"{CLUSTER_NAME_LABEL} in ({','.join(names[namespace])})"
+        return [obj for obj in client.list(resource, namespace, selector=selector) if not deleting(obj)]
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for found in threads.map(listed, wanted):
+            yield from found
     given = {id(obj): obj for change in changes.values() for obj in change.manifests}  # often the same for all
     yield from _classes(client, resources, classes, list(given.values()))
 
