@@ -11,7 +11,15 @@ from infra.operations.failure import Failure
 from infra.operations.preview import Change, ClassPlan, MachineChange, TopologyPlan, parse_manifests, parse_variable
 from infra.operations.preview.change import merge_patch
 from infra.operations.preview.class_plan import grouped
-from infra.operations.preview.loading import cluster_of_pool, generations, new_object, new_status, new_webhooks, node_of
+from infra.operations.preview.loading import (
+    cluster_of_pool,
+    generations,
+    new_definition,
+    new_object,
+    new_status,
+    new_webhooks,
+    node_of,
+)
 from infra.operations.preview.progress import identify, is_reconciled
 from infra.operations.preview.result import Refusal, object_changes
 from infra.operations.preview.snapshot import check_version, needed_kinds, refuse_external_patches
@@ -100,6 +108,16 @@ def test_status_of_a_copy_is_about_generation_1() -> None:
     assert new_status(obj("Cluster", status={"observedGeneration": 4, "conditions": conditions})) == {
         "observedGeneration": 1,
         "conditions": [{"type": "Ready"}, {"type": "Available", "observedGeneration": 1}],
+    }
+
+
+def test_copy_of_a_definition_has_no_descriptions() -> None:
+    text, value = {"type": "string", "description": "long"}, {"description": "a value"}
+    properties = {"description": text, "other": {"type": "object", "default": value, "properties": {"a": text}}}
+    crd = {**obj("CustomResourceDefinition"), "spec": {"versions": [{"schema": {"properties": properties}}]}}
+    assert new_definition(crd)["spec"]["versions"][0]["schema"]["properties"] == {
+        "description": {"type": "string"},
+        "other": {"type": "object", "default": value, "properties": {"a": {"type": "string"}}},
     }
 
 

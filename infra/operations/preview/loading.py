@@ -26,6 +26,9 @@ _POOL = (MACHINE_POOL.group, MACHINE_POOL.kind)
 _HELD_STILL = ((MACHINE.group, MACHINE.kind), (MACHINE.group, "MachineHealthCheck"), _POOL)
 """Kinds that are paused: their controllers delete Machines, or act on nodes."""
 
+_VALUES = ("default", "enum", "example")
+"""Fields of a schema that contain values, and no schema."""
+
 
 def generations(objects: Iterable[Object]) -> Iterator[list[Object]]:
     """Yields the objects in lists; the owners of each object are in earlier lists."""
@@ -127,7 +130,10 @@ def without_topology_condition(status: Object) -> Object:
 
 
 def new_definition(crd: Object) -> Object:
-    """Returns the CRD to create. Objects are read in the version in which they are stored, so nothing is converted."""
+    """Returns the CRD to create, without the descriptions, which would cost the API server time.
+
+    Objects are read in the version in which they are stored, so nothing is converted.
+    """
     metadata = {name: crd["metadata"][name] for name in ("name", "labels", "annotations") if name in crd["metadata"]}
     annotations = metadata.get("annotations") or {}
     metadata["annotations"] = {name: value for name, value in annotations.items() if "last-applied" not in name}
@@ -135,8 +141,18 @@ def new_definition(crd: Object) -> Object:
         "apiVersion": crd["apiVersion"],
         "kind": crd["kind"],
         "metadata": metadata,
-        "spec": {**crd["spec"], "conversion": {"strategy": "None"}},
+        "spec": {**_without_descriptions(crd["spec"]), "conversion": {"strategy": "None"}},
     }
+
+
+def _without_descriptions(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        return {
+            name: below if name in _VALUES else _without_descriptions(below)
+            for name, below in schema.items()
+            if name != "description" or not isinstance(below, str)
+        }
+    return [_without_descriptions(below) for below in schema] if isinstance(schema, list) else schema
 
 
 def new_webhooks(configuration: Object, url: str, ca: str) -> Object:
