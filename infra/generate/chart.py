@@ -21,6 +21,7 @@ from shared.triggers import Triggers
 
 from . import (
     admission,
+    console,
     crds,
     eventing,
     forwarder,
@@ -109,6 +110,7 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         "disruptionBudget": workloads.BUDGET,
         "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),
         "hooks": _in_release(_objects(hooks.documents())),
+        "console": _in_release(_objects(console.documents())),
     }
 
 

@@ -29,12 +29,13 @@ People log in with tokens of their own. Add --host=NAME for the host name of an 
 def files() -> dict[str, str]:
     """Returns content by file name."""
     return {
-        "console.yaml": yaml_text(_documents()),
+        "console.yaml": yaml_text(documents()),
         "kustomization.yaml": yaml_text([("", kustomization(["console.yaml"]))]),
     }
 
 
-def _documents() -> Iterable[Document]:
+def documents() -> Iterable[Document]:
+    """Yields the objects of the console."""
     yield "", {**rbac.service_account(NAME, NAMESPACE), "automountServiceAccountToken": False}
     yield _POD, _deployment()
     ports = [{"name": "http", "port": 80, "targetPort": "http"}]

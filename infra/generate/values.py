@@ -138,11 +138,35 @@ def values() -> Iterator[Value]:
         "The issuer of the hooks' certificate: `helm` issues one for ten years, which upgrades keep. Default: "
         "`cert-manager` if the cluster serves its Certificates, else `helm`.",
     )
+    yield from _of_console()
     yield from _of_image()
     yield from _of_settings()
     yield from _of_pods()
     yield from _of_operation()
     yield from _of_providers()
+
+
+def _of_console() -> Iterator[Value]:
+    host = {**TEXT, "pattern": "^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"}
+    yield Value(
+        "console.enabled",
+        False,
+        FLAG,
+        "Run the [console](console.md#for-several-people), whose pod has no rights: people log in with tokens of the "
+        "API server.",
+    )
+    yield Value(
+        "console.hosts",
+        [],
+        {"type": "array", "items": host, "uniqueItems": True},
+        "The host names of its Ingress or Gateway, which must have HTTPS. `kubectl port-forward` needs none.",
+    )
+    yield Value(
+        "console.allowChanges",
+        False,
+        FLAG,
+        "Let its pages offer rollbacks, with the rights of the person who has logged in. Default: pages only show.",
+    )
 
 
 def _of_image() -> Iterator[Value]:

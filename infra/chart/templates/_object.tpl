@@ -39,7 +39,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $values := .root.Values }}
 {{- $common := include "capi-functions.labels" .root | fromYaml }}
 {{- $_ := set $object.metadata "labels" (merge (dict) ($object.metadata.labels | default dict) $common) }}
-{{- if and (eq $object.kind "ServiceAccount") $values.serviceAccountAnnotations }}
+{{- if and (eq $object.kind "ServiceAccount") (ne $object.metadata.name "capi-functions-console") $values.serviceAccountAnnotations }}
   {{- $_ := set $object.metadata "annotations" $values.serviceAccountAnnotations }}
 {{- end }}
 {{- if eq $object.kind "Deployment" }}
@@ -88,6 +88,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $spec := .object.spec }}
 {{- $pod := $spec.template.spec }}
 {{- $name := .object.metadata.name }}
+{{- /* The pod of the console has neither credentials nor traces: it handles the tokens of people. */ -}}
+{{- $trusted := ne $name "capi-functions-console" }}
 {{- $own := get $values.deployments (regexReplaceAll "^forwarder-[0-9]+$" $name "forwarder") | default dict }}
 {{- $replicas := ternary $values.replicas nil (has $name .servers) }}
 {{- if hasKey $own "replicas" }}{{ $replicas = $own.replicas }}{{ end }}
@@ -103,7 +105,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if and $values.watchFilter (hasKey $spec.selector.matchLabels "app.kubernetes.io/part-of") }}
   {{- $_ := set $env "CAPI_FUNCTIONS_WATCH_FILTER" $values.watchFilter }}
 {{- end }}
-{{- if $values.webIdentity.roleARN }}
+{{- if and $trusted $values.webIdentity.roleARN }}
   {{- $folder := "/var/run/secrets/capi-functions" }}
   {{- $_ := set $env "AWS_ROLE_ARN" $values.webIdentity.roleARN }}
   {{- $_ := set $env "AWS_WEB_IDENTITY_TOKEN_FILE" (printf "%s/token" $folder) }}
@@ -115,7 +117,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- $headers := dict }}
 {{- with $values.tracing }}
-  {{- if .endpoint }}
+  {{- if and $trusted .endpoint }}
     {{- $_ := set $env "OTEL_EXPORTER_OTLP_ENDPOINT" .endpoint }}
     {{- $_ := set $env "OTEL_TRACES_SAMPLER" "parentbased_traceidratio" }}
     {{- $_ := set $env "OTEL_TRACES_SAMPLER_ARG" .ratio }}

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.operations.listing import Verdict, addon_row, cluster_row, provider_row, stack_row, table
+from infra.cli.commands import describe, get, resync, wait
+from infra.operations.listing import KINDS, Verdict, addon_row, cluster_row, provider_row, stack_row, table
 from shared.api.provider import INFRASTRUCTURE
 from shared.kube import Object
 
@@ -123,3 +124,8 @@ def test_rows_of_foreign_shapes_have_empty_cells() -> None:
 def test_provider_without_a_status_is_unknown() -> None:
     row = provider_row(made(INFRASTRUCTURE.kind))
     assert (row.cells["WANTED"], row.verdict.reason) == ("newest", "NotLookedAt")
+
+
+@pytest.mark.parametrize("command", [describe, get, resync, wait])
+def test_every_command_for_kinds_knows_every_kind(command: Any) -> None:
+    assert {*command._KINDS} == {*KINDS}

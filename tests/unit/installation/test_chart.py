@@ -416,6 +416,35 @@ def test_forwarders_have_the_options_of_the_values(mode: str, helm: Path) -> Non
     assert not [part for part in yaml.safe_dump([*plain.values()]).split() if part.startswith("--workers")]
 
 
+CONSOLE = "capi-functions-console"
+
+
+@pytest.mark.parametrize("mode", [*values.MODES])
+def test_console_is_installed_on_request_and_read_only(mode: str, helm: Path) -> None:
+    assert CONSOLE not in names(rendered(helm, f"mode={mode}"), "Deployment")
+    objects = rendered(helm, f"mode={mode}", "console.enabled=true", "console.hosts={capi.example.com}")
+    [container] = pod(objects, CONSOLE)["containers"]
+    assert container["args"] == ["--login", "--port=8080", "--host=capi.example.com"]
+    assert objects["Service", CONSOLE]["spec"]["selector"] == {"app.kubernetes.io/name": CONSOLE}
+    changing = rendered(helm, f"mode={mode}", "console.enabled=true", "console.allowChanges=true")
+    assert pod(changing, CONSOLE)["containers"][0]["args"][2:] == ["--allow-changes"]
+
+
+def test_console_has_no_credentials(helm: Path) -> None:
+    settings = ("console.enabled=true", "webIdentity.roleARN=role", "tracing.endpoint=http://t", "tracing.secret=s")
+    objects = rendered(helm, *settings, "serviceAccountAnnotations.role=cloud", "namespaces={a}")
+    bindings = [obj for (kind, _), obj in objects.items() if kind.endswith("RoleBinding")]
+    assert CONSOLE not in {subject["name"] for binding in bindings for subject in binding["subjects"]}
+    account = objects["ServiceAccount", CONSOLE]
+    assert account["automountServiceAccountToken"] is False
+    assert "annotations" not in account["metadata"]
+    spec = pod(objects, CONSOLE)
+    assert spec["automountServiceAccountToken"] is False
+    assert [volume["name"] for volume in spec["volumes"]] == ["authority"]
+    assert not [each for each in spec["containers"][0]["env"] if "valueFrom" in each or "AWS" in each["name"]]
+    assert [volume["name"] for volume in pod(objects, "capi-functions")["volumes"]][-1] == "identity"
+
+
 def test_each_shard_of_the_forwarder_is_a_deployment(helm: Path) -> None:
     settings = ("deployments.forwarder.replicas=3", "forwarder.workers=9")
     objects = rendered(helm, "mode=forwarder", "forwarder.shards=2", *settings)
