@@ -145,7 +145,7 @@ REQUESTS = (
         OK_TO_DELETE_ANNOTATION,
         "Cluster",
         "any",
-        "Cluster API core sets it when the deletion may begin. Without core the functions need no such annotation.",
+        "Cluster API core sets it when the deletion may begin. Functions wait for it if core manages the Cluster.",
     ),
     Mark(
         names.CERTIFICATES_ANNOTATION,
@@ -234,7 +234,7 @@ PROVIDERS = (
     ),
     Mark(
         config_maps.VERSION,
-        "ConfigMap with components (label or annotation)",
+        "ConfigMap with components (label)",
         "a version",
         "The version of the provider whose components these are. Default: the name of the ConfigMap.",
     ),
