@@ -25,6 +25,7 @@ from shared.helm_proxies.release_record import (
     RecordError,
     ReleaseRecord,
     delete_revision,
+    read_record,
     write_record,
 )
 from shared.kube import ApiError, Client, Conflict, NotFound, Object, Resource, dig
@@ -143,9 +144,12 @@ class RollOutRelease:
             write_record(client, record, self.now)
             return record
         record = replace(record, status=DEPLOYED, description=record.description if is_rollback else f"{verb} complete")
-        former = work.history.deployed
-        if former is not None and former.revision != record.revision:  # first, because a deployed release has ended
-            write_record(client, replace(former, status=SUPERSEDED), self.now)
+        for revision in work.history.unfinished(record.revision):  # first, because a deployed release has ended
+            former = work.history.deployed
+            if former is None or former.revision != revision:
+                former = read_record(client, record.name, record.namespace, revision)
+            if former is not None:
+                write_record(client, replace(former, status=SUPERSEDED), self.now)
         write_record(client, record, self.now)
         stored = [number for number, _ in work.history.revisions if number != record.revision]
         kept = work.options.max_history - 1

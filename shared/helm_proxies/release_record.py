@@ -133,6 +133,14 @@ class History:
         former = (status for number, status in self.revisions if number < revision)
         return "upgrade" if any(status not in _REMOVED for status in former) else "install"
 
+    def unfinished(self, revision: int) -> list[int]:
+        """Returns the earlier revisions whose status is `deployed` or pending."""
+        return [
+            number
+            for number, status in self.revisions
+            if number < revision and (status == DEPLOYED or status.startswith("pending-"))
+        ]
+
 
 def read_history(client: Client, name: str, namespace: str) -> History:
     """Reads the revisions of a release, and the contents of the newest and of the deployed one.
@@ -150,16 +158,17 @@ def read_history(client: Client, name: str, namespace: str) -> History:
     )
     if not revisions:
         return History()
-    latest = _read(client, name, namespace, revisions[-1][0])
+    latest = read_record(client, name, namespace, revisions[-1][0])
     number = next((number for number, status in reversed(revisions) if status == DEPLOYED), 0)
     if latest is not None and number == latest.revision:
         deployed: ReleaseRecord | None = latest
     else:
-        deployed = _read(client, name, namespace, number) if number else None
+        deployed = read_record(client, name, namespace, number) if number else None
     return History(tuple(revisions), latest, deployed)
 
 
-def _read(client: Client, name: str, namespace: str, revision: int) -> ReleaseRecord | None:
+def read_record(client: Client, name: str, namespace: str, revision: int) -> ReleaseRecord | None:
+    """Reads the record of a revision; None if there is none. Raises `RecordError` or `ApiError`."""
     secret = client.find(SECRET, Key(namespace, secret_name(name, revision)))
     return decode(secret) if secret is not None else None
 

@@ -76,6 +76,19 @@ def test_former_record_that_cannot_be_written_yet_is_superseded_later(helm_world
     assert world.history() == [(1, "superseded"), (2, "deployed")]
 
 
+def test_interrupted_installation_of_another_version_is_superseded(helm_world: HelmWorld) -> None:
+    world = helm_world
+    for version in ("1.0.0", "2.0.0"):
+        world.chart(version, TWO)
+    world.proxy()
+    world.call()
+    pending = decode(world.client.get(SECRET, Key(world.releases, secret_name("web", 1))))
+    write_record(world.client, replace(pending, status="pending-install"), datetime.now(UTC))
+    world.proxy(version="2.0.0")
+    assert world.call().retry_after is None
+    assert world.history() == [(1, "superseded"), (2, "deployed")]
+
+
 def test_drift_is_repaired_and_nothing_is_written_without_it(helm_world: HelmWorld) -> None:
     world = helm_world
     world.chart(
