@@ -8,23 +8,20 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
-from pydantic.config import JsonDict
 
 from shared.api import resources
 
 from .cluster import Condition
-from .custom_resource import AGE, Column, CustomResource, Int64, Model, OpenModel, Timestamp, rule
+from .custom_resource import AGE, Column, CustomResource, Int64, Model, OpenModel, Timestamp, rule, rules
 from .label_selector import LabelSelector
 
 _IMMUTABLE = "cannot change: delete the ClusterResourceSet and create it again"
 _HAS_LABELS = "has(self.matchLabels) && size(self.matchLabels) > 0"
 _HAS_EXPRESSIONS = "has(self.matchExpressions) && size(self.matchExpressions) > 0"
-_SELECTOR_RULES: JsonDict = {
-    "x-kubernetes-validations": [
-        {"rule": "self == oldSelf", "message": f"spec.clusterSelector {_IMMUTABLE}"},
-        {"rule": f"({_HAS_LABELS}) || ({_HAS_EXPRESSIONS})", "message": "spec.clusterSelector must not be empty"},
-    ]
-}
+_SELECTOR_RULES = rules(
+    ("self == oldSelf", f"spec.clusterSelector {_IMMUTABLE}"),
+    (f"({_HAS_LABELS}) || ({_HAS_EXPRESSIONS})", "spec.clusterSelector must not be empty"),
+)
 _ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
 
 

@@ -47,6 +47,11 @@ def rule(expression: str, message: str, **more: Any) -> dict[str, Any]:
     return {"x-kubernetes-validations": [{"rule": expression, "message": message, **more}]}
 
 
+def rules(*checks: tuple[str, str]) -> JsonDict:
+    """Returns the schema of validation rules: expressions in CEL, each with its message."""
+    return {"x-kubernetes-validations": [{"rule": expression, "message": message} for expression, message in checks]}
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of `kubectl get`."""

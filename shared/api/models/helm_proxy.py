@@ -15,7 +15,7 @@ from shared.api import resources
 from shared.api.provider import COMPONENT_LABEL
 
 from .cluster_addon import AppliedResource, ObjectReference
-from .custom_resource import AGE, Column, CustomResource, Int64, Model, rule
+from .custom_resource import AGE, Column, CustomResource, Int64, Model, rule, rules
 from .label_selector import LabelSelector
 from .rollout import Condition, RolloutStatus, RolloutStrategy
 
@@ -28,6 +28,10 @@ _OF = "(has({0}.reconcileStrategy) ? {0}.reconcileStrategy : '')"
 _UNCHANGED = f"{_OF.format('self')} == {_OF.format('oldSelf')}"
 _UP_TO_A_DAY = "duration(self) >= duration('0s') && duration(self) <= duration('24h')"
 _UP_TO_A_DAY_MESSAGE = "timeout is a duration of at most 24h, such as 10m"
+# CEL reserves the word `namespace`, so a field of that name is escaped.
+_NAMESPACE = "(has({0}.__namespace__) && {0}.__namespace__ != '' ? {0}.__namespace__ : 'default')"
+_SAME_NAMESPACE = f"{_NAMESPACE.format('self')} == {_NAMESPACE.format('oldSelf')}"
+_OF_RELEASE = "cannot change: change the HelmChartProxy"
 _STRATEGY = "spec.reconcileStrategy cannot change: delete the HelmChartProxy and create it again"
 
 
@@ -149,7 +153,7 @@ class _ChartSpec(Model):
     """The URL of the repository: `https://` or `oci://`."""
     release_name: str | None = None
     """The name of the Helm release, up to 53 characters (default: a generated name)."""
-    namespace: str | None = None
+    namespace: str | None = Field(None, max_length=63)
     """The namespace of the Helm release in the workload cluster (default: `default`)."""
     version: str | None = None
     """A version of the chart, or a range of versions (default: the newest that is no prerelease)."""
@@ -206,6 +210,15 @@ class HelmChartProxy(Model):
 
 class HelmReleaseProxySpec(_ChartSpec):
     """The release of one cluster; written by the HelmChartProxy."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("self.chartName == oldSelf.chartName", f"spec.chartName {_OF_RELEASE}"),
+            ("self.repoURL == oldSelf.repoURL", f"spec.repoURL {_OF_RELEASE}"),
+            (_SAME_NAMESPACE, f"spec.namespace {_OF_RELEASE}"),
+            (_UNCHANGED, f"spec.reconcileStrategy {_OF_RELEASE}"),
+        )
+    )
 
     cluster_ref: ObjectReference
     values: str | None = None
