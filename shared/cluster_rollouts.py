@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from shared import semver, watch_filter
@@ -115,7 +116,7 @@ def read(clients: Clients, rollout: Object) -> Observed:
     return Observed(rollout, clusters, addons, others, frozenset(missing))
 
 
-def plan(rollout: Object, observed: Observed) -> Plan:
+def plan(rollout: Object, observed: Observed, now: datetime) -> Plan:
     """Returns the plan. It moves no Cluster that another ClusterRollout selects, and none to an older release."""
     targets: list[Target] = []
     unready: dict[str, str] = {}
@@ -131,12 +132,14 @@ def plan(rollout: Object, observed: Observed) -> Plan:
         labels = dig(cluster, "metadata.labels", {})
         if rivals := _rivals(observed, labels):
             twice[name] = rivals
-        if problem := why_unready(cluster, observed.addons.get(addon_of(cluster))):
+        addon = observed.addons.get(addon_of(cluster))
+        if problem := why_unready(cluster, addon):
             unready[name] = problem
         waits_for = f"ClusterRollout {rivals} selects it, too" if rivals else _missing_class(rollout, observed, cluster)
         state: State = "unavailable" if problem else "available"
-        targets.append(Target(name, labels, _is_moved(rollout, cluster), state, waits_for))
-    assessed = assess(dig(rollout, "spec.rolloutStrategy", {}), targets)
+        failed = bool(problem) and has_failed(cluster, addon)
+        targets.append(Target(name, labels, _is_moved(rollout, cluster), state, waits_for, failed))
+    assessed = assess(dig(rollout, "spec.rolloutStrategy", {}), targets, now)
     moves = [move(rollout, one) for one in observed.clusters if key_of(one).name in assessed.allowed]
     return Plan(tuple(moves), tuple(targets), assessed, unready, twice, left)
 
@@ -176,6 +179,15 @@ def why_unready(cluster: Object, addon: Object | None) -> str:
     if not is_true(dig(addon, "status.conditions"), READY):
         return f"ClusterAddon: {_text(get_condition(dig(addon, 'status.conditions'), READY) or {})}"
     return ""
+
+
+def has_failed(cluster: Object, addon: Object | None) -> bool:
+    """Returns whether the topology controller, or the ClusterAddon, reports a failure and not only progress."""
+    topology = get_condition(cluster_api.conditions(cluster), TOPOLOGY_RECONCILED) or {}
+    if topology.get("status") == "False":
+        return topology.get("reason") in ("ReconcileFailed", "ClusterClassNotReconciled")
+    ready = get_condition(dig(addon or {}, "status.conditions"), READY) or {}
+    return ready.get("status") == "False" and ready.get("severity") in ("Error", "Warning")
 
 
 def present(cluster: Object) -> str:

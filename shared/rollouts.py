@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
 
 from shared.kube.selectors import selects
+from shared.windows import opening
 
 State = Literal["absent", "available", "unavailable"]
 
@@ -29,6 +31,7 @@ class Target:
         up_to_date: Whether it has the wanted spec.
         state: `absent` if nothing is installed yet, `available` if it is ready.
         waits_for: Why it cannot be changed, whatever the strategy allows; empty if it can.
+        failed: Whether its present spec has failed, so that it is unavailable.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Target:
     up_to_date: bool
     state: State
     waits_for: str = ""
+    failed: bool = False
 
     @property
     def done(self) -> bool:
@@ -81,12 +85,16 @@ class Rollout:
         waiting: The reason by the name of each target that has to be changed and may not be.
         partitions: In their order; the partition of the remaining targets only if it has some.
         problems: What is wrong with the partitions of the strategy.
+        wrong_windows: What is wrong with its windows.
+        opens_at: When the next window begins; None without windows, or if one is open.
     """
 
     allowed: frozenset[str]
     waiting: Mapping[str, str]
     partitions: tuple[Partition, ...]
     problems: tuple[str, ...]
+    wrong_windows: tuple[str, ...] = ()
+    opens_at: datetime | None = None
 
     @property
     def reasons(self) -> list[str]:
@@ -99,7 +107,7 @@ class Rollout:
         return {"partitions": [one.dump() for one in self.partitions], "waiting": len(self.waiting)}
 
 
-def assess(strategy: Mapping[str, Any], targets: Iterable[Target]) -> Rollout:
+def assess(strategy: Mapping[str, Any], targets: Iterable[Target], now: datetime) -> Rollout:
     """Returns the state of a rollout.
 
     A partition begins when all targets of the partitions before it are done. Within a partition, changes of available
@@ -108,12 +116,17 @@ def assess(strategy: Mapping[str, Any], targets: Iterable[Target]) -> Rollout:
     Args:
         strategy: `spec.rolloutStrategy`; an empty one changes all targets at once.
         targets: The targets.
+        now: The present time, which decides about windows.
     """
     members, problems = _assign(strategy.get("partitions") or [], sorted(targets, key=lambda target: target.name))
     allowed: set[str] = set()
     waiting: dict[str, str] = {}
     partitions: list[Partition] = []
-    before = "the rollout is paused" if strategy.get("paused") else ""
+    windows = strategy.get("windows") or []
+    is_open, start, wrong = opening(windows, now) if windows else (True, None, [])
+    before = _held(strategy, [one for _, _, found in members for one in found])
+    if not before and not is_open:
+        before = f"no window is open until {start:%Y-%m-%dT%H:%MZ}" if start else "no window will open"
     for name, limit, found in members:
         most = _count(limit if limit is not None else strategy.get("maxUnavailable", "100%"), len(found))
         chosen = set() if before else _choose(found, most)
@@ -128,19 +141,20 @@ def assess(strategy: Mapping[str, Any], targets: Iterable[Target]) -> Rollout:
         allowed |= chosen
         if not done and not before:
             before = f"partition {name} is not up to date and ready yet"
-    return Rollout(frozenset(allowed), waiting, tuple(partitions), tuple(problems))
+    opens_at = None if is_open else start
+    return Rollout(frozenset(allowed), waiting, tuple(partitions), tuple(problems), tuple(wrong), opens_at)
 
 
-def forecast(strategy: Mapping[str, Any], targets: Iterable[Target]) -> list[tuple[str, ...]]:
+def forecast(strategy: Mapping[str, Any], targets: Iterable[Target], now: datetime) -> list[tuple[str, ...]]:
     """Returns the names of the targets that change together, step after step, if all of them become ready.
 
-    A rollout that is paused is taken as resumed. Targets that wait for something else are in no step, nor are the
-    targets that wait for them.
+    A rollout that is paused, or held by failures, is taken as resumed, and a window as open. Targets that wait for
+    something else are in no step, nor are the targets that wait for them.
     """
-    resumed = {**strategy, "paused": False}
+    resumed = {**strategy, "paused": False, "maxConsecutiveFailures": None, "windows": None}
     current, steps = list(targets), list[tuple[str, ...]]()
     while True:
-        allowed = assess(resumed, current).allowed
+        allowed = assess(resumed, current, now).allowed
         if allowed:
             steps.append(tuple(sorted(allowed)))
         after = [_settled(target, changed=target.name in allowed) for target in current]
@@ -149,8 +163,23 @@ def forecast(strategy: Mapping[str, Any], targets: Iterable[Target]) -> list[tup
         current = after
 
 
+def _held(strategy: Mapping[str, Any], targets: Iterable[Target]) -> str:
+    """Returns why no target may be changed: a pause, or failures of targets that follow each other in the order."""
+    if strategy.get("paused"):
+        return "the rollout is paused"
+    most, row = strategy.get("maxConsecutiveFailures"), list[str]()
+    for one in targets if most else ():
+        if one.up_to_date and one.failed:
+            row.append(one.name)
+        elif one.done:
+            row.clear()
+        if most and len(row) >= most:
+            return f"{len(row)} Clusters failed in a row, the last one is {row[-1]}"
+    return ""
+
+
 def _settled(target: Target, *, changed: bool) -> Target:
-    return replace(target, up_to_date=True, state="available") if target.up_to_date or changed else target
+    return replace(target, up_to_date=True, state="available", failed=False) if target.up_to_date or changed else target
 
 
 def _choose(targets: Sequence[Target], most: int) -> set[str]:

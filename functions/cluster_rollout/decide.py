@@ -34,18 +34,27 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     if observed.failure:
         status.set_false("Ready", "ClusterSelectionFailed", observed.failure, event_type="Warning")
         return status.decision(message=observed.failure, observedGeneration=status.generation)
-    planned = plan(rollout, observed)
+    planned = plan(rollout, observed, now)
     failures = next(iter(results.of(MoveClusters)), {}) if results else {}
     _set_ready(status, planned, failures)
     _set_strategy(status, planned.rollout)
     _set_clusters(status, planned)
     return status.decision(
         *((MoveClusters(planned.moves),) if planned.moves else ()),
-        requeue_after=LOOK_AGAIN if planned.done else PROGRESS_RETRY,
+        requeue_after=_look_again(planned, now),
         message=_told(planned, failures),
         observedGeneration=status.generation,
         rollout=planned.rollout.dump(),
     )
+
+
+def _look_again(planned: Plan, now: datetime) -> float:
+    if planned.done:
+        return LOOK_AGAIN
+    opens_at = planned.rollout.opens_at
+    if opens_at and not planned.unready:
+        return max((opens_at - now).total_seconds(), 1.0)
+    return PROGRESS_RETRY
 
 
 def _set_ready(status: Status, planned: Plan, failures: Mapping[str, ApiError]) -> None:
@@ -68,7 +77,10 @@ def _set_ready(status: Status, planned: Plan, failures: Mapping[str, ApiError]) 
 
 
 def _set_strategy(status: Status, rollout: Rollout) -> None:
-    if rollout.problems:
+    if rollout.wrong_windows:
+        text = abridged(rollout.wrong_windows)
+        status.set_false("RolloutStrategyAccepted", "InvalidWindow", text, event_type="Warning")
+    elif rollout.problems:
         text = abridged(rollout.problems)
         status.set_false("RolloutStrategyAccepted", "PartitionsDoNotFit", text, event_type="Warning")
     else:

@@ -60,7 +60,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
         return builder.decision(
             *finalizer, requeue_after=PROBLEM_RETRY, message=observed.failure, observedGeneration=builder.generation
         )
-    planned = plan(proxy, observed)
+    planned = plan(proxy, observed, now)
     return _report(builder, observed, planned, outcome, *finalizer)
 
 
@@ -102,6 +102,9 @@ def _report(builder: ProxyStatus, observed: Observed, planned: Plan, outcome: Ou
         fields["matchingClusters"] = [reference(cluster) for cluster in observed.clusters]
         fields |= _rollout_status(builder, rollout)
     retry = _retry(problems, outcome) or (DEPENDENCY_RETRY if _waits_for_others(observed, rollout) else None)
+    if rollout and rollout.waiting and rollout.opens_at:
+        until = max((rollout.opens_at - builder.now).total_seconds(), 1.0)
+        retry = min(retry or until, until)
     return builder.decision(*effects, *writes, requeue_after=retry, message=_told(planned), **fields)
 
 
@@ -110,7 +113,9 @@ def _rollout_status(builder: ProxyStatus, rollout: Rollout | None) -> Object:
     if rollout is None:
         builder.remove(STRATEGY_ACCEPTED)
         return {"rollout": None} if dig(builder.obj, "status.rollout") else {}
-    if rollout.problems:
+    if rollout.wrong_windows:
+        builder.set_false(STRATEGY_ACCEPTED, "InvalidWindow", abridged(rollout.wrong_windows), event_type="Warning")
+    elif rollout.problems:
         builder.set_false(STRATEGY_ACCEPTED, "PartitionsDoNotFit", abridged(rollout.problems), event_type="Warning")
     else:
         builder.set_true(STRATEGY_ACCEPTED, "Accepted")

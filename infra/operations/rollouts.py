@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from shared import cluster_rollouts
@@ -125,9 +126,10 @@ def _read_chart(clients: Clients, proxy: Object) -> RolloutReport:
     observed = inputs.read(clients, proxy)
     if observed.failure:
         raise Failure(f"HelmChartProxy {key}: {observed.failure}")
-    planned = plan(proxy, observed)
+    now = datetime.now(UTC)
+    planned = plan(proxy, observed, now)
     strategy = dig(proxy, "spec.rolloutStrategy", {})
-    state = assess(strategy, planned.targets)
+    state = assess(strategy, planned.targets, now)
     paused = _paused(proxy)
     return RolloutReport(
         proxy["kind"],
@@ -136,8 +138,8 @@ def _read_chart(clients: Clients, proxy: Object) -> RolloutReport:
         paused,
         _members(planned, state, selection.by_cluster(observed.releases), paused),
         tuple(write.cluster for write in planned.writes if write.kind == "delete"),
-        tuple(forecast(strategy, planned.targets)),
-        state.problems,
+        tuple(forecast(strategy, planned.targets, now)),
+        (*state.problems, *state.wrong_windows),
     )
 
 
@@ -148,7 +150,8 @@ def _read_class(clients: Clients, rollout: Object) -> RolloutReport:
     observed = cluster_rollouts.read(clients, rollout)
     if observed.failure:
         raise Failure(f"ClusterRollout {key}: {observed.failure}")
-    planned = cluster_rollouts.plan(rollout, observed)
+    now = datetime.now(UTC)
+    planned = cluster_rollouts.plan(rollout, observed, now)
     paused = _paused(rollout)
     clusters = {key_of(cluster).name: cluster for cluster in observed.clusters}
     targets = {target.name: target for target in planned.targets}
@@ -175,8 +178,8 @@ def _read_class(clients: Clients, rollout: Object) -> RolloutReport:
         paused,
         tuple(members),
         (),
-        tuple(forecast(dig(rollout, "spec.rolloutStrategy", {}), planned.targets)),
-        (*planned.rollout.problems, *planned.complaints),
+        tuple(forecast(dig(rollout, "spec.rolloutStrategy", {}), planned.targets, now)),
+        (*planned.rollout.problems, *planned.rollout.wrong_windows, *planned.complaints),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from shared.api.conditions import READY, is_true
+from shared.api.conditions import READY, get_condition, is_true
 from shared.api.resources import HELM_CHART_PROXY, HELM_RELEASE_PROXY
 from shared.clients import Clients
 from shared.kube import Key, Object, deleting, dig, key_of
@@ -79,6 +79,12 @@ def find_cycle(start: str, names_of: Callable[[str], Sequence[str]]) -> tuple[st
 def is_ready(release: Object) -> bool:
     """Returns whether a HelmReleaseProxy is ready with its present spec."""
     return not deleting(release) and is_observed(release) and is_true(dig(release, "status.conditions"), READY)
+
+
+def has_failed(release: Object) -> bool:
+    """Returns whether the present spec of a HelmReleaseProxy has failed, by the reason of its condition `Ready`."""
+    ready = get_condition(dig(release, "status.conditions"), READY) or {}
+    return is_observed(release) and ready.get("status") == "False" and str(ready.get("reason")).endswith("Failed")
 
 
 def is_observed(obj: Object) -> bool:

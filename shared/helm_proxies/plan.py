@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from shared.api import cluster as cluster_api
 from shared.kube import Object, deleting, dig, key_of
 from shared.rollouts import Rollout, State, Target, assess
 
 from . import construction, selection
-from .dependencies import is_ready
+from .dependencies import has_failed, is_ready
 from .inputs import Failure, Observed
 from .writes import Kind, Write
 
@@ -44,7 +45,7 @@ class Plan:
     """None without a strategy and dependencies: all Clusters are changed at once."""
 
 
-def plan(proxy: Object, observed: Observed) -> Plan:
+def plan(proxy: Object, observed: Observed, now: datetime) -> Plan:
     """Returns the plan. Each Cluster is planned by itself, so that one with a problem holds up no other."""
     releases = selection.by_cluster(observed.releases)
     steps = [_step(proxy, cluster, releases.get(key_of(cluster).name, []), observed) for cluster in observed.clusters]
@@ -52,7 +53,7 @@ def plan(proxy: Object, observed: Observed) -> Plan:
     changes = {write.cluster: write.kind for write in writes}
     targets = _targets(observed, releases, steps)
     strategy, ordered = dig(proxy, "spec.rolloutStrategy"), dig(proxy, "spec.dependsOn")
-    rollout = assess(strategy or {}, targets) if strategy or ordered else None
+    rollout = assess(strategy or {}, targets, now) if strategy or ordered else None
     if rollout is not None:
         writes = [write for write in writes if write.cluster in rollout.allowed]
     if not construction.installs_once(proxy):
@@ -76,7 +77,9 @@ def _targets(
         name = key_of(cluster).name
         waits_for = step.message if isinstance(step, Problem) else observed.dependencies.missing(name)
         labels = dig(cluster, "metadata.labels", {})
-        targets.append(Target(name, labels, step is None, _state(releases.get(name, [])), waits_for))
+        own = releases.get(name, [])
+        failed = any(has_failed(release) for release in own)
+        targets.append(Target(name, labels, step is None, _state(own), waits_for, failed))
     return tuple(targets)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from functions.helm_release_proxy import values as helm_values
 from infra.operations import deliveries
-from shared import bounded_yaml, certificates, event, memory_budget, network, redaction, semver
+from shared import bounded_yaml, certificates, event, memory_budget, network, redaction, semver, windows
 from shared.addons import secret_record
 from shared.addons.first_values import FirstValues
 from shared.addons.owner import OWNER
@@ -456,6 +456,12 @@ PARSERS = (
         (b">=1.2, <3 || ~1.2.3-rc.1", b"1.0 - 2.x"),
     ),
     Parser("shared.components.durations.whole_seconds", _text(durations.whole_seconds), (ValueError,), (b"1h2m3.5s",)),
+    Parser(
+        "shared.windows.opening",
+        _text(lambda text: windows.opening([{"schedule": text, "duration": text, "timeZone": text}], _NOW)),
+        (),
+        (b"*/5 22-23 1,15 JAN-MAR MON", b"1h"),
+    ),
     Parser(
         "shared.components.globs.prefix_lengths",
         _text(lambda text: globs.prefix_lengths(text[:2000], text[:2000])),

@@ -71,6 +71,13 @@ REASONS = (
     Reason(
         "HelmChartProxy",
         "RolloutStrategyAccepted",
+        ("InvalidWindow",),
+        "a window of `rolloutStrategy` has an invalid schedule, duration or time zone, and never opens",
+        "correct the window; the message names the field",
+    ),
+    Reason(
+        "HelmChartProxy",
+        "RolloutStrategyAccepted",
         ("PartitionsDoNotFit",),
         "a partition of `rolloutStrategy` selects no Cluster, or two select the same Cluster",
         "correct the selectors of the partitions",

@@ -156,6 +156,13 @@ REASONS = (
     Reason(
         "ClusterRollout",
         "RolloutStrategyAccepted",
+        ("InvalidWindow",),
+        "a window of `rolloutStrategy` has an invalid schedule, duration or time zone, and never opens",
+        "correct the window; the message names the field",
+    ),
+    Reason(
+        "ClusterRollout",
+        "RolloutStrategyAccepted",
         ("PartitionsDoNotFit",),
         "a partition of `rolloutStrategy` selects no Cluster, or two select the same Cluster",
         "correct the selectors of the partitions",

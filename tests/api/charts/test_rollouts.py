@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -35,7 +36,8 @@ def report(charts: Charts, *failing: str) -> None:
         if dig(release, "status.observedGeneration") == generation:
             continue
         status = "False" if cluster in failing else "True"
-        condition = {"type": "Ready", "status": status, "reason": "R", "message": ""}
+        reason = "HelmInstallOrUpgradeFailed" if cluster in failing else "R"
+        condition = {"type": "Ready", "status": status, "reason": reason, "message": ""}
         condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
         body = {"status": {"observedGeneration": generation, "conditions": [condition]}}
         charts.patch(HELM_RELEASE_PROXY, release["metadata"]["name"], body, "status")
@@ -135,6 +137,50 @@ def test_partitions_that_do_not_fit_are_a_condition(charts: Charts) -> None:
     condition = get_condition(dig(charts.reconcile(), "status.conditions"), "RolloutStrategyAccepted") or {}
     assert (condition["status"], condition["reason"]) == ("False", "PartitionsDoNotFit")
     assert condition["message"] == "partition main selects no Cluster"
+
+
+NEVER = {"schedule": "0 0 30 2 *", "duration": "1h"}
+ALWAYS = {"schedule": "* * * * *", "duration": "1h"}
+
+
+def test_chart_is_changed_in_a_window_only(charts: Charts) -> None:
+    charts.cluster("one", metrics="yes")
+    charts.proxy(rolloutStrategy={"windows": [NEVER]})
+    assert up_to_date(charts.reconcile())["message"] == "1 Cluster waits: no window will open"
+    month = datetime.now(UTC).month % 12 + 1
+    later = {"schedule": f"0 0 15 {month} *", "duration": "1h"}
+    charts.patch(HELM_CHART_PROXY, "metrics", {"spec": {"rolloutStrategy": {"windows": [later]}}})
+    charts.reconcile()
+    assert charts.releases() == {}
+    assert 24 * 3600 < (charts.answers[-1].retry_after or 0) < 62 * 24 * 3600
+    charts.patch(HELM_CHART_PROXY, "metrics", {"spec": {"rolloutStrategy": {"windows": [NEVER, ALWAYS]}}})
+    charts.reconcile()
+    assert set(charts.releases()) == {"one"}
+
+
+def test_wrong_time_zone_is_a_condition(charts: Charts) -> None:
+    charts.cluster("one", metrics="yes")
+    charts.proxy(rolloutStrategy={"windows": [{**ALWAYS, "timeZone": "Mars/Olympus"}]})
+    condition = get_condition(dig(charts.reconcile(), "status.conditions"), "RolloutStrategyAccepted") or {}
+    assert (condition["status"], condition["reason"]) == ("False", "InvalidWindow")
+    assert charts.releases() == {}
+
+
+@pytest.mark.parametrize("duration", ["0s", "169h", "a day"])
+def test_durations_that_mean_nothing_are_refused(charts: Charts, duration: str) -> None:
+    with pytest.raises(ApiError):
+        charts.proxy(rolloutStrategy={"windows": [{**ALWAYS, "duration": duration}]})
+
+
+def test_failures_in_a_row_stop_the_rollout(charts: Charts) -> None:
+    fleet(charts)
+    charts.proxy(version="1.0.0", rolloutStrategy={"maxUnavailable": "50%", "maxConsecutiveFailures": 2})
+    charts.reconcile()
+    assert len(with_version(charts, "1.0.0")) == 6
+    report(charts, "canary-0", "canary-1")
+    stored = charts.reconcile()
+    assert len(with_version(charts, "1.0.0")) == 6
+    assert up_to_date(stored)["message"] == "6 Clusters wait: 2 Clusters failed in a row, the last one is canary-1"
 
 
 @pytest.mark.parametrize("amount", [0, -1, "0%", "101%", "2"])

@@ -89,6 +89,26 @@ def test_paused_rollout_changes_nothing_until_it_is_resumed(rollouts: Rollouts) 
     assert rollouts.with_class(NEW) == ["main-0", "main-1"]
 
 
+def test_class_is_changed_in_a_window_only(rollouts: Rollouts) -> None:
+    rollouts.fleet(main=1)
+    rollouts.rollout(rolloutStrategy={"windows": [{"schedule": "0 0 30 2 *", "duration": "1h"}]})
+    assert condition(rollouts.reconcile()) == ("False", "RolloutWaiting", "1 Cluster waits: no window will open")
+    always = {"schedule": "* * * * *", "duration": "1h", "timeZone": "Asia/Tokyo"}
+    rollouts.patch({"rolloutStrategy": {"windows": [always]}})
+    rollouts.reconcile()
+    assert rollouts.with_class(NEW) == ["main-0"]
+
+
+def test_failures_in_a_row_stop_the_rollout(rollouts: Rollouts) -> None:
+    rollouts.fleet(main=9)
+    rollouts.rollout(rolloutStrategy={"maxUnavailable": 4, "maxConsecutiveFailures": 2})
+    rollouts.reconcile()
+    rollouts.report("main-1", "main-2")
+    stored = rollouts.reconcile()
+    assert len(rollouts.with_class(NEW)) == 4
+    assert condition(stored)[2].startswith("5 Clusters wait: 2 Clusters failed in a row, the last one is main-2")
+
+
 def test_newer_cluster_is_left_alone_and_reported_until_a_downgrade_is_allowed(rollouts: Rollouts) -> None:
     rollouts.fleet(main=1)
     rollouts.cluster("newer", NEWEST)

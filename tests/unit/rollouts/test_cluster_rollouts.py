@@ -12,7 +12,7 @@ from functions.cluster_rollout.triggers import is_reconciled
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_ROLLOUT
-from shared.cluster_rollouts import MoveClusters, Observed, move, plan, why_unready
+from shared.cluster_rollouts import MoveClusters, Observed, has_failed, move, plan, why_unready
 from shared.effects import Results
 from shared.event import change_event
 from shared.kube import ApiError, Object, dig, key_of
@@ -39,8 +39,12 @@ def cluster(
     )
 
 
-def addon(name: str = "one", applied: str = OLD, ready: str = "True") -> Object:
-    status = {"conditions": [condition("Ready", ready, None, reason="" if ready == "True" else "Failed")]}
+def unreconciled(reason: str) -> Object:
+    return cluster("one", OLD, READY[0], condition("TopologyReconciled", "False", reason=reason))
+
+
+def addon(name: str = "one", applied: str = OLD, ready: str = "True", **more: str) -> Object:
+    status = {"conditions": [condition("Ready", ready, None, reason="" if ready == "True" else "Failed", **more)]}
     return manifest(CLUSTER_ADDON, f"cluster-addon-{name}", "fleet", spec={"clusterStack": applied}, status=status)
 
 
@@ -126,14 +130,14 @@ def test_readiness_of_a_cluster(one: Object, its_addon: Object | None, reason: s
     ],
 )
 def test_downgrades_are_left_out(wanted: Object, one: Object, left: str) -> None:
-    planned = plan(wanted, observed(wanted, one))
+    planned = plan(wanted, observed(wanted, one), NOW)
     assert planned.left.get("one", "") == left
     assert len(planned.moves) == (0 if left else 1)
 
 
 def test_cluster_without_class_is_left_out() -> None:
     one = manifest(CLUSTER, "one", "fleet", spec={})
-    assert plan(rollout(), Observed(rollout(), (one,))).left == {"one": "it has no class"}
+    assert plan(rollout(), Observed(rollout(), (one,)), NOW).left == {"one": "it has no class"}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_cluster_without_class_is_left_out() -> None:
     ],
 )
 def test_cluster_that_takes_no_part(one: Object) -> None:
-    planned = plan(rollout(), observed(rollout(), one))
+    planned = plan(rollout(), observed(rollout(), one), NOW)
     assert (planned.targets, planned.moves, planned.left) == ((), (), {})
 
 
@@ -158,7 +162,7 @@ def test_cluster_that_takes_no_part(one: Object) -> None:
 )
 def test_cluster_of_two_rollouts_waits(selector: Object, waits: bool) -> None:
     one = cluster(labels={"wave": "canary"})
-    planned = plan(rollout(), observed(rollout(), one, others=(rollout("rival", selector=selector),)))
+    planned = plan(rollout(), observed(rollout(), one, others=(rollout("rival", selector=selector),)), NOW)
     assert dict(planned.twice) == ({"one": "rival"} if waits else {})
     assert dict(planned.rollout.waiting) == ({"one": "ClusterRollout rival selects it, too"} if waits else {})
     assert bool(planned.moves) != waits
@@ -169,6 +173,41 @@ def test_patch_has_the_shape_of_the_cluster() -> None:
     wanted = rollout(version="v1.36.2")
     assert move(wanted, older).patch == {"spec": {"topology": {"class": NEW, "version": "v1.36.2"}}}
     assert move(wanted, cluster()).patch == {"spec": {"topology": {"classRef": {"name": NEW}, "version": "v1.36.2"}}}
+
+
+@pytest.mark.parametrize(
+    ("one", "its_addon", "failed"),
+    [
+        pytest.param(cluster(), addon(), False, id="ready"),
+        pytest.param(unreconciled("ReconcileFailed"), None, True, id="topology failed"),
+        pytest.param(unreconciled("ControlPlaneUpgradePending"), None, False, id="topology in progress"),
+        pytest.param(cluster(), addon(ready="False", severity="Error"), True, id="addons failed"),
+        pytest.param(cluster(), addon(ready="False", severity="Info"), False, id="addons in progress"),
+        pytest.param(cluster(), None, False, id="no addon yet"),
+    ],
+)
+def test_failure_is_not_progress(one: Object, its_addon: Object | None, failed: bool) -> None:
+    assert has_failed(one, its_addon) is failed
+
+
+@pytest.mark.parametrize(
+    ("one", "seconds"),
+    [
+        pytest.param(cluster(), 10 * 3600, id="until the window begins"),
+        pytest.param(cluster("one", NEW), 60, id="done"),
+        pytest.param(cluster("one", NEW, condition("Available", "False", reason="X")), 20, id="not ready yet"),
+    ],
+)
+def test_next_look(one: Object, seconds: float) -> None:
+    wanted = rollout(rolloutStrategy={"windows": [{"schedule": "0 10 * * *", "duration": "4h"}]})
+    assert decide(observed(wanted, one), NOW).requeue_after == seconds
+
+
+def test_wrong_window_is_reported() -> None:
+    wanted = rollout(rolloutStrategy={"windows": [{"schedule": "0 25 * * *", "duration": "4h"}]})
+    status = decide(observed(wanted, cluster()), NOW).status
+    found = get_condition(dig(status, "conditions"), "RolloutStrategyAccepted") or {}
+    assert (found["reason"], found["message"]) == ("InvalidWindow", "schedule: '25' is no hour from 0 to 23")
 
 
 def test_refused_changes_are_reported() -> None:
