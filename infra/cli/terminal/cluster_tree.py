@@ -50,7 +50,9 @@ def _cluster(document: Object) -> Tree:
     _conditions(root, cluster)
     for name, words in (("infrastructure", "infrastructure"), ("controlPlane", "control plane")):
         if document.get(name):
-            branch = root.add(f"{words}: {_object(document[name])}{_replicas(document[name])}")
+            # Without a reference there may still be Machines of a control plane.
+            found = f": {_object(document[name])}" if "kind" in document[name] else ""
+            branch = root.add(f"{words}{found}{_replicas(document[name])}")
             _conditions(branch, document[name])
             _machines(branch, document[name])
     for owner in document.get("workers", []):

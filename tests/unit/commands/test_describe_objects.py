@@ -110,6 +110,12 @@ def test_tree_shows_machines_charts_and_sets() -> None:
         assert words in text, text
 
 
+def test_machines_of_a_control_plane_without_an_object_are_shown() -> None:
+    parts = Parts([machine("cp-a", "True", control_plane="")])
+    lines = text_of(document(ClusterObjects(manifest(CLUSTER, "demo", "ns"), parts=parts), NOW)).splitlines()
+    assert lines[1:3] == ["├── control plane", "│   └── 1 Machine Ready=True for 1h0m  cp-a (Running, v1.36.2)"]
+
+
 def test_conditions_that_are_not_as_wanted_come_first_with_meaning_and_remedy() -> None:
     conditions: list[Object] = [
         {"type": "ClusterReady", "status": "True"},
