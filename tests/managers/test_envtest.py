@@ -1,4 +1,4 @@
-"""The commands of the page about migrating from envtest, with a Go program that uses envtest in place of a suite."""
+"""The commands of the page about migrating from envtest, with a Go program that uses envtest; it is built once."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def planes(shell: Shell, tmp_path: Path) -> Iterator[Path]:
     await_end(folder)
 
 
+@pytest.mark.timeout(3600)
 def test_commands_of_the_page_run_a_program_that_uses_envtest(shell: Shell, planes: Path, suite: str) -> None:
     [executables] = blocks(PAGE, "Executables for a Go suite")
     [existing] = blocks(PAGE, "A running control plane for a Go suite")
