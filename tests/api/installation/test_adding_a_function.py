@@ -71,7 +71,7 @@ def url(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     log = folder / "log"
     with log.open("wb") as output:
         process = processes.start(
-            [str(Path(sys.executable).with_name(program)), *arguments, "--host", "127.0.0.1"],
+            [str(Path(sys.executable).with_name(program)), *arguments],
             cwd=folder,
             env=environment,
             stdout=output,
@@ -118,7 +118,7 @@ def cluster(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
 
 
 def test_page_has_all_files_of_a_function_and_its_test() -> None:
-    files = [f"functions/version_label/{name}.py" for name in ("triggers", "function", "main")]
+    files = [f"functions/version_label/{name}.py" for name in ("__init__", "triggers", "function", "main")]
     assert list(FILES) == [*files, "tests/unit/clusters/test_version_label.py"]
 
 

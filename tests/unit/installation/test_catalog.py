@@ -85,6 +85,11 @@ def test_declarations_are_sorted_by_name() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FOLDERS))
+def test_folder_is_a_package_so_that_its_imports_are_checked(name: str) -> None:
+    assert (Path(catalog.__file__).parent / name / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize("name", sorted(FOLDERS))
 def test_main_has_a_target_named_like_the_folder(name: str) -> None:
     assert f"\n{name} = target(" in (Path(catalog.__file__).parent / name / "main.py").read_text()
 

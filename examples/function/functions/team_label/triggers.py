@@ -1,11 +1,12 @@
-"""What starts `team_label`: a Cluster without the label."""
+"""Starts `team_label` when a Cluster is created, or loses the label."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from shared.api.cluster import is_paused
+from shared import profiles
+from shared.api.cluster import PAUSING, is_paused
 from shared.api.resources import CLUSTER, NAMESPACE
 from shared.kube import deleting, dig
 from shared.triggers import Rule, Triggers, Watch, label
@@ -20,11 +21,13 @@ def is_labelled(cluster: Mapping[str, Any]) -> bool:
 
 TRIGGERS = Triggers(
     name="team_label",
+    profiles=profiles.ADDONS,
     watches=(
         Watch(
             CLUSTER,
-            fields=("spec.paused", "metadata.annotations", label(LABEL)),
+            fields=(*PAUSING, label(LABEL)),
             changes=("add", "update"),
+            filtered=True,
         ),
     ),
     rules=(

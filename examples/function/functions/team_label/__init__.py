@@ -1,0 +1,1 @@
+"""Gives a Cluster the team of its Namespace."""
