@@ -197,8 +197,8 @@ def set_paused(management: Client, resource: Resource, key: Key, *, paused: bool
     stored = management.patch(resource, key, {"spec": {"rolloutStrategy": {"paused": wanted}}})
     if dig(stored, "spec.rolloutStrategy.paused") != wanted:
         raise Failure(
-            f"the CRD of {resource.kind} has no field rolloutStrategy.paused: "
-            "`capi-functions doctor` names outdated CRDs"
+            f"the CRD of {resource.kind} has no field rolloutStrategy.paused: replace it with `kubectl apply "
+            f"--server-side --force-conflicts -f infra/manifests/crds/{resource.group}_{resource.plural}.yaml`"
         )
 
 

@@ -40,7 +40,8 @@ def events(
             return
         if not found:
             where = f" in the namespace {place}; `-A` shows all namespaces" if place else ""
-            err.print(f"no events{where}", markup=False)
+            about = f" about objects named {name}" if name else ""
+            err.print(f"no {'warnings' if warnings else 'events'}{about}{where}", markup=False)
             return
         for line in columns(table(found, datetime.now(UTC), namespaces=everywhere)):
             out.print(line, markup=False)

@@ -5,6 +5,16 @@ from __future__ import annotations
 from .reason import Reason
 
 REASONS = (
+    *(
+        Reason(
+            kind,
+            "Ready",
+            ("IssuesReported", "UnknownReported"),
+            "one of the conditions that the message names is not True",
+            f"`describe {command} NAME`, and the reason of that condition",
+        )
+        for kind, command in (("HelmChartProxy", "charts"), ("HelmReleaseProxy", "helm-releases"))
+    ),
     Reason(
         "HelmChartProxy",
         "HelmReleaseProxySpecsUpToDate",
