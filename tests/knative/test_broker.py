@@ -24,6 +24,7 @@ from shared.api.resources import (
     CLUSTER,
     CLUSTER_ADDON,
     CLUSTER_RESOURCE_SET,
+    CLUSTER_ROLLOUT,
     CLUSTER_STACK,
     CLUSTER_STACK_RELEASE,
     CONFIG_MAP,
@@ -161,7 +162,7 @@ def test_functions_reconcile_behind_the_broker(
         entries = dig(client.get(CLUSTER_ADDON, addon_key), "status.resources")
         assert {entry["name"]: entry["status"] for entry in entries} == {"a": "synced", "c": "synced"}
 
-        # A set of objects, and a chart whose repository does not answer.
+        # A rollout to the class that the Cluster has, a set of objects, and a chart whose repository does not answer.
         labels = {"test": "charts"}
         client.patch(CLUSTER, key, {"metadata": {"labels": labels}})
         source = manifest(CONFIG_MAP, "set", "default", data={"a.yaml": yaml.safe_dump(config_map("of-set"))})
@@ -171,16 +172,20 @@ def test_functions_reconcile_behind_the_broker(
         client.create(CLUSTER_RESOURCE_SET, manifest(CLUSTER_RESOURCE_SET, "set", "default", spec=selected | sources))
         chart = {"chartName": "chart", "repoURL": "https://127.0.0.1:1"}
         client.create(HELM_CHART_PROXY, manifest(HELM_CHART_PROXY, "chart", "default", spec=selected | chart))
+        target = {"topology": {"classRef": {"name": second}}, "rolloutStrategy": {"maxUnavailable": 1}}
+        client.create(CLUSTER_ROLLOUT, manifest(CLUSTER_ROLLOUT, "second", "default", spec=selected | target))
 
         def charts_reported() -> bool:
             tick()
             time.sleep(0.4)
             applied = client.get(CLUSTER_RESOURCE_SET, Key("default", "set"))
             releases = [dig(each, "status.conditions") for each in client.list(HELM_RELEASE_PROXY, "default")]
-            return is_true(dig(applied, "status.conditions"), "ResourcesApplied") and "127.0.0.1:1" in str(releases)
+            rollout = client.get(CLUSTER_ROLLOUT, Key("default", "second"))
+            found = is_true(dig(applied, "status.conditions"), "ResourcesApplied") and "127.0.0.1:1" in str(releases)
+            return found and bool(dig(rollout, "status.conditions"))
 
-        until(charts_reported, "the set applied, and the chart reported", details=reported)
-        for kind_, name in ((HELM_CHART_PROXY, "chart"), (CLUSTER_RESOURCE_SET, "set")):
+        until(charts_reported, "the set applied, the rollout and the chart reported", details=reported)
+        for kind_, name in ((HELM_CHART_PROXY, "chart"), (CLUSTER_RESOURCE_SET, "set"), (CLUSTER_ROLLOUT, "second")):
             client.delete(kind_, Key("default", name))
 
         def charts_gone() -> bool:
