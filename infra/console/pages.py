@@ -47,7 +47,7 @@ from .flow import OUTCOMES, Flow
 from .help import condition_state, explain
 from .hiding import hide, hide_difference
 from .overview import STATES, Search, cluster_page, state_of
-from .plans import Plans, Previews, Wanted, choices
+from .plans import Plans, Previews, Wanted, choices, missing_rights
 from .watches import PROVIDER_KINDS, Watches
 
 _FOLDER = Path(__file__).parent
@@ -74,8 +74,8 @@ class Source:
         namespace: The only namespace that is shown; empty for all.
         flow: The answers of functions.
         actions: The changes that pages offer; None if they only show.
-        is_shared: Whether the console serves several people. It makes no plans then, because a plan renders the charts
-            of a tenant in the process that has the tokens of all.
+        is_shared: Whether the console serves several people. It makes no plans then, because a plan downloads and
+            renders what a tenant names in the process that has the tokens of all.
     """
 
     management: Client
@@ -184,7 +184,9 @@ class Pages:
 
     def plan(self, request: Request) -> Response:
         """The plan of a Cluster's addons for its present class, or for a class in the query."""
-        key, management = _key(request), _own_source(request).management.within(_PLANS_WITHIN)
+        if _source(request).is_shared:
+            return _commands(request)
+        key, management = _key(request), _source(request).management.within(_PLANS_WITHIN)
         cluster, wanted = get_cluster(management, key), _wanted(request)
         plan, problem = None, ""
         try:
@@ -217,13 +219,15 @@ class Pages:
 
     async def preview(self, request: Request) -> Response:
         """A stream of server-sent events: the progress of the preview of a topology, and its result as HTML."""
-        root = request.scope.get("root_path", "")
+        root, key = request.scope.get("root_path", ""), _key(request)
+        if _source(request).is_shared:
+            return RedirectResponse(f"{root}/{_cluster_path(key.namespace, key.name)}/plan", 303)
 
         def show(result: TopologyPlan | str) -> str:
             plan, problem = (None, result) if isinstance(result, str) else (result, "")
             return _render("preview.html", root=root, plan=plan, problem=problem)
 
-        events = self._previews.stream(_own_source(request).management, _key(request), _wanted(request), show)
+        events = self._previews.stream(_source(request).management, key, _wanted(request), show)
         return StreamingResponse(events, media_type="text/event-stream")
 
     async def events(self, request: Request) -> Response:
@@ -279,6 +283,13 @@ def cluster_response(request: Request, source: Source, objects: ClusterObjects, 
         nodes=tree(objects, described, now),
         part_problems=objects.parts.problems,
     )
+
+
+def _commands(request: Request) -> Response:
+    """Returns the page with the commands that plan a Cluster elsewhere, and the rights that these need."""
+    key, management = _key(request), _source(request).management.within(_READS_WITHIN)
+    missing = missing_rights(management, get_cluster(management, key))
+    return _page(request, "commands.html", source=_source(request), key=key, missing=missing)
 
 
 def _key(request: Request) -> Key:

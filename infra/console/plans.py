@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from infra.local.cluster_checks import is_allowed
 from infra.operations.addons import plan as planning
 from infra.operations.addons.release_plan import ReleasePlan
 from infra.operations.failure import Failure
 from infra.operations.preview import Change, TopologyPlan, preview
 from shared.api import cluster as cluster_api
-from shared.api.resources import CLUSTER_CLASS, CLUSTER_STACK_RELEASE
+from shared.api.names import addon_of, kubeconfig_secret_of
+from shared.api.resources import CLUSTER_ADDON, CLUSTER_CLASS, CLUSTER_STACK, CLUSTER_STACK_RELEASE, SECRET
 from shared.kube import ApiError, Client, Key, Object, key_of
 from shared.releases.naming import ReleaseName
 
@@ -41,6 +43,21 @@ def choices(management: Client, cluster: Object) -> list[str]:
         with suppress(ApiError):
             names |= {key_of(obj).name for obj in management.list(kind, place)}
     return sorted(names)[:_MOST_CHOICES]
+
+
+def missing_rights(management: Client, cluster: Object) -> list[str]:
+    """Returns the rights for a plan of a Cluster's addons that the user of the client lacks. Raises `ApiError`."""
+    secret, addon = kubeconfig_secret_of(key_of(cluster)), addon_of(cluster)
+    needed = [
+        ("get", CLUSTER_ADDON, addon.namespace, addon.name),
+        ("get", SECRET, secret.namespace, secret.name),
+        ("list", CLUSTER_STACK, cluster_api.class_namespace(cluster), ""),
+    ]
+    return [
+        " ".join(filter(None, (verb, f"{resource.plural}.{resource.group}".rstrip("."), name, "in", namespace)))
+        for verb, resource, namespace, name in needed
+        if not is_allowed(management, verb, resource, namespace, name)
+    ]
 
 
 class Plans:

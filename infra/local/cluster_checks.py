@@ -88,9 +88,13 @@ def _resource(crd: Object) -> Resource:
     return Resource(dig(crd, "spec.group"), "", dig(crd, "spec.names.kind"), dig(crd, "spec.names.plural"))
 
 
-def is_allowed(client: Client, verb: str, resource: Resource, namespace: str) -> bool:
-    """Returns whether the user of the client has a right in a namespace. Raises `ApiError`."""
+def is_allowed(client: Client, verb: str, resource: Resource, namespace: str, name: str = "") -> bool:
+    """Returns whether the user of the client has a right in a namespace, for one object by name or for all.
+
+    Raises `ApiError`.
+    """
     attributes = {"verb": verb, "group": resource.group, "resource": resource.plural, "namespace": namespace}
+    attributes |= {"name": name} if name else {}
     body: Object = {
         "apiVersion": _ACCESS_REVIEW.api_version,
         "kind": _ACCESS_REVIEW.kind,

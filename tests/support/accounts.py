@@ -72,6 +72,19 @@ def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plu
     return client
 
 
+def grant(admin: Client, namespace: str, resource: Resource, name: str) -> None:
+    """Grants the account of `with_rights` to get one object of its namespace."""
+    metadata = {"name": f"get-{resource.plural}", "namespace": namespace}
+    rules = [{"apiGroups": [resource.group], "resources": [resource.plural], "verbs": ["get"], "resourceNames": [name]}]
+    subject = {"kind": "ServiceAccount", "namespace": namespace, "name": f"{namespace}-one-right"}
+    role = {"apiGroup": _RBAC[0], "kind": "Role", "name": metadata["name"]}
+    for kind, content in (("Role", {"rules": rules}), ("RoleBinding", {"roleRef": role, "subjects": [subject]})):
+        kept = _RESOURCES[kind]
+        admin.apply(
+            kept, {"apiVersion": kept.api_version, "kind": kind, "metadata": metadata, **content}, manager="user"
+        )
+
+
 def kubeconfig_of(admin: Client, kubeconfig: Path, manifest: Path, file: Path, account: str = "") -> None:
     """Writes the kubeconfig of a ServiceAccount in a manifest, by default of the one, once all rights are granted."""
     token = _token(admin, *_install(admin, manifest, account))

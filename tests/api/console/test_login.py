@@ -20,12 +20,13 @@ from infra.console.server import serving_logins
 from infra.console.sessions import Sessions
 from infra.generate.__main__ import PROJECT
 from infra.generate.workloads import PART_OF
-from shared.api.resources import CLUSTER
+from shared.api.resources import CLUSTER, CLUSTER_STACK, SECRET
 from shared.kube import Client, Key, Resource, connect
-from tests.support import accounts, processes
+from tests.support import accounts, hostile, processes
 from tests.support.browser import barriers, opened
 from tests.support.console import Page, get
-from tests.support.objects import manifest
+from tests.support.http_server import HttpServer, Response
+from tests.support.objects import manifest, secret
 from tests.support.ports import free_port
 from tests.support.until import until
 
@@ -129,9 +130,49 @@ def test_pages_show_what_the_token_may_read(address: str, token: str, management
     assert f"{namespace}/mine" in text
     assert "list and watch clusteraddons" in text
     assert "Log out" in text
-    for path in (f"/clusters/{namespace}/mine/plan", f"/clusters/{namespace}/mine/preview", "/flow"):
-        assert page(address, path, token).status == 404
+    assert page(address, "/flow", token).status == 404
     assert page(address, f"/clusters/{namespace}/mine/actions/rollback", token, "POST", **OWN).status == 405
+
+
+def test_plan_names_the_commands_and_the_missing_rights(
+    address: str, token: str, management: Client, namespace: str
+) -> None:
+    management.create(CLUSTER, manifest(CLUSTER, "mine", namespace, spec={"paused": True}))
+    path = f"/clusters/{namespace}/mine"
+    assert f'href="{path}/plan"' in page(address, path, token).text
+    text = page(address, f"{path}/plan", token).text
+    assert f"capi-functions plan addons mine --namespace {namespace}" in text
+    assert f"capi-functions plan cluster mine --namespace {namespace}" in text
+    for right in (
+        f"get clusteraddons.clusterstack.x-k8s.io cluster-addon-mine in {namespace}",
+        f"get secrets mine-kubeconfig in {namespace}",
+        f"list clusterstacks.clusterstack.x-k8s.io in {namespace}",
+    ):
+        assert f"lacks a right: <strong>{right}</strong>" in text
+    accounts.grant(management, namespace, SECRET, "mine-kubeconfig")
+    until(lambda: "secrets" not in page(address, f"{path}/plan", token).text, "the right", pause=0.2)
+    assert "clusteraddons" in page(address, f"{path}/plan", token).text
+    preview = page(address, f"{path}/preview", token)
+    assert (preview.status, preview.headers["location"]) == (303, f"{path}/plan")
+    assert page(address, f"/clusters/{namespace}/nobody/plan", token).status == 404
+
+
+def test_plan_connects_to_no_server_that_a_tenant_names(
+    address: str, management: Client, kubeconfig: Path, namespace: str
+) -> None:
+    viewer = accounts.with_rights(management, kubeconfig, namespace, "*", "*", "*")
+    with HttpServer(lambda _: Response(404)) as server:
+        stack = {"provider": "test", "name": "stack", "kubernetesVersion": "1.36", "noProvider": True}
+        stack |= {"sources": [{"url": server.url}]}
+        management.create(CLUSTER_STACK, manifest(CLUSTER_STACK, "stack", namespace, spec=stack))
+        management.create(SECRET, secret("mine-kubeconfig", namespace, value=hostile.kubeconfig(server.url)))
+        topology = {"classRef": {"name": "test-stack-1-36-v1"}}
+        management.create(CLUSTER, manifest(CLUSTER, "mine", namespace, spec={"topology": topology}))
+        text = page(address, f"/clusters/{namespace}/mine/plan", viewer._transport.credentials.bearer()).text
+    viewer.close()
+    assert server.requests == []
+    assert "capi-functions plan addons mine" in text
+    assert "lacks a right" not in text
 
 
 def test_session_ends_with_the_token(
@@ -165,6 +206,9 @@ def test_person_logs_in_and_out(
         page.get_by_text("Paused: functions change neither").wait_for()
         assert barriers(page) == []
         assert page.evaluate("document.cookie") == ""
+        page.get_by_role("link", name="Plan", exact=True).click()
+        page.get_by_text("capi-functions plan cluster mine").wait_for()
+        assert barriers(page) == []
         page.get_by_role("button", name="Log out").click()
         page.get_by_label("Token").wait_for()
         page.goto(address)
