@@ -24,7 +24,7 @@ from shared.helm_charts import store as chart_store
 from shared.helm_charts.access import NAMESPACES
 from shared.helm_charts.request import FETCHED, ChartRequest, request_chart
 from shared.helm_charts.store import ChartStore, MissingChart, StoredChart, read_chart
-from shared.kube import Client, Key, Object
+from shared.kube import Client, Key, Object, dig
 from shared.runtime import Answer
 from shared.storage import ObjectStore
 from tests.support import objects
@@ -82,7 +82,11 @@ class Charts:
         reference = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "demo"}
         spec = {"clusterRef": reference, "chartName": chart, "repoURL": url, "version": version} | spec
         body = objects.manifest(HELM_RELEASE_PROXY, name, self.namespace, spec=spec)
-        self.made.append(Key(self.namespace, name))
+        key = Key(self.namespace, name)
+        present = dig(self.client.find(HELM_RELEASE_PROXY, key), "spec", {})
+        if (present.get("chartName", chart), present.get("repoURL", url)) != (chart, url):  # they cannot change
+            objects.remove(self.client, HELM_RELEASE_PROXY, key)
+        self.made.append(key)
         return self.client.apply(HELM_RELEASE_PROXY, body, manager="user")
 
     def secret(self, name: str, namespace: str = "", annotations: dict[str, str] | None = None, **data: str) -> Object:
