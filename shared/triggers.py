@@ -231,8 +231,8 @@ class Triggers:
     watches: tuple[Watch, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     rules: tuple[Rule, ...] = ()
-    primary_kinds: tuple[Resource, ...] = ()
-    """The primary kinds, for a function that reconciles several in the same way."""
+    primary_kinds: tuple[Resource, ...] | None = None
+    """The primary kinds, if the function reconciles several in the same way, or none. None: the kind of the first watch."""
     profiles: tuple[str, ...] = ()
     """The profiles of an installation in which the function runs (`shared.profiles`), beside `all`."""
     emits: tuple[str, ...] = ()
@@ -277,7 +277,9 @@ class Triggers:
     @property
     def primaries(self) -> tuple[Resource, ...]:
         """The primary kinds."""
-        return self.primary_kinds or tuple(watch.resource for watch in self.watches[:1])
+        if self.primary_kinds is not None:
+            return self.primary_kinds
+        return tuple(watch.resource for watch in self.watches[:1])
 
     def require_admitted(self, primary: Object) -> None:
         """Raises `watch_filter.Filtered` if the label of the primary object decides, and the filter excludes it."""

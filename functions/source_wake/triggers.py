@@ -33,6 +33,7 @@ TRIGGERS = Triggers(
     name="source_wake",
     profiles=profiles.ADDONS,
     watches=(_watch(SECRET), _watch(CONFIG_MAP)),
+    primary_kinds=(),
     rules=(
         Rule(
             HELM_CHART_PROXY.group,

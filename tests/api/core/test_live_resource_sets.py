@@ -146,7 +146,7 @@ def test_set_passes_from_core_to_the_function_and_back(run: LocalRun) -> None:
 
         client.apply(CONFIG_MAP, source(config_map("a", "2"), config_map("c", "2")), manager="user")
         answer = call()
-        assert answer.status == 202, answer
+        assert answer.status == 204, answer
         values = {name: dig(client.get(CONFIG_MAP, Key(WORKLOAD, name)), "data.k") for name in "abc"}
         assert values == {"a": "2", "b": "1", "c": "2"}
         by_function, entry = everything(), binding_entry(client.get(CLUSTER_RESOURCE_SET_BINDING, demo), "set")
