@@ -232,7 +232,7 @@ class Triggers:
     subscriptions: tuple[Subscription, ...] = ()
     rules: tuple[Rule, ...] = ()
     primary_kinds: tuple[Resource, ...] | None = None
-    """The primary kinds, if the function reconciles several in the same way, or none. None: the kind of the first watch."""
+    """The primary kinds of a function that has several, or none. None: the kind of the first watch."""
     profiles: tuple[str, ...] = ()
     """The profiles of an installation in which the function runs (`shared.profiles`), beside `all`."""
     emits: tuple[str, ...] = ()

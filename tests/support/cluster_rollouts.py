@@ -17,6 +17,7 @@ from tests.support import objects
 OLD, NEW, NEWEST = "docker-ferrol-1-36-v1", "docker-ferrol-1-36-v2", "docker-ferrol-1-36-v3"
 CANARY = {"name": "canary", "clusterSelector": {"matchLabels": {"wave": "canary"}}}
 TIME = "2026-01-01T00:00:00Z"
+_TEMPLATE = {"apiVersion": "example.dev/v1", "kind": "Template", "name": "any"}
 
 
 @dataclass
@@ -34,7 +35,8 @@ class Rollouts:
     def fleet(self, name: str = OLD, **waves: int) -> None:
         """Creates the ClusterClasses, and Clusters of a class that are ready, in waves of these sizes."""
         for each in (OLD, NEW, NEWEST):
-            self.client.create(CLUSTER_CLASS, objects.manifest(CLUSTER_CLASS, each, self.namespace, spec={}))
+            spec = {part: {"templateRef": _TEMPLATE} for part in ("infrastructure", "controlPlane")}
+            self.client.create(CLUSTER_CLASS, objects.manifest(CLUSTER_CLASS, each, self.namespace, spec=spec))
         for wave, count in waves.items():
             for index in range(count):
                 self.cluster(f"{wave}-{index}", name, wave=wave)
