@@ -50,11 +50,12 @@ def call(world: HelmWorld) -> Answer:
 def test_commands_of_the_page_hand_over_and_back(
     world: HelmWorld, manager: Manager, shell: Shell, kubeconfig: Path
 ) -> None:
-    [look] = blocks(PAGE, "Before")
-    stop, check = blocks(PAGE, "Take over")
+    find, look = blocks(PAGE, "Before")
+    stop, check, replace = blocks(PAGE, "Take over")
     [back] = blocks(PAGE, "The way back")
     shell.run(f"export KUBECONFIG={kubeconfig}")
     manager.controllers_scale()
+    assert "caaph-validating-webhook-configuration" in shell.run(find)
     assert "web-demo" in shell.run(look)
     assert "left to" in call(world).message
     before = world.client.get(CONFIG_MAP, Key(world.releases, "a"))
@@ -67,6 +68,7 @@ def test_commands_of_the_page_hand_over_and_back(
     assert world.client.get(CONFIG_MAP, Key(world.releases, "a")) == before
     assert world.history() == [(1, "deployed")]
     assert str(dig(world.read(), "status.recordDigest")) in shell.run(check)
+    assert shell.run(replace).count("serverside-applied") == 2
 
     shell.run(back)
     manager.controllers_scale()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner
@@ -290,7 +292,8 @@ def test_preview_only_reads(world: World) -> None:
 )
 def test_command_says_what_cannot_be_previewed(world: World, arguments: tuple[str, ...], message: str) -> None:
     target = ("-n", SPACE, "--kubeconfig", str(world.core.run.kubeconfig))
-    result = CliRunner().invoke(app, ["plan", "cluster", *arguments, *target])
+    with patch.dict(os.environ):  # the command takes the settings of the run
+        result = CliRunner().invoke(app, ["plan", "cluster", *arguments, *target])
     assert result.exit_code == 1
     assert message in " ".join(result.output.split())
 
