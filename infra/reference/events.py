@@ -40,9 +40,8 @@ EVENTS = (
         "ManifestNotKept",
         "Warning",
         "ClusterAddon",
-        "The manifest of a release is too large to be stored, or its Secret has another owner: a rollback to this "
-        "release"
-        "is not possible.",
+        "The manifest of a release is too large to be stored, or its Secret has another owner, so a rollback to this "
+        "release is not possible.",
     ),
     Recorded("FieldConflicts", "Normal", "ClusterAddon", "Fields of other managers, with the managers."),
     Recorded("DriftFound", "Warning", "ClusterAddon", "Objects that others changed in the workload cluster."),
@@ -50,9 +49,8 @@ EVENTS = (
         "InventoryLost",
         "Warning",
         "ClusterAddon",
-        "A moved Cluster came without the manifest of its addons: objects that the next release does not contain stay "
-        "in"
-        "the workload cluster.",
+        "A moved Cluster came without the manifest of its addons. Objects that the next release does not contain stay "
+        "in the workload cluster.",
     ),
     Recorded(
         "ManagedByClusterAPI",

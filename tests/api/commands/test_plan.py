@@ -142,20 +142,26 @@ def test_plan_of_an_unpublished_release_folder(world: World, plan: Plan, tmp_pat
     assert any("applied already, so these changes" in note for note in found["notes"])
 
 
-def test_values_template_sees_the_cluster_with_the_planned_class(world: World, plan: Plan) -> None:
+def two_releases(world: World, field: str) -> tuple[str, str]:
+    """Publishes two releases that write a field of the Cluster's topology, and applies the first; returns both."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: %s}\ndata: {k: '{{ .Values.k }}'}\n"
     first, second = (
         write_release(
             world.releases,
             version,
             templates={"all.yaml": text % world.namespace},
-            values="values: |\n  k: {{ .Cluster.spec.topology.classRef.name }}",
+            values=f"values: |\n  k: {{{{ .Cluster.spec.topology.{field} }}}}",
         )
         for version in ("v1", "v2")
     )
     world.cluster(first)
     world.secret()
     world.settle()
+    return first, second
+
+
+def test_values_template_sees_the_cluster_with_the_planned_class(world: World, plan: Plan) -> None:
+    first, second = two_releases(world, "classRef.name")
     [field] = plan("--release", second)["changes"]["a"]["fields"]
     assert field == {"path": "data.k", "old": first, "new": second}
 
@@ -512,19 +518,7 @@ def test_errors_name_the_solution(world: World, kubeconfig: Path, tmp_path: Path
 
 @pytest.mark.usefixtures("object_store")
 def test_preview_of_a_topology_ends_with_the_addons_of_the_changed_cluster(world: World) -> None:
-    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: %s}\ndata: {k: '{{ .Values.k }}'}\n"
-    first, second = (
-        write_release(
-            world.releases,
-            version,
-            templates={"all.yaml": text % world.namespace},
-            values="values: |\n  k: {{ .Cluster.spec.topology.version }}",
-        )
-        for version in ("v1", "v2")
-    )
-    world.cluster(first)
-    world.secret()
-    world.settle()
+    _, second = two_releases(world, "version")
     before = versions(world)
     wanted = Change(class_name=second, version="v1.99.0")
     found = with_addons(world.client, topology_plan(world, second), wanted)
