@@ -60,9 +60,9 @@ POLICIES = (
         _ADDONS,
         _choices("drift"),
         "Changes of applied objects by others: `ignore` does not detect them; `report` lists them in `status.drift` "
-        "and"
+        "and "
         "the event `DriftFound`; `repair` also reverts them. Drift is checked every ten minutes with the forwarder, "
-        "each"
+        "each "
         "cluster at its own time, and hourly with Knative's timers.",
     ),
     Mark(
@@ -70,7 +70,7 @@ POLICIES = (
         _ADDONS,
         "paths, separated by commas",
         "Fields that may differ: `spec.replicas`, `Deployment:spec.replicas`, `ConfigMap/ns/name:data.key`. A new "
-        "version"
+        "version "
         "of an object still writes these fields.",
     ),
     Mark(
@@ -91,11 +91,11 @@ POLICIES = (
         _APPLIED,
         _choices("wait"),
         "`true`: addons are ready when all their objects are, and `Ready` follows the health of Deployments, "
-        "StatefulSets"
+        "StatefulSets "
         "and DaemonSets afterwards. The health is checked every ten minutes with the forwarder (`--resync`), hourly "
-        "with"
+        "with "
         "Knative's timers, and every 5 s while they are not ready. `false`: addons are ready as soon as all objects "
-        "are"
+        "are "
         "applied, and the rollout of a provider does not wait for its workloads.",
     ),
     Mark(
@@ -103,7 +103,7 @@ POLICIES = (
         _APPLIED,
         "seconds, 1 to 86400 (default 600)",
         "How long objects may take to become ready before `ObjectsNotReady` is reported. For a provider: how long "
-        "after"
+        "after "
         "the beginning of a rollout webhooks wait for their backends.",
     ),
     Mark(
