@@ -58,13 +58,14 @@ def test_function_of_ones_own_runs_among_the_others_and_alone(shell: Shell) -> N
 def test_charts_are_planned_for_labelled_clusters(
     shell: Shell, management: Client, namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    apply, follow = blocks(EXAMPLES / "chart-on-clusters" / "README.md")
+    apply, remove = blocks(EXAMPLES / "chart-on-clusters" / "README.md")
     for name in ("demo", "other"):
         management.create(CLUSTER, manifest(CLUSTER, name, namespace, metadata={"labels": {"monitoring": "yes"}}))
     shell.run(own_namespace(kubeconfig, namespace, tmp_path))
     output = shell.run(apply)
-    assert re.search(r"canary.*demo", output, re.DOTALL), output
-    assert "ingress-nginx" in shell.run(follow)
+    assert re.search(r"^demo +canary ", output, re.MULTILINE), output
+    shell.run(remove)
+    assert "ingress" not in management.get(CLUSTER, Key(namespace, "demo"))["metadata"]["labels"]
     for proxy in management.list(HELM_CHART_PROXY, namespace):
         management.delete(HELM_CHART_PROXY, Key(namespace, proxy["metadata"]["name"]))
 

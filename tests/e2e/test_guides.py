@@ -21,7 +21,7 @@ def test_stuck_addon_gets_out_and_all_is_removed(shell: Shell) -> None:
     [look] = blocks(DOCS / "stuck-addon.md", "Look")
     [understand] = blocks(DOCS / "stuck-addon.md", "Understand")
     [get_out] = blocks(DOCS / "stuck-addon.md", "Get out")
-    [deeper] = blocks(DOCS / "stuck-addon.md", "Look deeper")
+    deeper, _in_a_cluster = blocks(DOCS / "stuck-addon.md", "Look deeper")
     missing = '{"spec": {"topology": {"classRef": {"name": "local-demo-1-36-v9"}}}}'
     shell.run("capi-functions up --detach\nexport KUBECONFIG=$PWD/.capi-functions/management.kubeconfig")
     shell.run("kubectl apply --server-side -f infra/demo/cluster.yaml")

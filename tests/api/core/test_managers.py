@@ -18,7 +18,7 @@ from infra.operations.providers.requests import ProviderSettings, parse_request
 from shared.api.conditions import get_condition
 from shared.api.provider import CORE, PROVIDER_LABEL
 from shared.api.resources import DEPLOYMENT, SECRET
-from shared.kube import Client, Key, Object, connect, dig
+from shared.kube import Client, Key, Object, connect, dig, key_of
 from shared.providers.annotations import WEBHOOKS
 from tests.support import objects
 from tests.support.api_proxy import Proxy, answering, api_server
@@ -84,6 +84,9 @@ def cluster(
     said: list[str] = []
     proxy = Proxy(api_server(kubeconfig))
     managers = Managers(plane, tmp_path, connect.workload(proxy.kubeconfig), said.append)
+    # A provider of another version, of whichever test, would be refused.
+    for provider in management.list(CORE.resource):
+        objects.remove(management, CORE.resource, key_of(provider))
     # As `provider init --managers` does.
     (tmp_path / PLANE).symlink_to(plane)
     settings = ProviderSettings(Key(namespace, "variables"), {"mine": "kept"})
