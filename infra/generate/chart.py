@@ -27,7 +27,6 @@ from . import (
     forwarder,
     hooks,
     knative,
-    monitoring,
     network,
     parts,
     rbac,
@@ -59,8 +58,6 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
         "values.yaml": f"# {NOTICE}\n{values.values_yaml()}",
         "values.schema.json": json.dumps(values.schema(), indent=2) + "\n",
         "definitions.yaml": yaml_text([("", crds.kept(custom)) for custom in CUSTOM_RESOURCES]),
-        "alerts.yaml": yaml_text([("", monitoring.alerts())]),
-        "dashboard.json": monitoring.dashboard(),
         "objects.yaml": yaml_text([("", _data(declared))]),
     }
 

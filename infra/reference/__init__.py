@@ -1,17 +1,15 @@
-"""The pages of docs/reference and the plots of docs/figures, which `infra.generate` writes."""
+"""The generated pages of docs/reference and the plots of docs/figures, which `infra.generate` writes."""
 
 from __future__ import annotations
 
-from . import commands, crds, events, marks, metrics, plots, reasons
+from . import commands, crds, metrics, plots, reasons
 
 
 def pages() -> dict[str, str]:
     """Returns the text of each page by its path in the project."""
     texts = {
-        "annotations": marks.page(),
         "commands": commands.page(),
         "crds": crds.page(),
-        "events": events.page(),
         "metrics": metrics.page(),
         "reasons": reasons.page(),
     }

@@ -15,7 +15,7 @@ from cryptography import x509
 
 from events.delivery import TIMEOUT
 from functions import catalog
-from infra.generate import monitoring, values
+from infra.generate import values
 from infra.operations.providers.requests import default_namespace
 from shared import metrics, profiles
 from shared.api.provider import KINDS
@@ -645,9 +645,12 @@ def test_default_values_are_those_of_the_table() -> None:
 # -- monitoring --------------------------------------------------------------------------------------------------
 
 
+ALERTS = yaml.safe_load((CHART / "alerts.yaml").read_text())
+
+
 def expressions() -> list[str]:
-    rules = [rule["expr"] for group in monitoring.alerts()["groups"] for rule in group["rules"]]
-    panels = json.loads(monitoring.dashboard())["panels"]
+    rules = [rule["expr"] for group in ALERTS["groups"] for rule in group["rules"]]
+    panels = json.loads((CHART / "dashboard.json").read_text())["panels"]
     return rules + [target["expr"] for panel in panels for target in panel["targets"]]
 
 
@@ -696,7 +699,7 @@ def test_prometheus_objects_are_rendered_on_request(helm: Path) -> None:
     assert scraped == {"metrics", "forwarder"}
     for service in selected:
         assert scraped & {port["name"] for port in service["spec"]["ports"]}, service["metadata"]["name"]
-    assert objects["PrometheusRule", "capi-functions"]["spec"] == monitoring.alerts()
+    assert objects["PrometheusRule", "capi-functions"]["spec"] == ALERTS
     board = objects["ConfigMap", "capi-functions-dashboard"]["data"]["capi-functions.json"]
     assert json.loads(board)["title"] == "capi-functions"
 

@@ -1,4 +1,4 @@
-"""The generated pages of docs/reference."""
+"""The pages of docs/reference: the generated ones, and tables that have to name what is in the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import shared
 from infra.cli.main import app
 from infra.generate.crds import schema
 from infra.operations.reasons import REASONS
-from infra.reference import commands, crds, events, marks, metrics, plots, reasons
+from infra.reference import commands, crds, metrics, plots, reasons
 from infra.reference.markdown import table
 from shared.api.models import CUSTOM_RESOURCES, Model
 from shared.applier import policy
@@ -97,11 +97,28 @@ def _constants(package: ModuleType) -> set[str]:
     return {value for module in modules for value in vars(module).values() if isinstance(value, str)}
 
 
+def _rows(page: str) -> dict[str, list[str]]:
+    """Returns the cells of the tables of a page, by the name in the first cell."""
+    lines = (ROOT / "docs" / "reference" / f"{page}.md").read_text().splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines if line.startswith("| `")]
+    return {name.strip("`"): rest for name, *rest in cells}
+
+
 def test_each_annotation_of_ours_is_listed() -> None:
-    found = {value for package in (shared, functions) for value in _constants(package) if _MARK.fullmatch(value)}
-    listed = [mark.name for section in marks.SECTIONS.values() for mark in section]
-    assert len(found) > 15
-    assert found | {f"{policy.PREFIX}{name}" for name in policy._KNOWN} <= set(listed)
+    known = {value for package in (shared, functions) for value in _constants(package)}
+    policies = {f"{policy.PREFIX}{name}" for name in policy._KNOWN}
+    ours = {value for value in known if _MARK.fullmatch(value)} | policies
+    listed = _rows("annotations").keys()
+    assert len(ours) > 15
+    assert ours - listed == set()
+    assert listed - known - policies == set()
+
+
+@pytest.mark.parametrize("name", policy.CHOICES)
+def test_values_of_an_annotation_are_listed_with_the_default_first(name: str) -> None:
+    default, *others = policy.CHOICES[name]
+    values = ", ".join([f"`{default}` (default)", *(f"`{value}`" for value in others)])
+    assert _rows("annotations")[f"{policy.PREFIX}{name}"][1] == values
 
 
 def test_each_metric_is_listed() -> None:
@@ -113,7 +130,7 @@ def test_each_metric_is_listed() -> None:
 def test_each_event_without_a_condition_is_listed() -> None:
     found = given_texts({"add_event", "KubernetesEvent"}, [ROOT / "functions", ROOT / "shared"])
     assert {"DriftFound", "ManagedByClusterAPI", "EventNotHandled"} <= found
-    assert found - {event.reason for event in events.EVENTS} == set()
+    assert found - _rows("events").keys() == set()
 
 
 def test_bars_have_the_proportions_of_the_figures() -> None:
