@@ -84,7 +84,7 @@ def test_each_reason_is_in_the_section_of_its_kind() -> None:
 
 
 def test_links_of_reasons_are_relative_to_the_page() -> None:
-    assert reasons._from_here("[a](b.md#c) and [d](https://e)") == "[a](../b.md#c) and [d](https://e)"
+    assert "](../releases.md#storage)" in reasons.page()
 
 
 _MARK = re.compile(r"capi-functions\.dev/[a-z-]+")
