@@ -10,7 +10,7 @@ from typing import Any
 
 from infra.operations.describe.cluster_objects import ClusterObjects
 from infra.operations.describe.document import describe_object, mappings
-from infra.operations.listing import release_row
+from infra.operations.listing import row_of
 from shared.api.conditions import READY, get_condition
 from shared.api.resources import HELM_RELEASE_PROXY
 from shared.applier import inventory
@@ -120,7 +120,7 @@ def _machine_detail(obj: Object) -> tuple[Any, ...]:
 
 
 def _release_detail(obj: Object) -> tuple[Any, ...]:
-    cells = release_row(obj).cells
+    cells = row_of(obj).cells
     revision = f"revision {cells['REVISION']}" if cells["REVISION"] else ""
     return f"chart {cells['CHART']} {cells['VERSION']}".rstrip(), cells["STATUS"], revision
 

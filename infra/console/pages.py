@@ -25,7 +25,7 @@ from infra.operations.clusters import get_cluster
 from infra.operations.describe.cluster_objects import ClusterObjects, gather
 from infra.operations.describe.document import document
 from infra.operations.failure import Failure
-from infra.operations.listing import Row, chart_row, cluster_row, provider_row, resource_set_row, stack_row
+from infra.operations.listing import Row, cluster_row, provider_row, row_of
 from infra.operations.manifests import dump
 from infra.operations.preview import TopologyPlan
 from infra.operations.text import age, plain
@@ -39,7 +39,7 @@ from shared.api.resources import (
     HELM_CHART_PROXY,
     HELM_RELEASE_PROXY,
 )
-from shared.kube import ApiError, Client, Key, NotFound, Object, Resource, Unavailable, dig, key_of
+from shared.kube import ApiError, Client, Key, NotFound, Resource, Unavailable, dig, key_of
 
 from .actions import Actions
 from .cluster_tree import tree
@@ -123,8 +123,8 @@ class Pages:
             watches.objects(CLUSTER), watches.objects(CLUSTER_ADDON), search, watches.objects(HELM_RELEASE_PROXY)
         )
 
-        def rows(row: Callable[[Object], Row], kind: Resource) -> list[Row]:
-            return [row(obj) for obj in sorted(watches.objects(kind), key=key_of)]
+        def rows(kind: Resource) -> list[Row]:
+            return [row_of(obj) for obj in sorted(watches.objects(kind), key=key_of)]
 
         def address(page: int) -> str:
             query = {"q": search.text, "state": search.state, "page": str(page) if page > 1 else ""}
@@ -143,9 +143,9 @@ class Pages:
             found=found,
             address=address,
             providers=[provider_row(obj) for obj in watches.objects(*PROVIDER_KINDS)],
-            stacks=rows(stack_row, CLUSTER_STACK),
-            charts=rows(chart_row, HELM_CHART_PROXY),
-            sets=rows(resource_set_row, CLUSTER_RESOURCE_SET),
+            stacks=rows(CLUSTER_STACK),
+            charts=rows(HELM_CHART_PROXY),
+            sets=rows(CLUSTER_RESOURCE_SET),
         )
 
     def flow(self, request: Request) -> Response:

@@ -82,7 +82,7 @@ class Kind:
             named.
     """
 
-    read: Callable[[Client, str, str], Iterator[Row]]
+    read: Callable[[Client, str, str], Iterable[Row]]
     everywhere: bool = False
 
 
@@ -139,76 +139,13 @@ def cluster_row(cluster: Object, addon: Object | None) -> Row:
     return Row(cluster, cells, _reconciled(cluster, _cluster_verdict(cluster, addon)))
 
 
-def stack_row(stack: Object) -> Row:
-    """Returns the row of a ClusterStack."""
+def row_of(obj: Object) -> Row:
+    """Returns the row of an object of a kind in `_CELLS`, which depends on nothing else."""
     cells = {
-        "KUBERNETES": _text(stack, "spec.kubernetesVersion"),
-        "CHANNEL": _text(stack, "spec.channel"),
-        "USABLE": _text(stack, "status.usableVersions"),
-        "LATEST": _text(stack, "status.latestRelease"),
+        heading: cell(obj) if callable(cell) else _text(obj, cell) for heading, cell in _CELLS[obj["kind"]].items()
     }
-    return Row(stack, cells, _reconciled(stack, _verdict(stack, READY)))
-
-
-def stack_release_row(release: Object) -> Row:
-    """Returns the row of a ClusterStackRelease."""
-    cells = {"KUBERNETES": _text(release, "status.kubernetesVersion")}
-    return Row(release, cells, _reconciled(release, _verdict(release, READY)))
-
-
-def addon_row(addon: Object) -> Row:
-    """Returns the row of a ClusterAddon."""
-    cells = {
-        "CLUSTER": _text(addon, "spec.clusterRef.name"),
-        "WANTED": _text(addon, "status.release"),
-        "APPLIED": _text(addon, "spec.clusterStack"),
-        "ADDONS": _text(addon, "spec.version"),
-    }
-    return Row(addon, cells, _reconciled(addon, _verdict(addon, READY)))
-
-
-def chart_row(chart: Object) -> Row:
-    """Returns the row of a HelmChartProxy."""
-    selected = dig(chart, "status.matchingClusters")
-    cells = {
-        "CHART": _text(chart, "spec.chartName"),
-        "VERSION": _text(chart, "spec.version") or "newest",
-        "CLUSTERS": str(len(selected)) if isinstance(selected, list) else "0",
-    }
-    return Row(chart, cells, _reconciled(chart, _verdict(chart, READY)))
-
-
-def release_row(release: Object) -> Row:
-    """Returns the row of a HelmReleaseProxy."""
-    cells = {
-        "CLUSTER": _text(release, "spec.clusterRef.name"),
-        "CHART": _text(release, "spec.chartName"),
-        "VERSION": _text(release, "status.chartVersion") or _text(release, "spec.version"),
-        "REVISION": str(dig(release, "status.revision") or ""),
-        "STATUS": _text(release, "status.status"),
-    }
-    return Row(release, cells, _reconciled(release, _verdict(release, READY)))
-
-
-def resource_set_row(resource_set: Object) -> Row:
-    """Returns the row of a ClusterResourceSet."""
-    sources = dig(resource_set, "spec.resources")
-    cells = {
-        "STRATEGY": _text(resource_set, "spec.strategy") or "ApplyOnce",
-        "SOURCES": str(len(sources)) if isinstance(sources, list) else "0",
-    }
-    return Row(resource_set, cells, _reconciled(resource_set, _verdict(resource_set, "ResourcesApplied")))
-
-
-def rollout_row(rollout: Object) -> Row:
-    """Returns the row of a ClusterRollout."""
-    partitions = dig(rollout, "status.rollout.partitions", [])
-    cells = {
-        "CLASS": _text(rollout, "spec.topology.classRef.name"),
-        "KUBERNETES": _text(rollout, "spec.topology.version"),
-        "CLUSTERS": str(sum(int(dig(one, "count", 0)) for one in partitions)),
-    }
-    return Row(rollout, cells, _reconciled(rollout, _verdict(rollout, READY)))
+    condition = "ResourcesApplied" if obj["kind"] == CLUSTER_RESOURCE_SET.kind else READY
+    return Row(obj, cells, _reconciled(obj, _verdict(obj, condition)))
 
 
 def provider_row(provider: Object) -> Row:
@@ -230,13 +167,8 @@ def _clusters(client: Client, namespace: str, selector: str) -> Iterator[Row]:
         yield cluster_row(cluster, addons.get(addon_of(cluster)))
 
 
-def _rows_of(resource: Resource, row: Callable[[Object], Row]) -> Kind:
-    """Returns the kind of objects whose row depends on nothing else."""
-
-    def read(client: Client, namespace: str, selector: str) -> Iterator[Row]:
-        yield from map(row, client.list(resource, namespace, selector=selector))
-
-    return Kind(read)
+def _rows_of(resource: Resource) -> Kind:
+    return Kind(lambda client, namespace, selector: map(row_of, client.list(resource, namespace, selector=selector)))
 
 
 def _providers(client: Client, namespace: str, selector: str) -> Iterator[Row]:
@@ -245,13 +177,13 @@ def _providers(client: Client, namespace: str, selector: str) -> Iterator[Row]:
 
 KINDS = {
     "clusters": Kind(_clusters),
-    "stacks": _rows_of(CLUSTER_STACK, stack_row),
-    "releases": _rows_of(CLUSTER_STACK_RELEASE, stack_release_row),
-    "addons": _rows_of(CLUSTER_ADDON, addon_row),
-    "charts": _rows_of(HELM_CHART_PROXY, chart_row),
-    "helm-releases": _rows_of(HELM_RELEASE_PROXY, release_row),
-    "sets": _rows_of(CLUSTER_RESOURCE_SET, resource_set_row),
-    "rollouts": _rows_of(CLUSTER_ROLLOUT, rollout_row),
+    "stacks": _rows_of(CLUSTER_STACK),
+    "releases": _rows_of(CLUSTER_STACK_RELEASE),
+    "addons": _rows_of(CLUSTER_ADDON),
+    "charts": _rows_of(HELM_CHART_PROXY),
+    "helm-releases": _rows_of(HELM_RELEASE_PROXY),
+    "sets": _rows_of(CLUSTER_RESOURCE_SET),
+    "rollouts": _rows_of(CLUSTER_ROLLOUT),
     "providers": Kind(_providers, everywhere=True),
 }
 
@@ -259,6 +191,54 @@ KINDS = {
 def _text(obj: Any, path: str) -> str:
     value = dig(obj, path)
     return value if isinstance(value, str) else ""
+
+
+def _count(obj: Object, path: str) -> str:
+    value = dig(obj, path)
+    return str(len(value)) if isinstance(value, list) else "0"
+
+
+def _targets(rollout: Object) -> str:
+    return str(sum(int(dig(one, "count", 0)) for one in dig(rollout, "status.rollout.partitions", [])))
+
+
+_CELLS: Mapping[str, Mapping[str, str | Callable[[Object], str]]] = {
+    CLUSTER_STACK.kind: {
+        "KUBERNETES": "spec.kubernetesVersion",
+        "CHANNEL": "spec.channel",
+        "USABLE": "status.usableVersions",
+        "LATEST": "status.latestRelease",
+    },
+    CLUSTER_STACK_RELEASE.kind: {"KUBERNETES": "status.kubernetesVersion"},
+    CLUSTER_ADDON.kind: {
+        "CLUSTER": "spec.clusterRef.name",
+        "WANTED": "status.release",
+        "APPLIED": "spec.clusterStack",
+        "ADDONS": "spec.version",
+    },
+    HELM_CHART_PROXY.kind: {
+        "CHART": "spec.chartName",
+        "VERSION": lambda chart: _text(chart, "spec.version") or "newest",
+        "CLUSTERS": lambda chart: _count(chart, "status.matchingClusters"),
+    },
+    HELM_RELEASE_PROXY.kind: {
+        "CLUSTER": "spec.clusterRef.name",
+        "CHART": "spec.chartName",
+        "VERSION": lambda release: _text(release, "status.chartVersion") or _text(release, "spec.version"),
+        "REVISION": lambda release: str(dig(release, "status.revision") or ""),
+        "STATUS": "status.status",
+    },
+    CLUSTER_RESOURCE_SET.kind: {
+        "STRATEGY": lambda found: _text(found, "spec.strategy") or "ApplyOnce",
+        "SOURCES": lambda found: _count(found, "spec.resources"),
+    },
+    CLUSTER_ROLLOUT.kind: {
+        "CLASS": "spec.topology.classRef.name",
+        "KUBERNETES": "spec.topology.version",
+        "CLUSTERS": _targets,
+    },
+}
+"""By kind: the cells by heading, as the path of a field or as a function of the object."""
 
 
 def _cluster_verdict(cluster: Object, addon: Object | None) -> Verdict:

@@ -25,7 +25,7 @@ from shared.kube import ApiError, Client, Key, Object, dig, key_of
 from shared.kube.resources import owned_by, owners
 from shared.kube.selectors import selects
 
-from ..listing import Row, Verdict, chart_row, cluster_row, release_row, stack_release_row
+from ..listing import Row, Verdict, cluster_row, row_of
 from ..text import age
 from .cluster_objects import events_about, release_of
 from .conditions import filled, remedy
@@ -89,7 +89,7 @@ def _field(heading: str) -> str:
 def _releases_of_stack(client: Client, stack: Object) -> Iterator[Row]:
     for release in client.list(CLUSTER_STACK_RELEASE, key_of(stack).namespace):
         if owned_by(release, stack):
-            yield stack_release_row(release)
+            yield row_of(release)
 
 
 def _clusters_of_release(client: Client, release: Object) -> Iterator[Row]:
@@ -107,13 +107,13 @@ def _cluster_of_addon(client: Client, addon: Object) -> Iterator[Row]:
 def _releases_of_chart(client: Client, chart: Object) -> Iterator[Row]:
     key = key_of(chart)
     for release in client.list(HELM_RELEASE_PROXY, key.namespace, selector=f"{HCP_NAME_LABEL}={key.name}"):
-        yield release_row(release)
+        yield row_of(release)
 
 
 def _chart_of_release(client: Client, release: Object) -> Iterator[Row]:
     for reference in owners(release, HELM_CHART_PROXY.kind, HELM_CHART_PROXY.group):
         if chart := client.find(HELM_CHART_PROXY, Key(key_of(release).namespace, str(reference.get("name")))):
-            yield chart_row(chart)
+            yield row_of(chart)
 
 
 def _clusters_of_set(client: Client, resource_set: Object) -> Iterator[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.cli.commands import describe, get, resync, wait
-from infra.operations.listing import KINDS, Verdict, addon_row, cluster_row, provider_row, stack_row, table
+from infra.operations.listing import KINDS, Verdict, cluster_row, provider_row, row_of, table
 from shared.api.provider import INFRASTRUCTURE
 from shared.kube import Object
 
@@ -90,9 +90,9 @@ def test_paused_and_deleted_objects_have_that_as_reason() -> None:
     paused = made("Cluster", ready, spec={"paused": True})
     assert cluster_row(paused, None).verdict == Verdict("True", "Paused", "nothing changes until it is resumed")
     gone = made("ClusterStack", ready, deletionTimestamp="2026-01-02T00:00:00Z")
-    assert stack_row(gone).verdict == Verdict("False", "Deleting")
+    assert row_of(gone).verdict == Verdict("False", "Deleting")
     gone["status"] = conditions(Deleting="True WaitingForWorkersDeletion 2 left")
-    assert stack_row(gone).verdict == Verdict("False", "WaitingForWorkersDeletion", "2 left")
+    assert row_of(gone).verdict == Verdict("False", "WaitingForWorkersDeletion", "2 left")
 
 
 def test_table_has_more_columns_in_the_wide_format() -> None:
@@ -111,13 +111,13 @@ def test_table_has_more_columns_in_the_wide_format() -> None:
 
 def test_escape_sequences_of_foreign_objects_are_not_printed() -> None:
     addon = made("ClusterAddon", conditions(Ready="False Busy \x1b[2Jforged"), spec={"clusterStack": "\x1b[2J"})
-    [_, line] = table([addon_row(addon)], NOW, wide=True, namespaces=True)
+    [_, line] = table([row_of(addon)], NOW, wide=True, namespaces=True)
     assert "\x1b" not in "".join(line)
 
 
 def test_rows_of_foreign_shapes_have_empty_cells() -> None:
     odd = made("ClusterAddon", {"conditions": "x", "release": 5}, spec={"clusterRef": "x", "clusterStack": {}})
-    [_, line] = table([addon_row(odd)], NOW, wide=True, namespaces=False)
+    [_, line] = table([row_of(odd)], NOW, wide=True, namespaces=False)
     assert line[1:5] == ("-", "-", "-", "-")
 
 

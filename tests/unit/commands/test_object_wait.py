@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.operations.listing import addon_row, cluster_row
+from infra.operations.listing import cluster_row, row_of
 from infra.operations.object_wait import Goal, obstacle, parse_goal
 from shared.kube import Object
 
@@ -56,7 +56,7 @@ def addon(status: str, *, applied: str = "v1", observed: int = 1) -> Object:
     ],
 )
 def test_obstacle_is_the_reason_of_the_object(obj: Object, goal: Goal, why: str) -> None:
-    assert obstacle(addon_row(obj), goal) == why
+    assert obstacle(row_of(obj), goal) == why
 
 
 @pytest.mark.parametrize(
