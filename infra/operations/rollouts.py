@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared import cluster_rollouts
 from shared.api.cluster import PAUSED_ANNOTATION
@@ -14,10 +14,10 @@ from shared.api.resources import CLUSTER_ROLLOUT, HELM_CHART_PROXY
 from shared.clients import Clients
 from shared.helm_proxies import inputs, selection
 from shared.helm_proxies.dependencies import is_ready
-from shared.helm_proxies.plan import Plan, plan
+from shared.helm_proxies.plan import plan
 from shared.kube import Client, Key, NotFound, Object, Resource, deleting, dig, key_of
 from shared.kube.dry_run import DryRunClient
-from shared.rollouts import Rollout, assess, forecast
+from shared.rollouts import Rollout, Target, assess, forecast
 
 from .failure import Failure
 from .text import plain
@@ -120,67 +120,74 @@ def read_rollout(management: Client, resource: Resource, key: Key) -> RolloutRep
 
 
 def _read_chart(clients: Clients, proxy: Object) -> RolloutReport:
-    key = key_of(proxy)
     if deleting(proxy):
-        raise Failure(f"HelmChartProxy {key} is being deleted: its releases are deleted in all Clusters at once")
+        raise Failure(
+            f"HelmChartProxy {key_of(proxy)} is being deleted: its releases are deleted in all Clusters at once"
+        )
     observed = inputs.read(clients, proxy)
     if observed.failure:
-        raise Failure(f"HelmChartProxy {key}: {observed.failure}")
+        raise Failure(f"HelmChartProxy {key_of(proxy)}: {observed.failure}")
     now = datetime.now(UTC)
     planned = plan(proxy, observed, now)
-    strategy = dig(proxy, "spec.rolloutStrategy", {})
-    state = assess(strategy, planned.targets, now)
-    paused = _paused(proxy)
-    return RolloutReport(
-        proxy["kind"],
-        key,
-        str(dig(proxy, "spec.version") or ""),
-        paused,
-        _members(planned, state, selection.by_cluster(observed.releases), paused),
-        tuple(write.cluster for write in planned.writes if write.kind == "delete"),
-        tuple(forecast(strategy, planned.targets, now)),
-        (*state.problems, *state.wrong_windows),
-    )
+    releases = selection.by_cluster(observed.releases)
+
+    def present(target: Target) -> _Present:
+        release = next(iter(releases.get(target.name, [])), None)
+        version = str(dig(release, "status.chartVersion") or dig(release, "spec.version") or "")
+        change = planned.changes.get(target.name, "")
+        return _Present(version, release is not None and is_ready(release), change, _unready(release))
+
+    state = assess(dig(proxy, "spec.rolloutStrategy", {}), planned.targets, now)
+    report = _report(proxy, planned.targets, state, present, now)
+    removed = tuple(write.cluster for write in planned.writes if write.kind == "delete")
+    return replace(report, version=str(dig(proxy, "spec.version") or ""), removed=removed)
 
 
 def _read_class(clients: Clients, rollout: Object) -> RolloutReport:
-    key = key_of(rollout)
     if deleting(rollout):
-        raise Failure(f"ClusterRollout {key} is being deleted, and changes no Cluster")
+        raise Failure(f"ClusterRollout {key_of(rollout)} is being deleted, and changes no Cluster")
     observed = cluster_rollouts.read(clients, rollout)
     if observed.failure:
-        raise Failure(f"ClusterRollout {key}: {observed.failure}")
+        raise Failure(f"ClusterRollout {key_of(rollout)}: {observed.failure}")
     now = datetime.now(UTC)
     planned = cluster_rollouts.plan(rollout, observed, now)
-    paused = _paused(rollout)
     clusters = {key_of(cluster).name: cluster for cluster in observed.clusters}
-    targets = {target.name: target for target in planned.targets}
-    members = [
-        Member(
-            target.name,
-            partition.name,
-            cluster_rollouts.present(clusters[target.name]),
-            target.up_to_date,
-            target.state == "available",
-            "" if target.up_to_date else "patch",
-            plain(
-                planned.rollout.waiting.get(target.name)
-                or (planned.unready.get(target.name, "") if target.up_to_date else paused or _NEXT)
-            ),
-        )
-        for partition in planned.rollout.partitions
-        for target in (targets[name] for name in partition.members)
-    ]
-    return RolloutReport(
-        rollout["kind"],
-        key,
-        cluster_rollouts.wanted(rollout),
-        paused,
-        tuple(members),
-        (),
-        tuple(forecast(dig(rollout, "spec.rolloutStrategy", {}), planned.targets, now)),
-        (*planned.rollout.problems, *planned.rollout.wrong_windows, *planned.complaints),
-    )
+
+    def present(target: Target) -> _Present:
+        change = "" if target.up_to_date else "patch"
+        version = cluster_rollouts.present(clusters[target.name])
+        return _Present(version, target.state == "available", change, planned.unready.get(target.name, ""))
+
+    report = _report(rollout, planned.targets, planned.rollout, present, now)
+    problems = (*report.problems, *planned.complaints)
+    return replace(report, version=cluster_rollouts.wanted(rollout), problems=problems)
+
+
+class _Present(NamedTuple):
+    """The present state of a Cluster; the fields are as in `Member`."""
+
+    version: str
+    ready: bool
+    change: str
+    unready: str
+
+
+def _report(
+    obj: Object, targets: Sequence[Target], state: Rollout, present: Callable[[Target], _Present], now: datetime
+) -> RolloutReport:
+    """Returns the report of a rollout, without the wanted version and removed Clusters."""
+    paused, by_name = _paused(obj), {target.name: target for target in targets}
+    members = []
+    for partition in state.partitions:
+        for target in map(by_name.__getitem__, partition.members):
+            version, ready, change, unready = present(target)
+            reason = state.waiting.get(target.name) or (unready if target.up_to_date else paused or _NEXT)
+            members.append(
+                Member(target.name, partition.name, version, target.up_to_date, ready, change, plain(reason))
+            )
+    steps = tuple(forecast(dig(obj, "spec.rolloutStrategy", {}), targets, now))
+    problems = (*state.problems, *state.wrong_windows)
+    return RolloutReport(obj["kind"], key_of(obj), "", paused, tuple(members), (), steps, problems)
 
 
 _READ = {HELM_CHART_PROXY: _read_chart, CLUSTER_ROLLOUT: _read_class}
@@ -216,28 +223,6 @@ def _find(management: Client, resource: Resource, key: Key) -> Object:
         hint = f"`capi-functions get {_LISTED[resource]} -A` lists all"
         message = f"{resource.kind} {key.name} does not exist in the namespace {key.namespace}; {hint}"
         raise Failure(message) from error
-
-
-def _members(planned: Plan, state: Rollout, releases: Mapping[str, list[Object]], paused: str) -> tuple[Member, ...]:
-    up_to_date = {target.name: target.up_to_date for target in planned.targets}
-    members = []
-    for partition in state.partitions:
-        for name in partition.members:
-            release = next(iter(releases.get(name, [])), None)
-            next_ = _unready(release) if up_to_date[name] else paused or _NEXT
-            reason = state.waiting.get(name) or next_
-            members.append(
-                Member(
-                    name,
-                    partition.name,
-                    str(dig(release, "status.chartVersion") or dig(release, "spec.version") or ""),
-                    up_to_date[name],
-                    release is not None and is_ready(release),
-                    planned.changes.get(name, ""),
-                    plain(reason),
-                )
-            )
-    return tuple(members)
 
 
 def _unready(release: Object | None) -> str:
