@@ -65,7 +65,12 @@ class Source:
         return sum(map(len, values)), sum(value.count(mark) for value in values for mark in _BEFORE_VALUES)
 
     def objects(self) -> list[Object]:
-        """Returns the objects in the order of the keys. Raises `SourceError`."""
+        """Returns the objects in the order of the keys. Raises `SourceError`.
+
+        A source without content fails, because `ApplyOnce` would ignore the content that it gets later.
+        """
+        if not any(value.strip() for value in self.values.values()):
+            raise SourceError("the source has no content")
         return [obj for key, value in self.values.items() for obj in self._objects(key, value)]
 
     def _objects(self, key: str, value: bytes) -> Iterator[Object]:

@@ -422,7 +422,7 @@ def test_namespaces_and_crds_precede_what_needs_them_in_other_sources(sets: Sets
 
 
 def test_contents_that_cluster_api_refuses(sets: Sets) -> None:
-    """Short values, List kinds, JSON lists, objects without namespace, binaryData, no data."""
+    """Short values, List kinds, JSON lists, objects without namespace, binaryData."""
     sets.cluster()
     name = f"short-{sets.namespace}"
     maps = [sets.map(f"item-{n}") for n in range(4)]
@@ -430,13 +430,30 @@ def test_contents_that_cluster_api_refuses(sets: Sets) -> None:
     no_namespace = objects.manifest(CONFIG_MAP, name, data={"k": "1"})
     binary = {"x": base64.b64encode(yaml.safe_dump_all([maps[3], no_namespace]).encode()).decode()}
     sets.client.create(CONFIG_MAP, objects.manifest(CONFIG_MAP, "two", sets.namespace, binaryData=binary))
-    sets.client.create(CONFIG_MAP, objects.manifest(CONFIG_MAP, "three", sets.namespace))
-    sets.set("set", "ConfigMap/one", "ConfigMap/two", "ConfigMap/three")
+    sets.set("set", "ConfigMap/one", "ConfigMap/two")
     sets.changed()
     assert sets.condition() == ("True", "Applied", "")
     assert [sets.value(f"item-{n}") for n in range(4)] == ["1"] * 4
     assert sets.client.find(CONFIG_MAP, Key("default", name))
     sets.client.delete(CONFIG_MAP, Key("default", name))
+
+
+@pytest.mark.parametrize("strategy", ["ApplyOnce", "Reconcile"])
+def test_source_that_is_filled_later_is_applied(sets: Sets, strategy: str) -> None:
+    sets.cluster()
+    sets.config_map("one")
+    sets.set("set", "ConfigMap/one", strategy=strategy)
+    sets.changed()
+    assert sets.records() == {"one": False}
+    assert sets.condition() == (
+        "False",
+        "NotApplied",
+        "1 of 1 cluster: demo: ConfigMap one: the source has no content",
+    )
+    sets.config_map("one", sets.map("a"))
+    sets.wake()
+    assert sets.value("a") == "1"
+    assert sets.condition() == ("True", "Applied", "")
 
 
 def test_broken_content_is_reported_and_the_rest_applied(sets: Sets) -> None:

@@ -169,7 +169,9 @@ def test_cluster_that_is_paused_or_deleted_counts_but_nothing_is_written(given: 
     decision = decide(observed(chart_proxy(chartName="other"), [given], [release("a")]), NOW)
     assert not decision.effects
     assert [one["name"] for one in (decision.status or {})["matchingClusters"]] == ["a"]
-    assert not decide(observed(chart_proxy(), [given], []), NOW).effects
+    without = decide(observed(chart_proxy(), [cluster("b"), given], [release("b")]), NOW)
+    assert not without.effects
+    assert told(without) == READY
 
 
 def test_installed_once_a_release_stays_and_its_templates_are_not_needed() -> None:

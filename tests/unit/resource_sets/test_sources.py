@@ -51,7 +51,6 @@ def test_keys_are_sorted_by_their_bytes() -> None:
 @pytest.mark.parametrize(
     ("text", "kinds"),
     [
-        pytest.param("", [], id="empty"),
         pytest.param("---\n# nothing\n---\n", [], id="empty documents"),
         pytest.param("{apiVersion: v1, kind: A, metadata: {name: x}}", ["A"], id="one"),
         pytest.param(f"{json.dumps(obj('A'))}\n---\n{json.dumps(obj('B'))}", ["A", "B"], id="documents"),
@@ -74,6 +73,13 @@ def test_broken_content_fails_without_its_text_if_it_is_secret(text: str) -> Non
         config_map(a=text).objects()
     with pytest.raises(SourceError, match=r"^key a does not contain Kubernetes objects as YAML or JSON$"):
         Source.of(SECRET, {"data": {"a": encoded(text)}}).objects()
+
+
+@pytest.mark.parametrize("values", [{}, {"a": ""}, {"a": " \n", "b": ""}])
+def test_source_without_content_fails(values: dict[str, str]) -> None:
+    with pytest.raises(SourceError, match=r"^the source has no content$"):
+        config_map(**values).objects()
+    assert [one["kind"] for one in config_map(**values, z=ONE).objects()] == ["Namespace"]
 
 
 def test_content_that_is_not_text_fails() -> None:
