@@ -38,10 +38,12 @@ NAMING = ("CAPI_FUNCTIONS_STORE", "CAPI_FUNCTIONS_BUCKET", "S3_ENDPOINT_URL")
 """The settings that name a store."""
 
 _PLACES = {"s3": "AWS S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage", "file": "this machine"}
-_CLOUD = {
+KEYS = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     "gs": ("GOOGLE_SERVICE_ACCOUNT_KEY",),
     "az": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT_KEY"),
 }
+"""By scheme, the settings with the keys of a store. Without them the identity of the process opens it."""
 _ENDPOINTS = ("S3_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")  # certificates of AWS do not cover names with dots
@@ -271,7 +273,7 @@ class Bucket:
 
     def _cloud(self) -> Any:
         """Returns obstore's settings for Google Cloud or Azure. It finds the identity of a workload itself."""
-        return {name.lower(): self.settings[name] for name in _CLOUD[self.scheme] if name in self.settings}
+        return {name.lower(): self.settings[name] for name in KEYS[self.scheme] if name in self.settings}
 
     def _folder(self) -> Any:
         from obstore.store import LocalStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -70,9 +70,9 @@ class Source:
     Attributes:
         management: The client of the management cluster.
         watches: The objects of the overview.
+        flow: The answers of functions.
         name: The name of the management cluster for people.
         namespace: The only namespace that is shown; empty for all.
-        flow: The answers of functions.
         actions: The changes that pages offer; None if they only show.
         is_shared: Whether the console serves several people. It makes no plans then, because a plan downloads and
             renders what a tenant names in the process that has the tokens of all.
@@ -80,9 +80,9 @@ class Source:
 
     management: Client
     watches: Watches
+    flow: Flow
     name: str
     namespace: str = ""
-    flow: Flow = field(default_factory=Flow)
     actions: Actions | None = None
     is_shared: bool = False
 
@@ -150,7 +150,7 @@ class Pages:
 
     def flow(self, request: Request) -> Response:
         """The answers of functions to events, and dead letters."""
-        flow, query = _own_source(request).flow, request.query_params
+        flow, query = _source(request).flow, request.query_params
         version = flow.version()  # before the log, so that a delivery in between is shown soon
         return _page(
             request,
@@ -160,8 +160,6 @@ class Pages:
             version=version,
             stream="events?flow=1",
             flow=flow.page(query),
-            has_log=flow.log is not None,
-            has_store=flow.stores_letters,
             query=query,
             outcomes=OUTCOMES,
         )
@@ -298,14 +296,6 @@ def _key(request: Request) -> Key:
 
 def _source(request: Request) -> Source:
     source: Source = request.scope["source"]
-    return source
-
-
-def _own_source(request: Request) -> Source:
-    """Returns the source of a page that only a console of one person has. Raises `HTTPException`."""
-    source = _source(request)
-    if source.is_shared:
-        raise HTTPException(404, "A console in a cluster does not have this page")
     return source
 
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 
 from shared.kube import ApiError, Client, dig
 from shared.kube.credentials import is_token
+from shared.settings import NAMESPACE
 
 from .actions import Actions
+from .flow import Flow
 from .pages import Source
 from .watches import Watches
 
@@ -48,13 +50,21 @@ class Sessions:
         connect: Returns a client with a token and nothing else.
         name: The name of the management cluster for people.
         namespace: The only namespace that is shown; empty for all.
+        functions: The namespace of the functions.
         changes: Whether pages offer changes.
     """
 
     def __init__(
-        self, connect: Callable[[str], Client], name: str, namespace: str = "", *, changes: bool = False
+        self,
+        connect: Callable[[str], Client],
+        name: str,
+        namespace: str = "",
+        *,
+        functions: str = NAMESPACE,
+        changes: bool = False,
     ) -> None:
-        self._connect, self._name, self._namespace, self.changes = connect, name, namespace, changes
+        self._connect, self._name, self._namespace = connect, name, namespace
+        self._functions, self.changes = functions, changes
         self._lock = threading.Lock()
         self._sessions: dict[bytes, _Session] = {}
 
@@ -100,7 +110,8 @@ class Sessions:
             watches = stack.enter_context(Watches(client, self._namespace))
             watches.wait_listed(_FIRST_LISTS)
             actions = Actions(client) if self.changes else None
-            source = Source(client, watches, name, self._namespace, actions=actions, is_shared=True)
+            flow = Flow.of_cluster(client, self._functions)
+            source = Source(client, watches, flow, name, self._namespace, actions, is_shared=True)
             now = time.monotonic()
             with self._lock:
                 if (existing := self._sessions.get(key)) is not None:  # a request at the same time was faster

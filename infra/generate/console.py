@@ -1,7 +1,8 @@
 """Generates `infra/manifests/console`: the console for people who log in, in a pod without any rights.
 
 The pod has no token. It reads the certificate of the API server from the ConfigMap that Kubernetes writes into each
-namespace. It lacks the labels of functions, so that it may not send events to functions.
+namespace, and finds its namespace beside it, as a pod with a token does. It lacks the labels of functions, so that it
+may not send events to functions.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ NAME = "capi-functions-console"
 _MEMORY, _REQUESTED = "512Mi", "96Mi"
 _LABELS = {workloads.NAME: NAME}
 _AUTHORITY = "/var/run/secrets/kubernetes.io/serviceaccount"
+_CERTIFICATE = {"configMap": {"name": "kube-root-ca.crt"}}
+_NAMESPACE = {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]}}
 _POD = """
 People log in with tokens of their own. Add --host=NAME for the host name of an Ingress or Gateway with HTTPS;
 `kubectl port-forward` needs none.
@@ -68,7 +71,7 @@ def _deployment() -> Object:
         "automountServiceAccountToken": False,
         "securityContext": dict(workloads.USER),
         "containers": [container],
-        "volumes": [{"name": "authority", "configMap": {"name": "kube-root-ca.crt"}}],
+        "volumes": [{"name": "authority", "projected": {"sources": [_CERTIFICATE, _NAMESPACE]}}],
     }
     return {
         "apiVersion": "apps/v1",

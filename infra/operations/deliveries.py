@@ -1,11 +1,13 @@
-"""Reads the deliveries of events to functions from the log of a local run (`shared.runtime.logs` writes its lines)."""
+"""Reads the deliveries of events to functions from logs, whose lines `shared.runtime.logs` writes."""
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,11 +78,12 @@ def read(log: Path, most: int = READ) -> list[Delivery]:
 
 def parse(lines: Iterable[str]) -> Iterator[Delivery]:
     """Yields the deliveries among the lines of a log, in either format."""
-    functions = frozenset(catalog.names())
-    for line in lines:
-        found = _of_json(line) if line.startswith("{") else _of_text(line[:_LONGEST])
-        if found and found.function in functions:
-            yield found
+    return (delivery for _, delivery in _parse_stamped(("", line) for line in lines))
+
+
+def newest(stamped: Iterable[tuple[str, str]], most: int) -> list[Delivery]:
+    """Returns the newest deliveries among lines with their times, the newest first."""
+    return [delivery for _, delivery in heapq.nlargest(most, _parse_stamped(stamped), key=itemgetter(0))]
 
 
 def summarize(deliveries: Iterable[Delivery]) -> list[FunctionSummary]:
@@ -92,6 +95,14 @@ def summarize(deliveries: Iterable[Delivery]) -> list[FunctionSummary]:
         if summary.failure is None and delivery.status >= 400:
             summary.failure = delivery
     return sorted(found.values(), key=lambda summary: summary.function)
+
+
+def _parse_stamped(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Delivery]]:
+    functions = frozenset(catalog.names())
+    for stamp, line in lines:
+        found = _of_json(line) if line.startswith("{") else _of_text(line[:_LONGEST])
+        if found and found.function in functions:
+            yield stamp, found
 
 
 def _of_text(line: str) -> Delivery | None:
@@ -119,4 +130,5 @@ def _delivery(entry: Mapping[str, Any]) -> Delivery | None:
     event = f"{entry.get('kind') or entry.get('type') or '-'} {key}".strip()
     again = f"again in {entry['again']:g}s " if isinstance(entry.get("again"), int | float) else ""
     detail = f"{again}{float(entry.get('seconds') or 0) * 1000:.1f}ms {entry.get('message') or ''}".strip()
-    return Delivery(str(entry.get("time")), entry["function"], event, entry["status"], detail[:_LONGEST])
+    at = str(entry.get("time"))[:_LONGEST]
+    return Delivery(at, entry["function"], event[:_LONGEST], entry["status"], detail[:_LONGEST])

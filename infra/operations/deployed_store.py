@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from shared.api.resources import CONFIG_MAP, SECRET
-from shared.buckets import NAMING, url_in
+from shared.buckets import KEYS, NAMING, url_in
+from shared.dead_letters import DeadLetters
 from shared.kube import Client, Key, dig
 from shared.providers.inputs import decode_secret
 from shared.settings import STORAGE
+from shared.storage import ObjectStore
 
 from .failure import Failure
 
-_IN_POD = "run this command in a pod: `kubectl exec deployment/NAME -- capi-functions dead-letter list`"
+_IN_POD = "`kubectl exec deployment/NAME -- capi-functions dead-letter list` reads the letters in a pod"
 
 
 def store_settings(client: Client, namespace: str) -> dict[str, str]:
@@ -29,3 +31,15 @@ def store_settings(client: Client, namespace: str) -> dict[str, str]:
     if url_in(settings).startswith("file:"):
         raise Failure(f"the object store in {key} is a folder of a pod; {_IN_POD}")
     return settings
+
+
+def stored_letters(client: Client, namespace: str) -> DeadLetters:
+    """Returns the dead letters in the store, which is opened with the keys in ConfigMap and Secret and no others.
+
+    Raises as `store_settings`, also `Failure` without keys: the functions then have an identity that others lack.
+    """
+    settings = store_settings(client, namespace)
+    url = url_in(settings)
+    if not all(settings.get(name) for name in KEYS.get(url.partition(":")[0], ())):
+        raise Failure(f"{Key(namespace, STORAGE.name)} has no keys of the object store; {_IN_POD}")
+    return DeadLetters(ObjectStore(url, settings))

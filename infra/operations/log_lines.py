@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from shared.api.resources import CLUSTER, POD
 from shared.kube import ApiError, Client, Object, dig, key_of
@@ -66,44 +67,73 @@ def _of_text(line: str) -> tuple[str, str]:
     return function, f"{key.rpartition('/')[0]}/{name}" if name else ""
 
 
-class PodLogs:
-    """The logs of the pods of functions, each line once."""
+@dataclass(frozen=True)
+class LogLimits:
+    """The limits of the first read of a container's log: the newest lines, their age in seconds, and the bytes."""
 
-    def __init__(self, client: Client, namespace: str = "", *, tail: int = 1000) -> None:
-        """`namespace` is the namespace of the pods, empty for all; `tail` the number of former lines of a container."""
-        self._client, self._namespace, self._tail = client, namespace, tail
+    lines: int = 1000
+    age: int | None = None
+    bytes: int = 10_000_000
+
+
+_DEFAULT = LogLimits()
+
+
+class PodLogs:
+    """The logs of the pods of functions, each line once.
+
+    Attributes:
+        unread: By pod and container, why a log cannot be read.
+    """
+
+    def __init__(self, client: Client, namespace: str = "", limits: LogLimits = _DEFAULT) -> None:
+        """`namespace` is the namespace of the pods, empty for all."""
+        self._client, self._namespace, self._limits = client, namespace, limits
         self._last: dict[str, str] = {}
+        self.unread: dict[str, ApiError] = {}
 
     def lines(self) -> list[str]:
         """Returns the new lines in the order of time, and a line for each log that cannot be read.
 
         Raises `Failure` if there are no pods, or `ApiError` if the pods cannot be listed.
         """
+        stamped = sorted(self.stamped(), key=itemgetter(0))
+        problems = [plain(f"no log of the pod {name}: {error}") for name, error in self.unread.items()]
+        return problems + [line for _, line in stamped]
+
+    def stamped(self) -> Iterator[tuple[str, str]]:
+        """Yields the time and the text of each new line, log by log.
+
+        Raises `Failure` if there are no pods, or `ApiError` if the pods cannot be listed.
+        """
         pods = list(self._client.list(POD, self._namespace, selector=SELECTOR))
         if not pods:
             where = f"in the namespace {self._namespace}" if self._namespace else "in this cluster"
-            raise Failure(f"there are no pods with the label {SELECTOR} {where}; a local run has its logs in --dir")
-        stamped = [line for pod in pods for name in _containers(pod) for line in self._new(pod, name)]
-        return [line.partition(" ")[2] for line in sorted(stamped, key=lambda line: line.partition(" ")[0])]
+            raise Failure(f"there are no pods with the label {SELECTOR} {where}")
+        self.unread.clear()
+        for pod in pods:
+            for name in _containers(pod):
+                yield from self._new(pod, name)
 
-    def _new(self, pod: Object, container: str) -> Iterator[str]:
-        key = key_of(pod)
+    def _new(self, pod: Object, container: str) -> Iterator[tuple[str, str]]:
+        key, limits = key_of(pod), self._limits
         identity = f"{key} {container}"
         last = self._last.get(identity, "")
-        query = {"container": container, "timestamps": "true", "limitBytes": "10000000"}
-        query |= {"sinceTime": last} if last else {"tailLines": str(self._tail)}
+        query = {"container": container, "timestamps": "true", "limitBytes": str(limits.bytes)}
+        query |= {"sinceTime": last} if last else {"tailLines": str(limits.lines)}
+        query |= {"sinceSeconds": str(limits.age)} if limits.age and not last else {}
         try:
             path = f"{POD.path(key.namespace, key.name)}/log"
             text = self._client.text(path, timeout=_SECONDS, query=query)
         except ApiError as error:
             if not last:
-                yield f"{last} {plain(f'no log of the pod {identity}: {error}', most=500)}"
+                self.unread[identity] = error
             return
         for line in text.splitlines():
-            stamp = line.partition(" ")[0]
+            stamp, _, rest = line.partition(" ")
             if stamp > last:
                 self._last[identity] = max(stamp, self._last.get(identity, ""))
-                yield line
+                yield stamp, rest
 
 
 def _containers(pod: Object) -> Iterable[str]:

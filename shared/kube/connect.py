@@ -31,6 +31,7 @@ __all__ = [
     "from_loaded",
     "inline_credentials",
     "management",
+    "pod_namespace",
     "token_clients",
     "workload",
 ]
@@ -94,6 +95,12 @@ def token_clients() -> Callable[[str], Client]:
         known = _inline(loaded.document, loaded.context)
     server = replace(known, certificate=b"", key=b"", token=None)
     return lambda token: _client(replace(server, token=lambda: token))
+
+
+def pod_namespace() -> str:
+    """Returns the namespace of this pod; empty outside of a pod."""
+    file = _SERVICE_ACCOUNT / "namespace"
+    return file.read_text().strip() if file.is_file() else ""
 
 
 def from_kubeconfig(path: str) -> Client:

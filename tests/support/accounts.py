@@ -72,10 +72,11 @@ def with_rights(admin: Client, kubeconfig: Path, namespace: str, group: str, plu
     return client
 
 
-def grant(admin: Client, namespace: str, resource: Resource, name: str) -> None:
-    """Grants the account of `with_rights` to get one object of its namespace."""
-    metadata = {"name": f"get-{resource.plural}", "namespace": namespace}
-    rules = [{"apiGroups": [resource.group], "resources": [resource.plural], "verbs": ["get"], "resourceNames": [name]}]
+def grant(admin: Client, namespace: str, verb: str, group: str, plural: str, name: str = "") -> None:
+    """Grants the account of `with_rights` a right in its namespace: to all objects, or to one by its name."""
+    metadata = {"name": f"{verb}-{plural}".replace("/", "-"), "namespace": namespace}
+    rule = {"apiGroups": [group], "resources": [plural], "verbs": [verb]}
+    rules = [rule | ({"resourceNames": [name]} if name else {})]
     subject = {"kind": "ServiceAccount", "namespace": namespace, "name": f"{namespace}-one-right"}
     role = {"apiGroup": _RBAC[0], "kind": "Role", "name": metadata["name"]}
     for kind, content in (("Role", {"rules": rules}), ("RoleBinding", {"roleRef": role, "subjects": [subject]})):

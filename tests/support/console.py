@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlsplit
 
+from infra.console.flow import Flow
 from infra.console.pages import Source
 from infra.console.server import serving
 from infra.console.watches import Watches
 from shared.kube import Client
+from shared.settings import NAMESPACE
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Page:
 @contextmanager
 def console(client: Client, namespace: str = "", name: str = "test") -> Iterator[str]:
     """Yields the address of a console whose watches have begun."""
-    with Watches(client, namespace) as watches, serving(Source(client, watches, name, namespace)) as address:
+    flow = Flow.of_cluster(client, NAMESPACE)
+    with Watches(client, namespace) as watches, serving(Source(client, watches, flow, name, namespace)) as address:
         watches.wait_listed(60)
         yield address
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+
+from shared.settings import NAMESPACE
 
 from ..options import TargetOptions
 from ..terminal.failures import report_failures
@@ -47,6 +50,15 @@ def console(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Show this namespace only (default: all).", show_default=False)
     ] = "",
+    functions: Annotated[
+        str,
+        typer.Option(
+            "--functions-namespace",
+            help="Namespace of the functions, whose logs and dead letters the flow shows "
+            f"(default: the pod's own, else {NAMESPACE}).",
+            show_default=False,
+        ),
+    ] = "",
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Offer rollbacks and the like, with the rights of the kubeconfig.")
     ] = False,
@@ -56,8 +68,11 @@ def console(
 
     Prints the address with a token that only you should know. Ctrl-C ends the console.
     """
+    from shared.kube.connect import pod_namespace
+
+    functions = functions or pod_namespace() or NAMESPACE
     if login:
-        _serve_logins(port, hosts or (), namespace, allow_changes=allow_changes)
+        _serve_logins(port, hosts or (), namespace, functions, allow_changes=allow_changes)
         return
     from infra.console.pages import Source
     from infra.console.server import serving
@@ -73,9 +88,9 @@ def console(
             Source(
                 target.client,
                 watches,
+                _flow(target, functions),
                 str(target),
                 namespace,
-                _flow(target),
                 _actions(target) if allow_changes else None,
             ),
             port,
@@ -87,9 +102,9 @@ def console(
         until_signal(ready=lambda: typer.echo(address))
 
 
-def _flow(target: ManagementCluster) -> Flow:
-    """Returns the flow of the local run, or of the object store in the environment."""
-    from infra.console.flow import Flow
+def _flow(target: ManagementCluster, namespace: str) -> Flow:
+    """Returns the flow of the local run or of the pods; an object store in the environment outranks the cluster's."""
+    from infra.console.flow import Flow, PodLog, RunLog, letters_in_cluster
     from shared.buckets import DEFAULT_STORE, NAMING
     from shared.dead_letters import DeadLetters
     from shared.settings import FOLDER, SETTINGS
@@ -97,8 +112,11 @@ def _flow(target: ManagementCluster) -> Flow:
 
     settings = {**SETTINGS, **target.settings}
     is_named = any(settings.get(name) for name in (*NAMING, DEFAULT_STORE, FOLDER))
-    letters = DeadLetters(ObjectStore.from_env(settings)) if is_named else None
-    return Flow(target.run / "logs" / "functions.log" if target.run else None, letters)
+    named = partial(DeadLetters, ObjectStore.from_env(settings))
+    return Flow(
+        RunLog(target.run / "logs" / "functions.log") if target.run else PodLog(target.client, namespace),
+        named if is_named else partial(letters_in_cluster, target.client, namespace),
+    )
 
 
 def _actions(target: ManagementCluster) -> Actions:
@@ -109,13 +127,14 @@ def _actions(target: ManagementCluster) -> Actions:
     return Actions(target.client, Ingress(run["ingress"], Path(run["token"])) if run else None)
 
 
-def _serve_logins(port: int, hosts: Sequence[str], namespace: str, *, allow_changes: bool) -> None:
+def _serve_logins(port: int, hosts: Sequence[str], namespace: str, functions: str, *, allow_changes: bool) -> None:
     """Serves the console of a cluster, whose own account has no rights."""
     from infra.console.server import serving_logins
     from infra.console.sessions import Sessions
     from shared.kube import connect
 
     with report_failures():
-        sessions = Sessions(connect.token_clients(), "this cluster", namespace, changes=allow_changes)
+        clients = connect.token_clients()
+        sessions = Sessions(clients, "this cluster", namespace, functions=functions, changes=allow_changes)
         with serving_logins(sessions, "0.0.0.0", port, hosts) as own:  # noqa: S104 - who has no token sees nothing
             until_signal(ready=lambda: err.print(f"port {own}; Ctrl-C ends the console"))

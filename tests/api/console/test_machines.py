@@ -6,15 +6,12 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from infra.console.pages import Source
-from infra.console.server import serving
-from infra.console.watches import Watches
 from infra.operations.clusters import describe
 from shared.api.cluster import CLUSTER_NAME_LABEL
 from shared.api.resources import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from shared.kube import Client, Object, Resource, owner_reference
 from shared.kube.crds import CRD, await_established
-from tests.support.console import get
+from tests.support.console import console, get
 from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
 
@@ -47,7 +44,7 @@ def test_machines_are_below_their_owners(tmp_path: Path) -> None:
         replicas = machine(client, MACHINE_SET, "workers-1", deployment)
         machine(client, MACHINE, "workers-1-a", replicas)
         machine(client, MACHINE, "foreign", cluster, cluster="other")
-        with Watches(client) as watches, serving(Source(client, watches, "test")) as address:
+        with console(client) as address:
             text = get(address, "clusters/default/demo").text
         paths = re.findall(r'<details id="([^"]*)">', text)
         assert "/MachineDeployment workers/MachineSet workers-1/Machine workers-1-a" in paths

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from infra.console.flow import Flow
 from infra.console.pages import Source
 from infra.console.server import serving
 from infra.console.watches import Watches
@@ -16,7 +17,7 @@ from shared.kube.credentials import Credentials
 @pytest.fixture
 def source() -> Iterator[Source]:
     client = Client(Credentials("http://127.0.0.1:1"), attempts=1)
-    yield Source(client, Watches(client), "test")
+    yield Source(client, Watches(client), Flow.of_cluster(client, "capi-functions"), "test")
     client.close()
 
 

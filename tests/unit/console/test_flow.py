@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.console.flow import Flow
+from infra.console.flow import Flow, RunLog
 from infra.console.pages import Source
 from infra.console.server import serving
 from infra.operations import deliveries
@@ -90,7 +90,7 @@ def test_page_shows_deliveries_failures_and_dead_letters(source: Source, tmp_pat
     event = change_event(reference, "update", source="/test")
     failure = DeliveryFailure("http://addon-create.x.svc", 400, HOSTILE)
     letters.keep(dead_letter(replace(event, failure=failure), datetime.now(UTC)))
-    with serving(replace(source, flow=Flow(log, letters))) as address:
+    with serving(replace(source, flow=Flow(RunLog(log), lambda: letters))) as address:
         text = get(address, "flow").text
         assert HOSTILE not in text
         for shown in (
@@ -106,7 +106,12 @@ def test_page_shows_deliveries_failures_and_dead_letters(source: Source, tmp_pat
         assert "0 in the newest" in get(address, "flow?q=team/a&outcome=done").text
 
 
-def test_page_without_log_and_store_says_so(address: str) -> None:
-    text = get(address, "flow").text
-    assert "not on this machine" in text
-    assert "No object store is known" in text
+def test_page_of_a_cluster_that_does_not_answer_says_so(address: str) -> None:
+    page = get(address, "flow")
+    assert page.status == 200
+    assert page.text.count('<p class="problem">http://127.0.0.1:1 does not answer') == 2
+
+
+def test_newest_deliveries_of_several_logs_are_kept() -> None:
+    stamped = [("3", LINE), ("1", LINE), ("4", "no delivery"), ("2", FAILED)]
+    assert [one.function for one in deliveries.newest(stamped, 2)] == ["addon_apply", "cluster"]
