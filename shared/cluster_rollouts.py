@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from shared import semver, watch_filter
 from shared.api import cluster as cluster_api
-from shared.api.cluster import TOPOLOGY_RECONCILED
+from shared.api.cluster import ROLLING_OUT, TOPOLOGY_RECONCILED
 from shared.api.conditions import READY, get_condition, is_true
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, CLUSTER_ROLLOUT
 from shared.clients import Clients
 from shared.effects import Patch
-from shared.kube import ApiError, Conflict, Key, Object, deleting, dig, key_of
+from shared.kube import ApiError, Conflict, Key, NotFound, Object, deleting, dig, key_of
 from shared.kube.selectors import selects, validated
 from shared.releases.naming import ReleaseName
 from shared.rollouts import Rollout, State, Target, assess
+
+SETTLING: Final = timedelta(seconds=10)
+"""How long a Cluster is unavailable after a change of its topology.
+
+The controllers of its Machines see their new templates a moment after Cluster API reports the topology as reconciled,
+and only then the condition `RollingOut` is True.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,7 @@ class Plan:
         unready: Why a Cluster is not ready, by its name.
         twice: The names of other ClusterRollouts that select a Cluster, too, by its name.
         left: Why a Cluster takes no part, by its name; without Clusters that are paused or being deleted.
+        settling: Whether a Cluster is unavailable only because its topology has just been changed.
     """
 
     moves: tuple[Patch, ...]
@@ -60,6 +68,7 @@ class Plan:
     unready: Mapping[str, str]
     twice: Mapping[str, str]
     left: Mapping[str, str]
+    settling: bool = False
 
     @property
     def done(self) -> bool:
@@ -80,7 +89,7 @@ class MoveClusters:
     moves: tuple[Patch, ...]
 
     def execute(self, clients: Clients) -> dict[str, ApiError]:
-        """Returns the failures by Cluster. A Cluster that has changed meanwhile is looked at again.
+        """Returns the failures by Cluster. A Cluster that has changed or gone meanwhile is looked at again.
 
         Raises nothing for a single Cluster.
         """
@@ -88,7 +97,7 @@ class MoveClusters:
         for move in self.moves:
             try:
                 move.execute(clients)
-            except Conflict:
+            except (Conflict, NotFound):
                 continue
             except ApiError as error:
                 failures[key_of(move.obj).name] = error
@@ -112,7 +121,7 @@ def read(clients: Clients, rollout: Object) -> Observed:
     )
     outdated = [one for one in clusters if cluster_api.class_name(one) not in (None, _class(rollout))]
     namespaces = {cluster_api.class_namespace(one) for one in outdated}
-    missing = {one for one in namespaces if management.find(CLUSTER_CLASS, Key(one, _class(rollout))) is None}
+    missing = {one for one in namespaces if _is_missing(management.find(CLUSTER_CLASS, Key(one, _class(rollout))))}
     return Observed(rollout, clusters, addons, others, frozenset(missing))
 
 
@@ -122,6 +131,7 @@ def plan(rollout: Object, observed: Observed, now: datetime) -> Plan:
     unready: dict[str, str] = {}
     twice: dict[str, str] = {}
     left: dict[str, str] = {}
+    settling = False
     for cluster in observed.clusters:
         name = key_of(cluster).name
         if deleting(cluster) or cluster_api.is_paused(cluster):
@@ -133,7 +143,10 @@ def plan(rollout: Object, observed: Observed, now: datetime) -> Plan:
         if rivals := _rivals(observed, labels):
             twice[name] = rivals
         addon = observed.addons.get(addon_of(cluster))
-        if problem := why_unready(cluster, addon):
+        problem = why_unready(cluster, addon)
+        if not problem and _is_settling(cluster, now):
+            problem, settling = "its topology has just been changed", True
+        if problem:
             unready[name] = problem
         waits_for = f"ClusterRollout {rivals} selects it, too" if rivals else _missing_class(rollout, observed, cluster)
         state: State = "unavailable" if problem else "available"
@@ -141,7 +154,7 @@ def plan(rollout: Object, observed: Observed, now: datetime) -> Plan:
         targets.append(Target(name, labels, _is_moved(rollout, cluster), state, waits_for, failed))
     assessed = assess(dig(rollout, "spec.rolloutStrategy", {}), targets, now)
     moves = [move(rollout, one) for one in observed.clusters if key_of(one).name in assessed.allowed]
-    return Plan(tuple(moves), tuple(targets), assessed, unready, twice, left)
+    return Plan(tuple(moves), tuple(targets), assessed, unready, twice, left, settling)
 
 
 def move(rollout: Object, cluster: Object) -> Patch:
@@ -156,8 +169,8 @@ def move(rollout: Object, cluster: Object) -> Patch:
 def why_unready(cluster: Object, addon: Object | None) -> str:
     """Returns why a Cluster is not ready with its present spec; empty if it is.
 
-    A Cluster is ready if it is available, its topology is reconciled, and the addons of its class are applied. Without
-    a topology controller no program sets the condition about the topology.
+    A Cluster is ready if it is available, its topology is reconciled, no Machines are being replaced, and the addons of
+    its class are applied. Without a topology controller no program sets the condition about the topology.
     """
     found = cluster_api.conditions(cluster)
     available = get_condition(found, "Available") or get_condition(found, READY)  # before Cluster API 1.9
@@ -169,6 +182,8 @@ def why_unready(cluster: Object, addon: Object | None) -> str:
             return _text(condition)
         if condition.get("observedGeneration", generation := dig(cluster, "metadata.generation")) != generation:
             return f"{condition['type']} is not about the present spec yet"
+    if is_true(found, ROLLING_OUT):
+        return _text(get_condition(found, ROLLING_OUT) or {})
     release = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
     if release is None:
         return ""
@@ -179,6 +194,14 @@ def why_unready(cluster: Object, addon: Object | None) -> str:
     if not is_true(dig(addon, "status.conditions"), READY):
         return f"ClusterAddon: {_text(get_condition(dig(addon, 'status.conditions'), READY) or {})}"
     return ""
+
+
+def _is_settling(cluster: Object, now: datetime) -> bool:
+    """Returns whether a controller of Machines, or of conditions without generation, may not know the topology yet."""
+    found = cluster_api.conditions(cluster)
+    lags = any(one.get("type") == ROLLING_OUT or "observedGeneration" not in one for one in found)
+    changed = cluster_api.topology_changed_at(cluster)
+    return lags and changed is not None and now - changed < SETTLING
 
 
 def has_failed(cluster: Object, addon: Object | None) -> bool:
@@ -204,6 +227,10 @@ def _rivals(observed: Observed, labels: Mapping[str, str]) -> str:
     """Returns the names of the other ClusterRollouts that select a Cluster with these labels."""
     selecting = (one for one in observed.others if selects(dig(one, "spec.clusterSelector", {}), labels))
     return ", ".join(sorted(key_of(one).name for one in selecting))
+
+
+def _is_missing(cluster_class: Object | None) -> bool:
+    return cluster_class is None or deleting(cluster_class)
 
 
 def _missing_class(rollout: Object, observed: Observed, cluster: Object) -> str:

@@ -1,4 +1,4 @@
-"""The event by which `cluster_wake` and `source_wake` start the functions of objects that depend on a changed object.
+"""The event by which tasks such as `cluster_wake` start the functions of objects that depend on a changed object.
 
 One Cluster, or one ConfigMap with values, concerns many objects, but an event maps to one. So each of these objects
 gets an event of its own.

@@ -8,17 +8,18 @@ from typing import Literal
 
 from shared.api import cluster as cluster_api
 from shared.api.conditions import abridged, counted
-from shared.cluster_rollouts import MoveClusters, Observed, Plan, plan, wanted
+from shared.cluster_rollouts import SETTLING, MoveClusters, Observed, Plan, plan, wanted
 from shared.effects import Results
 from shared.kube import ApiError, deleting, dig, key_of
 from shared.rollouts import Rollout
 from shared.runtime import Decision
 from shared.runtime.status import StatusBuilder
 
-PROGRESS_RETRY = 20.0
-"""Seconds until the next look at Clusters that are not done."""
-LOOK_AGAIN = 60.0
-"""Seconds until the next look for Clusters that do not have the target, because Clusters send no event."""
+WRITE_RETRY = 20.0
+WAIT_RETRY = 60.0
+SAFETY = 300.0
+"""Seconds until the next look after a failed write, while a Cluster waits for a class, which sends no event, or for
+another ClusterRollout, and while `rollout_wake` reports each progress."""
 
 Status = StatusBuilder[Literal["Ready", "RolloutStrategyAccepted", "ClustersAccepted"]]
 
@@ -41,20 +42,28 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     _set_clusters(status, planned)
     return status.decision(
         *((MoveClusters(planned.moves),) if planned.moves else ()),
-        requeue_after=_look_again(planned, now),
+        requeue_after=_look_again(planned, failures, now),
         message=_told(planned, failures),
         observedGeneration=status.generation,
         rollout=planned.rollout.dump(),
     )
 
 
-def _look_again(planned: Plan, now: datetime) -> float:
+def _look_again(planned: Plan, failures: Mapping[str, ApiError], now: datetime) -> float | None:
+    """Returns the seconds until the next look; None if all is done, because a changed Cluster sends an event."""
     if planned.done:
-        return LOOK_AGAIN
+        return None
     opens_at = planned.rollout.opens_at
-    if opens_at and not planned.unready:
-        return max((opens_at - now).total_seconds(), 1.0)
-    return PROGRESS_RETRY
+    looks = [max((opens_at - now).total_seconds(), 1.0)] if opens_at else []
+    if planned.unready or not opens_at:
+        looks.append(SAFETY)
+    if failures:
+        looks.append(WRITE_RETRY)
+    if planned.settling:
+        looks.append(SETTLING.total_seconds())
+    if any(one.waits_for for one in planned.targets if not one.up_to_date):
+        looks.append(WAIT_RETRY)
+    return min(looks)
 
 
 def _set_ready(status: Status, planned: Plan, failures: Mapping[str, ApiError]) -> None:

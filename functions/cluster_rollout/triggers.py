@@ -1,14 +1,10 @@
-"""Starts `cluster_rollout` when a ClusterRollout changes.
-
-Clusters and ClusterAddons are not among the triggers, because they do not refer to their ClusterRollout. The function
-looks at them again while the rollout proceeds, and in longer intervals after it.
-"""
+"""Starts `cluster_rollout` when a ClusterRollout changes, and when `rollout_wake` reports progress."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from shared import profiles
+from shared import profiles, wake
 from shared.api import cluster as cluster_api
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import READY, get_condition
@@ -42,6 +38,7 @@ TRIGGERS = Triggers(
             filtered=True,
         ),
     ),
+    subscriptions=(wake.subscription(CLUSTER_ROLLOUT),),
     is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_ROLLOUT.group, (CLUSTER_ROLLOUT.plural,), ("list",)),

@@ -40,6 +40,8 @@ CONTROL_PLANE_INITIALIZED: Final = "ControlPlaneInitialized"
 TOPOLOGY_RECONCILED = "TopologyReconciled"
 """The condition that only Cluster API's topology controller writes."""
 
+ROLLING_OUT: Final = "RollingOut"
+
 ClusterCondition = Literal[
     "Available",
     "RemoteConnectionProbe",
@@ -77,6 +79,13 @@ def class_namespace(cluster: _Object) -> str:
     """Returns the namespace of the ClusterClass: the Cluster's own unless the topology names another."""
     own = _text(cluster, "metadata.namespace") or ""
     return _text(cluster, "spec.topology.classRef.namespace") or _text(cluster, "spec.topology.classNamespace") or own
+
+
+def topology_changed_at(cluster: _Object) -> datetime | None:
+    """Returns when a field manager last changed the spec with the topology; None if the Cluster does not record it."""
+    entries: list[Object] = dig(cluster, "metadata.managedFields", [])
+    of_topology = (one for one in entries if dig(one, "fieldsV1.f:spec.f:topology") is not None)
+    return max((time for one in of_topology if (time := timestamp(one, "time"))), default=None)
 
 
 def infrastructure_ref(cluster: _Object) -> Object | None:

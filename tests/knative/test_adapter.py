@@ -109,6 +109,7 @@ def test_functions_reconcile_on_the_events_of_the_adapters(
         "cluster_stack_release",
         "cluster_wake",
         "provider_wake",
+        "rollout_wake",
         "source_wake",
     }
 

@@ -63,7 +63,7 @@ def test_every_function_starts_with_its_manifest(
         assert post(pod, gone).status == 204
         assert b"capi_functions" in urllib3.request("GET", f"{pod.metrics_url}/metrics", timeout=HANGS).data
     assert ("K_SINK" in pod.environment) == (
-        pod.name in ("cluster-wake", "dead-letters", "provider-wake", "source-wake", "sweep")
+        pod.name in ("cluster-wake", "dead-letters", "provider-wake", "rollout-wake", "source-wake", "sweep")
     )
 
 

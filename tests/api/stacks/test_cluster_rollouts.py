@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from functions.cluster_rollout.decide import LOOK_AGAIN, PROGRESS_RETRY
+from functions.cluster_rollout.decide import SAFETY
 from shared.api.resources import CLUSTER, CLUSTER_CLASS, CLUSTER_ROLLOUT
 from shared.clients import Clients
 from shared.cluster_rollouts import MoveClusters, move
@@ -50,10 +51,10 @@ def test_classes_move_from_wave_to_wave(rollouts: Rollouts) -> None:
     rollouts.rollout(rolloutStrategy=STRATEGY, version="v1.36.2")
     mains = [["main-0", "main-1", "main-2", "main-3"], ["main-4", "main-5", "main-6", "main-7"], ["main-8"]]
     assert steps(rollouts, NEW) == [["canary-0"], ["canary-1"], *mains]
-    assert rollouts.answers[-1].retry_after == PROGRESS_RETRY
+    assert rollouts.answers[-1].retry_after == SAFETY
     stored = rollouts.reconcile()
     assert condition(stored) == ("True", "UpToDate", "")
-    assert rollouts.answers[-1].retry_after == LOOK_AGAIN
+    assert rollouts.answers[-1].retry_after is None
     versions = {dig(one, "spec.topology.version") for one in rollouts.client.list(CLUSTER, rollouts.namespace)}
     assert versions == {"v1.36.2"}
     rollouts.patch({"topology": {"classRef": {"name": NEWEST}}})
@@ -141,12 +142,18 @@ def test_cluster_of_two_rollouts_is_changed_by_neither(rollouts: Rollouts) -> No
     assert rollouts.with_class(NEW) == ["canary-0", "main-0"]
 
 
-def test_missing_class_holds_the_rollout(rollouts: Rollouts) -> None:
-    rollouts.fleet(main=1)
+@pytest.mark.parametrize("held", [True, False], ids=["being deleted", "gone"])
+def test_missing_class_holds_the_rollout(rollouts: Rollouts, held: bool) -> None:
+    rollouts.fleet(main=2)
+    rollouts.rollout(rolloutStrategy={"maxUnavailable": 1})
+    rollouts.reconcile()
+    rollouts.report()
+    if held:
+        rollouts.client.patch(CLUSTER_CLASS, rollouts.key(NEW), {"metadata": {"finalizers": ["a.b/c"]}})
     rollouts.client.delete(CLUSTER_CLASS, rollouts.key(NEW))
-    rollouts.rollout()
     missing = f"1 Cluster waits: ClusterClass {rollouts.namespace}/{NEW} does not exist"
     assert condition(rollouts.reconcile()) == ("False", "RolloutWaiting", missing)
+    assert rollouts.with_class(NEW) == ["main-0"]
 
 
 def test_paused_cluster_takes_no_part(rollouts: Rollouts) -> None:
@@ -160,9 +167,18 @@ def test_paused_cluster_takes_no_part(rollouts: Rollouts) -> None:
 def test_failed_write_of_one_cluster_stops_no_other(rollouts: Rollouts) -> None:
     rollouts.fleet(main=2)
     rollout = rollouts.rollout()
-    moves = [move(rollout, rollouts.client.get(CLUSTER, rollouts.key(name))) for name in ("main-0", "main-1")]
+    first, second = (move(rollout, rollouts.client.get(CLUSTER, rollouts.key(f"main-{n}"))) for n in (0, 1))
+    refused = replace(first, patch={"spec": {"topology": {"version": ""}}})
+    assert list(MoveClusters((refused, second)).execute(rollouts.clients)) == ["main-0"]
+    assert rollouts.with_class(NEW) == ["main-1"]
+
+
+def test_cluster_that_has_gone_meanwhile_is_no_failure(rollouts: Rollouts) -> None:
+    rollouts.fleet(main=2)
+    rollout = rollouts.rollout()
+    moves = tuple(move(rollout, rollouts.client.get(CLUSTER, rollouts.key(f"main-{n}"))) for n in (0, 1))
     objects.remove(rollouts.client, CLUSTER, rollouts.key("main-0"))
-    assert list(MoveClusters(tuple(moves)).execute(rollouts.clients)) == ["main-0"]
+    assert MoveClusters(moves).execute(rollouts.clients) == {}
     assert rollouts.with_class(NEW) == ["main-1"]
 
 

@@ -29,6 +29,7 @@ ADDONS = {
     "helm_release_proxy",
     "release_assets",
     "release_prune",
+    "rollout_wake",
     "source_wake",
 }
 SETS = {"cluster_resource_set", "cluster_resource_set_binding"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from functions.cluster_rollout.decide import decide
+from functions.cluster_rollout.decide import SAFETY, WAIT_RETRY, WRITE_RETRY, decide
 from functions.cluster_rollout.triggers import is_reconciled
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import get_condition
@@ -37,6 +37,12 @@ def cluster(
     return manifest(
         CLUSTER, name, "fleet", metadata={"generation": 3, **metadata}, spec={"topology": topology}, status=status
     )
+
+
+def changed(seconds: int, field: str = "f:topology") -> Object:
+    """Returns the entry of a field manager that changed a field of the spec so many seconds ago."""
+    time = (NOW - timedelta(seconds=seconds)).isoformat()
+    return {"manager": "any", "time": time, "fieldsV1": {"f:spec": {field: {}}}}
 
 
 def unreconciled(reason: str) -> Object:
@@ -86,6 +92,12 @@ def observed(rollout_: Object, *clusters: Object, **more: Any) -> Observed:
             addon(),
             "TopologyReconciled: X: y",
             id="topology not reconciled",
+        ),
+        pytest.param(
+            cluster("one", OLD, *READY, condition("RollingOut", reason="X", message="y")),
+            addon(),
+            "RollingOut: X: y",
+            id="Machines are being replaced",
         ),
         pytest.param(
             cluster("one", OLD, condition("Available", "Unknown", reason="X")),
@@ -190,17 +202,64 @@ def test_failure_is_not_progress(one: Object, its_addon: Object | None, failed: 
     assert has_failed(one, its_addon) is failed
 
 
+CLOSED = {"windows": [{"schedule": "0 10 * * *", "duration": "4h"}]}
+UNREADY = condition("Available", "False", reason="X")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "state", "seconds"),
+    [
+        pytest.param(CLOSED, {}, 10 * 3600, id="until the window begins"),
+        pytest.param(CLOSED, {"missing": frozenset({"fleet"})}, WAIT_RETRY, id="no class"),
+        pytest.param({}, {"missing": frozenset({"fleet"})}, WAIT_RETRY, id="no class, and no window"),
+        pytest.param({}, {"others": (rollout("rival"),)}, WAIT_RETRY, id="two ClusterRollouts"),
+        pytest.param({"paused": True}, {}, SAFETY, id="paused"),
+    ],
+)
+def test_next_look_at_a_cluster_that_waits(strategy: Object, state: Any, seconds: float) -> None:
+    wanted = rollout(rolloutStrategy=strategy)
+    assert decide(observed(wanted, cluster(), **state), NOW).requeue_after == seconds
+
+
 @pytest.mark.parametrize(
     ("one", "seconds"),
     [
-        pytest.param(cluster(), 10 * 3600, id="until the window begins"),
-        pytest.param(cluster("one", NEW), 60, id="done"),
-        pytest.param(cluster("one", NEW, condition("Available", "False", reason="X")), 20, id="not ready yet"),
+        pytest.param(cluster("one", NEW), None, id="done"),
+        pytest.param(cluster("one", NEW, UNREADY), SAFETY, id="not ready yet"),
+        pytest.param(
+            cluster("one", NEW, *READY, condition("RollingOut", "False"), managedFields=[changed(1)]),
+            10,
+            id="just changed",
+        ),
     ],
 )
-def test_next_look(one: Object, seconds: float) -> None:
-    wanted = rollout(rolloutStrategy={"windows": [{"schedule": "0 10 * * *", "duration": "4h"}]})
-    assert decide(observed(wanted, one), NOW).requeue_after == seconds
+@pytest.mark.parametrize("strategy", [{}, CLOSED])
+def test_next_look_at_a_moved_cluster(one: Object, strategy: Object, seconds: float | None) -> None:
+    assert decide(observed(rollout(rolloutStrategy=strategy), one), NOW).requeue_after == seconds
+
+
+def test_next_look_after_a_refused_change() -> None:
+    results = Results([(MoveClusters(()), {"one": ApiError("denied the request: no", status=403)})])
+    assert decide(observed(rollout(), cluster()), NOW, results).requeue_after == WRITE_RETRY
+
+
+@pytest.mark.parametrize(
+    ("conditions", "fields", "settling"),
+    [
+        pytest.param((condition("RollingOut", "False"),), [changed(9)], True, id="Machines may not follow yet"),
+        pytest.param((condition("RollingOut", "False"),), [changed(11)], False, id="long ago"),
+        pytest.param((condition("RollingOut", "False"),), [changed(11), changed(1)], True, id="the newest change"),
+        pytest.param((condition("RollingOut", "False"),), [changed(1, "f:paused")], False, id="other field"),
+        pytest.param((condition("RollingOut", "False"),), [], False, id="not recorded"),
+        pytest.param((condition("Ready", observed=None),), [changed(1)], True, id="conditions without generation"),
+        pytest.param((), [changed(1)], False, id="nothing reports about Machines"),
+    ],
+)
+def test_cluster_settles_after_a_change(conditions: tuple[Object, ...], fields: list[Object], settling: bool) -> None:
+    one = cluster("one", NEW, *READY, *conditions, managedFields=fields)
+    planned = plan(rollout(), observed(rollout(), one), NOW)
+    assert (planned.settling, planned.done) == (settling, not settling)
+    assert dict(planned.unready) == ({"one": "its topology has just been changed"} if settling else {})
 
 
 def test_wrong_window_is_reported() -> None:

@@ -1,0 +1,3 @@
+from functions.catalog import target
+
+rollout_wake = target("rollout_wake")
