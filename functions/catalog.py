@@ -80,7 +80,7 @@ def steps(name: str) -> Function[Any]:
 
 
 def target(name: str) -> Callable[[flask.Request], flask.Response]:
-    """Returns the target of function `name` that functions-framework serves, for `main.py` in the function's folder."""
+    """Returns the target of function `name` that functions-framework serves, for `functions/main.py`."""
     from shared.runtime import http
 
     made = http.target(name, handler(name), declared=lambda: [_declaration(name)])

@@ -27,8 +27,7 @@ hide_in_pods()  # also for the process that answers, a child of this process
 
 def command(function: str, *options: str) -> list[str]:
     """Returns the command that serves a function, or with "" all of them; `options` are gunicorn's."""
-    source = f"functions/{function}/main.py" if function else "functions/main.py"
-    application = f'functions_framework:create_app("{function or "functions"}", "{source}")'
+    application = f'functions_framework:create_app("{function or "functions"}", "functions/main.py")'
     return ["gunicorn", f"--config=python:{__name__}", *options, application]
 
 

@@ -161,7 +161,7 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=120, help="how many mutants run (default: 120)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     given = parser.parse_args()
-    rules = [path for rule in RULES for path in sorted(ROOT.glob(rule)) if path.name not in ("__init__.py", "main.py")]
+    rules = [path for rule in RULES for path in sorted(ROOT.glob(rule)) if path.name != "__init__.py"]
     paths = [path.resolve() for path in given.paths] or rules
     mutants = [mutant for path in paths for mutant in mutants_of(path)]
     chosen = random.Random(given.seed).sample(mutants, min(given.number, len(mutants)))

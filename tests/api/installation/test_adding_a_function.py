@@ -72,7 +72,7 @@ def url(folder: Path, environment: Mapping[str, str]) -> Iterator[str]:
     with log.open("wb") as output:
         process = processes.start(
             [str(Path(sys.executable).with_name(program)), *arguments],
-            cwd=folder,
+            cwd=PROJECT,
             env=environment,
             stdout=output,
             stderr=output,
@@ -118,7 +118,7 @@ def cluster(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
 
 
 def test_page_has_all_files_of_a_function_and_its_test() -> None:
-    files = [f"functions/version_label/{name}.py" for name in ("__init__", "triggers", "function", "main")]
+    files = [f"functions/version_label/{name}.py" for name in ("__init__", "triggers", "function")]
     assert list(FILES) == [*files, "tests/unit/clusters/test_version_label.py"]
 
 
@@ -162,7 +162,7 @@ def test_manifests_and_docs_contain_the_function(folder: Path, environment: Mapp
     allowed = {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "patch"]}
     assert allowed in objects["ClusterRole"]["rules"]
     (container,) = dig(objects["Deployment"], "spec.template.spec.containers")
-    assert container["args"][-1] == 'functions_framework:create_app("version_label", "functions/version_label/main.py")'
+    assert container["args"][-1] == 'functions_framework:create_app("version_label", "functions/main.py")'
     assert "function-version-label.yaml" in files["infra/manifests/base/kustomization.yaml"]
     assert "| `version_label` | Cluster (cluster.x-k8s.io) | `spec.topology.version`" in files["docs/triggers.md"]
 

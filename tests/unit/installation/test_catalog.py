@@ -13,7 +13,7 @@ import flask
 import pytest
 
 import functions
-from functions import catalog
+from functions import catalog, main
 from functions.sweep.triggers import SWEPT, swept_kinds
 from shared.api.provider import KINDS
 from shared.api.resources import (
@@ -89,9 +89,12 @@ def test_folder_is_a_package_so_that_its_imports_are_checked(name: str) -> None:
     assert (Path(catalog.__file__).parent / name / "__init__.py").is_file()
 
 
-@pytest.mark.parametrize("name", sorted(FOLDERS))
-def test_main_has_a_target_named_like_the_folder(name: str) -> None:
-    assert f"\n{name} = target(" in (Path(catalog.__file__).parent / name / "main.py").read_text()
+def test_main_has_a_target_for_each_function_and_for_all() -> None:
+    assert main.sweep.__name__ == "sweep"
+    assert main.sweep is main.sweep
+    assert callable(main.functions)
+    with pytest.raises(AttributeError, match="there is no function nothing"):
+        _ = main.nothing
 
 
 def test_function_in_another_folder_on_the_path_is_found(elsewhere: Path) -> None:
@@ -147,16 +150,16 @@ def test_sweep_lists_every_kind_that_a_function_of_the_profile_reconciles(profil
     assert set(swept_kinds(one for one in SWEPT if belongs(one.profiles, [profile]))) == kinds
 
 
-@pytest.mark.parametrize("module", ["functions.main", "functions.sweep.main"])
-def test_collections_after_the_fork_leave_what_was_loaded_before_it(module: str) -> None:
-    code = f"import gc, {module}; print(gc.get_freeze_count() > 10 * len(gc.get_objects()))"
+@pytest.mark.parametrize("target", ["functions", "sweep"])
+def test_collections_after_the_fork_leave_what_was_loaded_before_it(target: str) -> None:
+    code = f"import gc; from functions.main import {target}; print(gc.get_freeze_count() > 10 * len(gc.get_objects()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True"]
 
 
 @pytest.mark.parametrize(("profile", "loaded"), [("addons", "False"), ("providers", "True"), ("", "True")])
 def test_only_the_functions_of_the_installation_are_loaded(profile: str, loaded: str) -> None:
-    code = "import sys, functions.main; print('functions.provider_install.function' in sys.modules)"
+    code = "import sys, functions.main as main; main.functions; print('functions.provider_install.function' in sys.modules)"
     environment = os.environ | {"CAPI_FUNCTIONS_PROFILES": profile}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [loaded]

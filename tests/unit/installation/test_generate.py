@@ -266,7 +266,7 @@ def test_declaration_becomes_manifests_and_docs() -> None:
         {"exact": {"type": "dev.capi-functions.thing.wanted"}}
     ]
     (container,) = objects["Deployment", "look-at"]["spec"]["template"]["spec"]["containers"]
-    assert container["args"][-1] == 'functions_framework:create_app("look_at", "functions/look_at/main.py")'
+    assert container["args"][-1] == 'functions_framework:create_app("look_at", "functions/main.py")'
     assert "| `look_at` | ConfigMap | `data`; label `a=b` | add, delete |\n" in docs.triggers_page(SYNTHETIC)
 
 

@@ -1,5 +1,0 @@
-"""The target for functions-framework."""
-
-from functions.catalog import target
-
-team_label = target("team_label")

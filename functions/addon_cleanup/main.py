@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-addon_cleanup = target("addon_cleanup")

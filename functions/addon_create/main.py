@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-addon_create = target("addon_create")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-chart_assets = target("chart_assets")

@@ -1,3 +1,0 @@
-from functions.cluster_hooks.function import target
-
-cluster_hooks = target()

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-cluster_resource_set = target("cluster_resource_set")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-cluster_resource_set_binding = target("cluster_resource_set_binding")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-cluster_rollout = target("cluster_rollout")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-cluster_stack = target("cluster_stack")

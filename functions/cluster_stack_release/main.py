@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-cluster_stack_release = target("cluster_stack_release")

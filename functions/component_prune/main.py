@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-component_prune = target("component_prune")

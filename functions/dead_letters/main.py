@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-dead_letters = target("dead_letters")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-helm_chart_proxy = target("helm_chart_proxy")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-kind_cluster = target("kind_cluster")

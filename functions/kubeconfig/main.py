@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-kubeconfig = target("kubeconfig")

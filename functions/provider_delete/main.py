@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-provider_delete = target("provider_delete")

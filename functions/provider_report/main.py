@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-provider_report = target("provider_report")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-provider_wake = target("provider_wake")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-release_prune = target("release_prune")

@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-source_wake = target("source_wake")
