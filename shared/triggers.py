@@ -172,11 +172,12 @@ class DefinedKinds:
 class Subscription:
     """A type of event that is not a change of an object: the reply of another function, or a timer.
 
-    `key` maps such an event to the primary object, or to None if the event is not for the function.
+    `key` maps such an event to the primary object, or to None if the event is not for the function. By default the
+    event is for the function if it is about one of its primary kinds.
     """
 
     type: str
-    key: Callable[[Event], Key | None]
+    key: Callable[[Event], Key | None] | None = None
 
 
 def _key_of_full_resync(event: Event) -> Key | None:
@@ -352,8 +353,10 @@ class Triggers:
                 return None
             return watch.key(event.as_object)
         for subscription in self.subscriptions:
-            if subscription.type == event.type:
+            if subscription.type == event.type and subscription.key is not None:
                 return subscription.key(event)
+            if subscription.type == event.type:
+                return event.key if event.kind in [kind.kind for kind in self.primaries] else None
         return None
 
 

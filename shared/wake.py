@@ -7,8 +7,7 @@ gets an event of its own.
 from __future__ import annotations
 
 from .event import OWN, Event, own_event
-from .kube import Key, Object, Resource
-from .triggers import Subscription
+from .kube import Object
 
 CHANGED = OWN + "dependency.changed"
 
@@ -18,12 +17,3 @@ def wake_event(obj: Object, *, source: str) -> Event:
     about = {name: obj[name] for name in ("apiVersion", "kind", "metadata")}
     subject = f"{obj['kind']} {obj['metadata'].get('name', '')}"
     return own_event(CHANGED.removeprefix(OWN), source=source, subject=subject, about=about, data={})
-
-
-def subscription(resource: Resource) -> Subscription:
-    """Returns the subscription of a function that reconciles objects of this kind."""
-
-    def key(event: Event) -> Key | None:
-        return event.key if event.kind == resource.kind else None
-
-    return Subscription(CHANGED, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.addons.context import RemovalContext
 from shared.addons.status import REMOVED
-from shared.api.conditions import counted
+from shared.api.conditions import abridged, counted
 from shared.api.names import REMOVE_ANNOTATION
 from shared.applier import inventory
 from shared.applier.outcome import SyncOutcome
@@ -33,10 +33,7 @@ def report_removed(builder: AddonStatusBuilder, outcome: SyncOutcome) -> Decisio
     """Reports that the removal is complete, and which objects stay."""
     stay = ""
     if outcome.kept:
-        more = f"; and {len(outcome.kept) - _SHOWN} more" if len(outcome.kept) > _SHOWN else ""
-        stay = (
-            f"; these stay, since they are to be kept or not ours: {'; '.join(map(str, outcome.kept[:_SHOWN]))}{more}"
-        )
+        stay = f"; these stay, since they are to be kept or not ours: {abridged([*map(str, outcome.kept)], _SHOWN)}"
     cluster = dig(builder.obj, "spec.clusterRef.name", "")
     message = (
         f"the addons are removed{stay}; `capi-functions addons remove {cluster} --undo`, which removes annotation "

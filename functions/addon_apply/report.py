@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from shared.addons import stored_values
 from shared.addons.context import ReconcileContext, ReleaseContext, RemovalContext, RollbackContext
+from shared.api.conditions import abridged
 from shared.api.names import kubeconfig_secret_of
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
@@ -100,9 +101,8 @@ def _add_events(builder: AddonStatusBuilder, outcome: SyncOutcome) -> None:
         conflicts = "; ".join(f"{entry}: {conflict}" for entry, conflict in outcome.conflicts[:5])
         builder.add_event("FieldConflicts", f"other managers owned these applied fields: {conflicts}")
     if outcome.drift and outcome.listed_drift != dig(builder.obj, "status.drift"):
-        shown = "; ".join(str(drift) for drift in outcome.drift[:5])
-        more = f"; and {len(outcome.drift) - 5} more" if len(outcome.drift) > 5 else ""
-        builder.add_event("DriftFound", f"these objects have changed in the workload cluster: {shown}{more}", "Warning")
+        shown = abridged([*map(str, outcome.drift)], 5)
+        builder.add_event("DriftFound", f"these objects have changed in the workload cluster: {shown}", "Warning")
 
 
 def report_generated_values(

@@ -12,7 +12,6 @@ from shared.api.hooks import WAIT_ANNOTATION
 from shared.api.names import ADDON_FINALIZER, KUBECONFIG_SUFFIX, STAGE_ANNOTATION, addon_of, cluster_of_secret
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, SECRET
 from shared.applier.policy import PREFIX
-from shared.event import Event
 from shared.kube import Key, deleting, dig
 from shared.releases.events import FETCHED
 from shared.settings import INSTALLATION, NETWORK, STORAGE
@@ -25,11 +24,6 @@ def addon_of_secret(secret: Mapping[str, Any]) -> Key | None:
     """Returns the key of the ClusterAddon for the Cluster of a kubeconfig Secret; None for other Secrets."""
     cluster = cluster_of_secret(secret, KUBECONFIG_SUFFIX)
     return addon_of({"metadata": cluster._asdict()}) if cluster else None
-
-
-def requester(event: Event) -> Key | None:
-    """Returns the key of the ClusterAddon that requested the fetch; None for other objects."""
-    return event.key if event.kind == CLUSTER_ADDON.kind else None
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
@@ -91,7 +85,7 @@ TRIGGERS = Triggers(
             needs_primary=True,
         ),
     ),
-    subscriptions=(Subscription(FETCHED, requester),),
+    subscriptions=(Subscription(FETCHED),),
     is_reconciled=is_reconciled,
     finalizer=ADDON_FINALIZER,
     rules=(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from shared.api import cluster as cluster_api
 from shared.api.addon import AddonCondition
-from shared.api.conditions import is_true
+from shared.api.conditions import abridged, is_true
 from shared.api.hooks import CLEANED_UP, HookWait, cleanup_wait
 from shared.applier.connection import ConnectionFailed
 from shared.effects import Effect, Results
@@ -36,7 +36,10 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
         message = "the workload cluster is cleaned up"
         builder.set_true(CLEANED_UP, "CleanedUp", message, event_type="Normal")
         return builder.decision(message=message)
-    message = leftovers.message if isinstance(leftovers, ConnectionFailed) else _waiting_for(leftovers or Leftovers())
+    if isinstance(leftovers, ConnectionFailed):
+        message = leftovers.message
+    else:
+        message = f"waiting until deleted: {abridged(leftovers.awaited if leftovers else [], _SHOWN)}"
     if _overdue(addon, observed.cluster or {}, now, observed.deadline):
         message = f"given up after {observed.deadline.total_seconds():g} s; delete at the cloud what is left: {message}"
         builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
@@ -45,7 +48,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
         builder.set_false(CLEANED_UP, "WorkloadUnreachable", message, event_type="Warning")
         return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
     if failures := [failure for result in results.of(RemoveLeftovers) for failure in result] if results else []:
-        message = _first_few(failures)
+        message = abridged(failures, _SHOWN)
         builder.set_false(CLEANED_UP, "CleanupFailed", message, "Error", event_type="Warning")
         return builder.decision(requeue_after=UNREACHABLE_RETRY, message=message)
     builder.set_false(CLEANED_UP, "CleanupOngoing", message, event_type="Normal", progress=True)
@@ -60,12 +63,3 @@ def _overdue(addon: Object, cluster: Object, now: datetime, deadline: timedelta)
     deleted, begun = cluster_api.deleted_at(cluster), HookWait.load(addon)
     since = begun.since if begun and cleanup_wait(cluster, now).continues(begun, earliest=deleted) else deleted
     return since is not None and now - since >= deadline
-
-
-def _waiting_for(leftovers: Leftovers) -> str:
-    return "waiting until deleted: " + _first_few(leftovers.awaited)
-
-
-def _first_few(texts: list[str]) -> str:
-    more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return "; ".join(texts[:_SHOWN]) + more

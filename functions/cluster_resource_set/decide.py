@@ -30,7 +30,6 @@ from .bindings import is_recorded, leave, without_owner
 from .observe import Observed
 from .sources import Source, SourceError, has_wrong_type
 from .status import Problem, ProblemKind, SetStatusBuilder
-from .triggers import is_paused
 
 log = logging.getLogger("capi-functions")
 
@@ -66,8 +65,8 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     if observed.core:
         return Decision(kubernetes_events=(LEFT_TO_CORE,), message=f"left to the core {observed.core}")
     status = SetStatusBuilder(resource_set, now)
-    status.set_paused(is_paused(resource_set))
-    if is_paused(resource_set):
+    status.set_paused(cluster_api.is_paused(resource_set))
+    if cluster_api.is_paused(resource_set):
         return status.decision(message="paused")
     if deleting(resource_set):
         effects = (*_leave_bindings(observed, resource_set), *_release(observed, resource_set, observed.sources))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from shared import watch_filter
+from shared.api.cluster import is_paused
 from shared.api.resource_set import (
     SourceRef,
     binding_entry,
@@ -19,8 +20,6 @@ from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import validated
 from shared.running_core import running_core
 from shared.runtime import Request
-
-from .triggers import is_paused
 
 _KINDS = {kind.kind: kind for kind in (SECRET, CONFIG_MAP)}
 

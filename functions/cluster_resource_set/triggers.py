@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared import profiles, wake
-from shared.api.cluster import PAUSED_ANNOTATION
+from shared.api.cluster import PAUSED_ANNOTATION, is_paused
 from shared.api.conditions import get_condition, is_true
 from shared.api.resource_set import FINALIZER
 from shared.api.resources import CLUSTER, CLUSTER_RESOURCE_SET, CLUSTER_RESOURCE_SET_BINDING
 from shared.event import Event
 from shared.kube import Object, deleting, dig, has_finalizer
 from shared.settings import INSTALLATION, NETWORK
-from shared.triggers import FIND_CONTROLLERS, SPEC, Rule, Triggers, Watch, annotation
+from shared.triggers import FIND_CONTROLLERS, SPEC, Rule, Subscription, Triggers, Watch, annotation
 
 
 def is_reconciled(resource_set: Object, event: Event, _now: datetime) -> bool:
@@ -34,11 +34,6 @@ def is_reconciled(resource_set: Object, event: Event, _now: datetime) -> bool:
     )
 
 
-def is_paused(resource_set: Object) -> bool:
-    """Returns whether the annotation pauses the set, whatever its value."""
-    return PAUSED_ANNOTATION in dig(resource_set, "metadata.annotations", {})
-
-
 TRIGGERS = Triggers(
     name="cluster_resource_set",
     profiles=profiles.CLUSTERS,
@@ -50,7 +45,7 @@ TRIGGERS = Triggers(
             filtered=True,
         ),
     ),
-    subscriptions=(wake.subscription(CLUSTER_RESOURCE_SET),),
+    subscriptions=(Subscription(wake.CHANGED),),
     is_reconciled=is_reconciled,
     finalizer=FINALIZER,
     settings=(INSTALLATION, NETWORK),

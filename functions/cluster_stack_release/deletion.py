@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.api.conditions import abridged
 from shared.api.resources import CLUSTER_STACK_RELEASE
 from shared.applier import inventory
 from shared.applier.sync import Sync
@@ -29,9 +30,7 @@ def reconcile_deletion(builder: ReleaseStatusBuilder, observed: Observed) -> Dec
         builder.set_false(DELETED, "ClustersNotReadable", message, "Error", event_type="Warning")
         return builder.decision(requeue_after=IN_USE_RETRY, message=message)
     if observed.users:
-        names = ", ".join(str(user) for user in observed.users[:5])
-        more = f" and {len(observed.users) - 5} more" if len(observed.users) > 5 else ""
-        message = f"its ClusterClass is used by Cluster {names}{more}"
+        message = f"its ClusterClass is used by Cluster {abridged([*map(str, observed.users)], 5, ', ')}"
         builder.set_false(DELETED, "ClusterClassInUse", message)
         return builder.decision(requeue_after=IN_USE_RETRY, message=message)
     effects: list[Effect] = []

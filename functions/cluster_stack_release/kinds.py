@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 
+from shared.api.conditions import abridged
 from shared.api.names import CONTROL_PLANE_CERTIFICATES
 from shared.api.resources import CLUSTER_CLASS, CONFIG_MAP, SECRET
 from shared.kube import Object, dig
@@ -59,11 +60,10 @@ def refuse(objects: Sequence[Object], stack: str, follows_contract: FollowsContr
             refused.append((obj, reason))
     if not refused:
         return ""
-    named = "; ".join(f"{identity(obj)}: {reason}" for obj, reason in refused[:_LISTED])
-    more = f"; and {len(refused) - _LISTED} more" if len(refused) > _LISTED else ""
+    named = abridged([f"{identity(obj)}: {reason}" for obj, reason in refused], _LISTED)
     kinds = " ".join(sorted({".".join(filter(None, reversed(_kind(obj)))) for obj, _ in refused[:_LISTED]}))
     return (
-        f"the chart must not contain {named}{more}. Nothing of the chart is applied: remove these objects from it, or "
+        f"the chart must not contain {named}. Nothing of the chart is applied: remove these objects from it, or "
         f"allow their kinds with {_SETTING}={kinds} ({CLASSES.where})"
     )
 

@@ -10,8 +10,6 @@ from shared import profiles
 from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.names import ADOPT_ANNOTATION
 from shared.api.resources import CLUSTER, CLUSTER_CLASS, CLUSTER_STACK, CLUSTER_STACK_RELEASE
-from shared.event import Event
-from shared.kube import Key
 from shared.releases.events import FETCHED
 from shared.releases.usage import FINALIZER, release_of
 from shared.settings import CLASSES, STORAGE
@@ -19,12 +17,6 @@ from shared.triggers import MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Subscriptio
 
 from .kinds import GROUPS
 from .reconciled import is_reconciled
-
-
-def requester(event: Event) -> Key | None:
-    """Returns the key of the ClusterStackRelease that requested the fetch; None if another kind requested it."""
-    return event.key if event.kind == CLUSTER_STACK_RELEASE.kind else None
-
 
 _WRITE = ("get", "list", "create", "patch", "delete")
 
@@ -39,7 +31,7 @@ TRIGGERS = Triggers(
         ),
         Watch(CLUSTER, key=release_of, changes=("delete",), needs_primary=True),
     ),
-    subscriptions=(Subscription(FETCHED, requester),),
+    subscriptions=(Subscription(FETCHED),),
     is_reconciled=is_reconciled,
     finalizer=FINALIZER,
     rules=(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared import profiles
-from shared.api.provider import GROUP, KINDS
+from shared.api.provider import GROUP, PLURALS
 from shared.settings import STORAGE
 from shared.triggers import EVERY_HOUR, READ_CRDS, Rule, Triggers
 
@@ -11,6 +11,6 @@ TRIGGERS = Triggers(
     name="component_prune",
     profiles=profiles.PROVIDERS,
     subscriptions=(EVERY_HOUR,),
-    rules=(Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("list",)), READ_CRDS),
+    rules=(Rule(GROUP, PLURALS, ("list",)), READ_CRDS),
     settings=(STORAGE,),
 )

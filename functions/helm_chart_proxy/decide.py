@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from shared.api.cluster import is_paused
 from shared.api.conditions import abridged, get_condition
 from shared.api.resources import HELM_CHART_PROXY
 from shared.effects import Effect, RemoveFinalizer, Results, ensure_finalizer
@@ -27,7 +28,6 @@ from shared.kube import Object, deleting, dig, has_finalizer, key_of
 from shared.rollouts import Rollout
 from shared.runtime import Decision
 
-from .reconciled import is_paused
 from .status import PROXIES_READY, STRATEGY_ACCEPTED, UP_TO_DATE, ProxyStatus, aggregate, reference
 
 WRITE_RETRY = 10.0

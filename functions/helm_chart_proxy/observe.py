@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from shared.api.cluster import is_paused
 from shared.clients import Clients
 from shared.helm_proxies import inputs
 from shared.helm_proxies.inputs import Observed
 from shared.running_core import running_helm_addon
 from shared.runtime import Request
-
-from .reconciled import is_paused
 
 
 def observe(clients: Clients, request: Request) -> Observed:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.api.cluster import PAUSED_ANNOTATION
+from shared.api.cluster import is_paused
 from shared.api.conditions import READY, get_condition
 from shared.api.resources import HELM_CHART_PROXY, HELM_RELEASE_PROXY
 from shared.event import Event
 from shared.helm_proxies.names import HCP_FINALIZER
 from shared.kube import Object, deleting, dig, has_finalizer
-
-
-def is_paused(proxy: Object) -> bool:
-    """Returns whether the annotation pauses the HelmChartProxy, which has no `spec.paused`."""
-    return PAUSED_ANNOTATION in dig(proxy, "metadata.annotations", {})
 
 
 def is_reconciled(proxy: Object, event: Event, _now: datetime) -> bool:

@@ -13,7 +13,17 @@ from shared.helm_proxies.names import HCP_FINALIZER
 from shared.kube import Key, key_of, owners
 from shared.kube.resources import dig
 from shared.settings import INSTALLATION
-from shared.triggers import FIND_CONTROLLERS, MEMORY_TO_RENDER, READ_CRDS, SPEC, Rule, Triggers, Watch, annotation
+from shared.triggers import (
+    FIND_CONTROLLERS,
+    MEMORY_TO_RENDER,
+    READ_CRDS,
+    SPEC,
+    Rule,
+    Subscription,
+    Triggers,
+    Watch,
+    annotation,
+)
 
 from .reconciled import is_reconciled
 
@@ -45,7 +55,7 @@ TRIGGERS = Triggers(
         ),
         Watch(HELM_RELEASE_PROXY, key=owner_of, digest=relevant_in_release, needs_primary=True),
     ),
-    subscriptions=(wake.subscription(HELM_CHART_PROXY),),
+    subscriptions=(Subscription(wake.CHANGED),),
     is_reconciled=is_reconciled,
     finalizer=HCP_FINALIZER,
     rules=(

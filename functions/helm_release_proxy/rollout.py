@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from shared.api.conditions import rfc3339
+from shared.api.conditions import abridged, rfc3339
 from shared.api.resources import NAMESPACE
 from shared.applier.desired import UnknownKinds
 from shared.applier.inventory import InventoryEntry
@@ -196,8 +196,7 @@ class RemoveRelease:
                 outcome = self._step(clients, before, entries)
                 entries = list(outcome.entries)
                 if left := self._left(outcome):
-                    names = ", ".join(map(str, left[:3])) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
-                    message = f"waiting for the deletion of {names}"
+                    message = f"waiting for the deletion of {abridged([*map(str, left)], 3, ', ')}"
                     raise ReleaseIncomplete(message, latest, [*entries, *left, *begun], waiting=True)
             entries, begun = [*entries, *begun], []
             if after:

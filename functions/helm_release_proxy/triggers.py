@@ -14,7 +14,7 @@ from shared.event import Event
 from shared.helm_charts.request import FETCHED
 from shared.helm_proxies.names import HRP_FINALIZER, INSTALL_ONCE, INSTALLED
 from shared.helm_proxies.release_record import DEPLOYED
-from shared.kube import Key, Object, deleting, dig, has_finalizer
+from shared.kube import Object, deleting, dig, has_finalizer
 from shared.settings import INSTALLATION, NETWORK, STORAGE
 from shared.triggers import ANNOTATIONS, FIND_CONTROLLERS, MEMORY_TO_RENDER, SPEC, Rule, Subscription, Triggers, Watch
 
@@ -43,10 +43,6 @@ def is_reconciled(proxy: Object, event: Event, _now: datetime) -> bool:
     )
 
 
-def _requester(event: Event) -> Key | None:
-    return event.key if event.kind == HELM_RELEASE_PROXY.kind else None
-
-
 TRIGGERS = Triggers(
     name="helm_release_proxy",
     profiles=profiles.ADDONS,
@@ -58,7 +54,7 @@ TRIGGERS = Triggers(
             filtered=True,
         ),
     ),
-    subscriptions=(Subscription(FETCHED, _requester), wake.subscription(HELM_RELEASE_PROXY)),
+    subscriptions=(Subscription(FETCHED), Subscription(wake.CHANGED)),
     is_reconciled=is_reconciled,
     finalizer=HRP_FINALIZER,
     rules=(

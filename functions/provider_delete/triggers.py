@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import profiles
-from shared.api.provider import FINALIZER, GROUP, KINDS
+from shared.api.provider import FINALIZER, GROUP, PLURALS, RESOURCES
 from shared.event import is_reference
 from shared.kube.resources import Key, deleting, key_of
 from shared.triggers import ANNOTATIONS, Rule, Triggers, Watch
 
-_PROVIDERS = tuple(kind.resource for kind in KINDS)
 _FIELDS = ("metadata.deletionTimestamp", ANNOTATIONS)
 
 
@@ -23,11 +22,11 @@ def key_if_deleting(provider: Mapping[str, Any]) -> Key | None:
 TRIGGERS = Triggers(
     name="provider_delete",
     profiles=profiles.PROVIDERS,
-    primary_kinds=_PROVIDERS,
+    primary_kinds=RESOURCES,
     finalizer=FINALIZER,
-    watches=tuple(Watch(resource, key=key_if_deleting, fields=_FIELDS, changes=("update",)) for resource in _PROVIDERS),
+    watches=tuple(Watch(resource, key=key_if_deleting, fields=_FIELDS, changes=("update",)) for resource in RESOURCES),
     rules=(
         Rule("*", ("*",), ("get", "list", "delete")),  # components are of any kind
-        Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("patch",)),  # the finalizer
+        Rule(GROUP, PLURALS, ("patch",)),  # the finalizer
     ),
 )

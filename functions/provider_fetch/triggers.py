@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from shared import profiles
-from shared.api.provider import GROUP, KINDS
+from shared.api.provider import GROUP, PLURALS, RESOURCES
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.providers import phases
 from shared.settings import NETWORK, PROVIDER_SOURCES, STORAGE
 from shared.triggers import READ_CRDS, Rule, Subscription, Triggers
 
-_PROVIDERS = tuple(kind.resource for kind in KINDS)
-
 TRIGGERS = Triggers(
     name="provider_fetch",
     profiles=profiles.PROVIDERS,
-    primary_kinds=_PROVIDERS,
-    subscriptions=(Subscription(phases.event_type(phases.CHECKED), phases.provider_key),),
+    primary_kinds=RESOURCES,
+    subscriptions=(Subscription(phases.event_type(phases.CHECKED)),),
     rules=(
-        Rule(GROUP, tuple(resource.plural for resource in _PROVIDERS), ("get", "list", "patch")),  # spec.version
+        Rule(GROUP, PLURALS, ("get", "list", "patch")),  # spec.version
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list", "patch", "create")),
         READ_CRDS,

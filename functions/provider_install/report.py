@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.api import provider as provider_api
-from shared.api.conditions import rfc3339
+from shared.api.conditions import abridged, rfc3339
 from shared.api.resources import DAEMON_SET, DEPLOYMENT
 from shared.applier import inventory
 from shared.applier.inventory import InventoryEntry
@@ -74,8 +74,7 @@ def _report_failure(
 
 def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: SyncOutcome) -> None:
     if outcome.adopted:
-        more = f"; and {len(outcome.adopted) - 5} more" if len(outcome.adopted) > 5 else ""
-        message = f"objects that existed before now belong to this provider: {'; '.join(outcome.adopted[:5])}{more}"
+        message = f"objects that existed before now belong to this provider: {abridged(outcome.adopted, 5)}"
         builder.add_event("ObjectsTakenOver", message, "Warning")
 
 

@@ -6,20 +6,17 @@ The other phases follow by their events.
 from __future__ import annotations
 
 from shared import profiles
-from shared.api.provider import GROUP, KINDS
+from shared.api.provider import GROUP, PLURALS, RESOURCES
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.providers import phases
 from shared.providers.reconciled import is_reconciled
 from shared.settings import NETWORK, PROVIDER_SOURCES
 from shared.triggers import ANNOTATIONS, READ_CRDS, Rule, Subscription, Triggers, Watch
 
-PROVIDERS = tuple(kind.resource for kind in KINDS)
-
-
 TRIGGERS = Triggers(
     name="provider_preflight",
     profiles=profiles.PROVIDERS,
-    primary_kinds=PROVIDERS,
+    primary_kinds=RESOURCES,
     watches=tuple(
         # Finalizers are not watched: `provider_install` adds one, and would start all phases again.
         Watch(
@@ -27,13 +24,13 @@ TRIGGERS = Triggers(
             fields=("metadata.generation", ANNOTATIONS),
             changes=("add", "update"),
         )
-        for resource in PROVIDERS
+        for resource in RESOURCES
     ),
-    subscriptions=(Subscription(phases.event_type(phases.CHANGED), phases.provider_key),),
+    subscriptions=(Subscription(phases.event_type(phases.CHANGED)),),
     # All phases follow from this phase, so its `is_reconciled` covers them.
     is_reconciled=is_reconciled,
     rules=(
-        Rule(GROUP, tuple(resource.plural for resource in PROVIDERS), ("get", "list")),
+        Rule(GROUP, PLURALS, ("get", "list")),
         Rule(SECRET.group, (SECRET.plural,), ("get",)),  # spec.configSecret
         Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get", "list")),  # selectors, spec.additionalManifests
         READ_CRDS,

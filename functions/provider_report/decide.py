@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from shared.api import provider as provider_api
-from shared.api.conditions import get_condition
+from shared.api.conditions import abridged, get_condition
 from shared.effects import Results
 from shared.kube import deleting
 from shared.providers import phases
@@ -42,7 +41,7 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
         ("KindsNotServed", observed.unserved),
     ):
         if problems:
-            message = _format_problems(problems)
+            message = abridged(problems, 3)
             builder.set_false(COMPONENTS_AVAILABLE, reason, message, event_type="Warning", progress=True)
             reinstall = phases.completion_event(phases.CHECKED, provider, resync=True) if observed.missing else None
             return builder.decision(requeue_after=RETRY, reply=reinstall, message=message)
@@ -52,8 +51,3 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
     event_type = "Normal" if before.get("status") == "False" else ""
     builder.set_true(COMPONENTS_AVAILABLE, "ComponentsAvailable", message, event_type=event_type)
     return builder.decision(message=message)
-
-
-def _format_problems(problems: Sequence[str]) -> str:
-    more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
-    return "; ".join(problems[:3]) + more

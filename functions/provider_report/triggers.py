@@ -8,7 +8,7 @@ from typing import Any
 
 from shared import profiles
 from shared.api.conditions import is_true
-from shared.api.provider import BY_KIND, GROUP, KINDS, PROVIDER_LABEL
+from shared.api.provider import BY_KIND, GROUP, PLURALS, PROVIDER_LABEL, RESOURCES
 from shared.api.resources import DAEMON_SET, DEPLOYMENT, ENDPOINT_SLICE
 from shared.applier.readiness import unready_reason
 from shared.event import Event
@@ -56,15 +56,15 @@ def is_reconciled(provider: Object, event: Event, _now: datetime) -> bool:
 TRIGGERS = Triggers(
     name="provider_report",
     profiles=profiles.PROVIDERS,
-    primary_kinds=tuple(kind.resource for kind in KINDS),
+    primary_kinds=RESOURCES,
     watches=tuple(
         Watch(resource, key=observed_by_controller, fields=fields, digest=is_ready, selector=PROVIDER_LABEL)
         for resource, fields in ((DEPLOYMENT, _OF_DEPLOYMENT), (DAEMON_SET, _OF_DAEMON_SET))
     ),
-    subscriptions=(Subscription(phases.event_type(phases.INSTALLED), phases.provider_key),),
+    subscriptions=(Subscription(phases.event_type(phases.INSTALLED)),),
     is_reconciled=is_reconciled,
     rules=(
-        Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get",)),
+        Rule(GROUP, PLURALS, ("get",)),
         *(Rule(kind.group, (kind.plural,), ("get", "list")) for kind in (DEPLOYMENT, DAEMON_SET)),
         Rule(ENDPOINT_SLICE.group, (ENDPOINT_SLICE.plural,), ("list",)),
         Rule("admissionregistration.k8s.io", ("*",), ("get",)),

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared import profiles
 from shared.api.cluster import CLUSTER_NAME_LABEL
-from shared.api.provider import CORE, GROUP, KINDS, PROVIDER_LABEL, additional_manifests, config_secret
+from shared.api.provider import CORE, GROUP, PLURALS, PROVIDER_LABEL, RESOURCES, additional_manifests, config_secret
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.event import is_reference
 from shared.kube import Key, dig, key_of
@@ -32,8 +32,8 @@ def config_maps(provider: Mapping[str, Any]) -> Iterable[Key]:
     return filter(None, [additional_manifests(provider), Key(key_of(provider).namespace, "") if selected else None])
 
 
-_SECRET_REFERRERS = tuple(Referrer(kind.resource, secrets) for kind in KINDS)
-_CONFIG_MAP_REFERRERS = tuple(Referrer(kind.resource, config_maps) for kind in KINDS)
+_SECRET_REFERRERS = tuple(Referrer(resource, secrets) for resource in RESOURCES)
+_CONFIG_MAP_REFERRERS = tuple(Referrer(resource, config_maps) for resource in RESOURCES)
 
 # Secrets of Clusters and objects of providers themselves are never inputs of a provider.
 _INPUTS = f"!{CLUSTER_NAME_LABEL},!{PROVIDER_LABEL}"
@@ -59,10 +59,9 @@ TRIGGERS = Triggers(
         ),
     ),
     rules=(
-        Rule(GROUP, tuple(kind.resource.plural for kind in KINDS), ("get", "list")),
-        Rule(
-            CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)
-        ),  # selectors match its labels; a Secret is found by its name
+        Rule(GROUP, PLURALS, ("get", "list")),
+        # Selectors match the labels of a ConfigMap; a Secret is found by its name.
+        Rule(CONFIG_MAP.group, (CONFIG_MAP.plural,), ("get",)),
         READ_CRDS,
     ),
     emits=(phases.event_type(phases.CHANGED),),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from shared.api.conditions import abridged
 from shared.api.resources import SECRET
 from shared.clients import Clients
 from shared.kube import MANAGER, Object, dig, key_of, owned_by, owner_reference
@@ -98,10 +99,9 @@ def save_effects(addon: Mapping[str, Any], stored: StoredValues, rendered: Rende
 
 def describe_fields(fields: Sequence[GeneratedField]) -> str:
     """Returns a sentence about the generated fields, without values; names the first five."""
-    listed = "; ".join(map(str, fields[:5]))
-    more = f"; and {len(fields) - 5} more" if len(fields) > 5 else ""
+    listed = abridged([*map(str, fields)], 5)
     return (
-        f"{fields_differ(fields)} each time that the release is rendered ({listed}{more}); the first "
+        f"{fields_differ(fields)} each time that the release is rendered ({listed}); the first "
         "values stay until the version of the addons changes"
     )
 

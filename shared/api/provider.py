@@ -69,6 +69,9 @@ ADDON = _kind("AddonProvider", "caap", "addon")
 KINDS = (CORE, BOOTSTRAP, CONTROL_PLANE, INFRASTRUCTURE, IPAM, RUNTIME_EXTENSION, ADDON)
 """The kinds in clusterctl's order, which is also the best order of installation."""
 
+RESOURCES = tuple(kind.resource for kind in KINDS)
+PLURALS = tuple(resource.plural for resource in RESOURCES)
+
 BY_KIND = {kind.kind: kind for kind in KINDS}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from shared.api.conditions import counted
+from shared.api.conditions import abridged, counted
 
 from ..kube import ApiError, Object, Unavailable
 from .apply import ApplyRejected, FieldConflict
@@ -107,11 +107,10 @@ class SyncIncomplete(Exception):
         failures = outcome.failures
         if failures:
             failed = [entry for entry in failures if entry.error != NOT_TRIED] or failures
-            shown = "; ".join(f"{entry}: {entry.error}" for entry in failed[:3])
-            more = f"; and {len(failed) - 3} more" if len(failed) > 3 else ""
+            shown = abridged([f"{entry}: {entry.error}" for entry in failed], 3)
             untried = outcome.untried + len(failures) - len(failed)
             later = f", {untried} not tried" if untried else ""
-            super().__init__(f"{len(failed)} of {len(outcome.entries)} objects failed{later}: {shown}{more}")
+            super().__init__(f"{len(failed)} of {len(outcome.entries)} objects failed{later}: {shown}")
         else:
             super().__init__("waiting for " + format_waiting(outcome.not_ready))
 
@@ -123,8 +122,7 @@ class SyncIncomplete(Exception):
 
 def format_waiting(entries: Sequence[InventoryEntry]) -> str:
     """Returns one line about objects that are not ready; names the first three."""
-    more = f"; and {len(entries) - 3} more" if len(entries) > 3 else ""
-    return "; ".join(f"{entry} {entry.waiting}" for entry in entries[:3]) + more
+    return abridged([f"{entry} {entry.waiting}" for entry in entries], 3)
 
 
 def format_error(entry: InventoryEntry, error: Exception) -> str:

@@ -36,11 +36,6 @@ def completion_event(phase: str, provider: Object, *, resync: bool) -> Event:
     return own_event(phase, source="/providers", subject=subject, about=about, data={}, resync=resync)
 
 
-def provider_key(event: Event) -> Key | None:
-    """Returns the key of the provider that the event is about; None for objects of other kinds."""
-    return event.key if event.kind in provider_api.BY_KIND else None
-
-
 def owning_provider(obj: Mapping[str, Any]) -> PrimaryRef | None:
     """Returns the provider in the owner references of an object; None if no provider owns the object."""
     for reference in (obj.get("metadata") or {}).get("ownerReferences") or []:

@@ -159,7 +159,8 @@ def test_collections_after_the_fork_leave_what_was_loaded_before_it(target: str)
 
 @pytest.mark.parametrize(("profile", "loaded"), [("addons", "False"), ("providers", "True"), ("", "True")])
 def test_only_the_functions_of_the_installation_are_loaded(profile: str, loaded: str) -> None:
-    code = "import sys, functions.main as main; main.functions; print('functions.provider_install.function' in sys.modules)"
+    module = "functions.provider_install.function"
+    code = f"import sys; from functions.main import functions; print({module!r} in sys.modules)"
     environment = os.environ | {"CAPI_FUNCTIONS_PROFILES": profile}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [loaded]

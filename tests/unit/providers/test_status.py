@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from functions.provider_fetch.triggers import TRIGGERS
 from shared.api.conditions import get_condition
 from shared.api.provider import CORE, INFRASTRUCTURE
 from shared.applier.policy import PolicyError
@@ -152,12 +153,12 @@ def test_completion_event_is_about_the_provider(resync: bool) -> None:
         "infrastructure-docker",
     )
     assert (event.kind, event.key, event.resync) == ("InfrastructureProvider", Key("capd-system", "docker"), resync)
-    assert phases.provider_key(event) == Key("capd-system", "docker")
+    assert TRIGGERS.key(event) == Key("capd-system", "docker")
 
 
 def test_event_about_another_kind_is_of_no_provider() -> None:
     event = phases.completion_event(phases.CHECKED, provider(), resync=False)
-    assert phases.provider_key(type(event)(**{**vars(event), "kind": "Cluster"})) is None
+    assert TRIGGERS.key(type(event)(**{**vars(event), "kind": "Cluster"})) is None
 
 
 def reference(kind: str = "CoreProvider", group: str = "operator.cluster.x-k8s.io", name: str = "core") -> Object:

@@ -14,7 +14,7 @@ from functions.cluster_stack_release.observe import Assets, Observed, provider_i
 from functions.cluster_stack_release.ownership import STACK_LABEL, mark_of, recorded
 from functions.cluster_stack_release.reconciled import is_reconciled
 from functions.cluster_stack_release.rendering import RenderedClass, render
-from functions.cluster_stack_release.triggers import TRIGGERS, requester
+from functions.cluster_stack_release.triggers import TRIGGERS
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER_STACK_RELEASE, KIND_CLUSTER
 from shared.applier.connection import ClusterConnection
@@ -347,7 +347,7 @@ def down(**more: Any) -> Observed:
 
 @pytest.mark.parametrize(
     ("count", "words"),
-    [(1, "its ClusterClass is used by Cluster ns/c0"), (7, "ns/c0, ns/c1, ns/c2, ns/c3, ns/c4 and 2 more")],
+    [(1, "its ClusterClass is used by Cluster ns/c0"), (7, "ns/c0, ns/c1, ns/c2, ns/c3, ns/c4, and 2 more")],
 )
 def test_used_release_is_not_deleted(count: int, words: str) -> None:
     decision = decide(down(users=tuple(Key("ns", f"c{n}") for n in range(count))), NOW)
@@ -558,7 +558,7 @@ def test_release_is_reconciled_once_its_rollout_or_its_pause_is_reported(obj: Ob
 def test_fetched_event_maps_to_the_requesting_release() -> None:
     for about, expected in ((release(), Key("ns", TAG)), ({"kind": "ClusterAddon"}, None)):
         event = own_event("release.fetched", source="/test", subject=TAG, about=about, data={"release": TAG})
-        assert requester(event) == expected
+        assert TRIGGERS.key(event) == expected
     other: Object = {"apiVersion": KIND_CLUSTER.api_version, "kind": "KINDCluster", "metadata": {"name": "x"}}
     assert TRIGGERS.key(change_event(other, "update", source="/test")) is None
 
