@@ -12,7 +12,7 @@ from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, CLUSTER_
 from shared.event import Event
 from shared.kube import Object, deleting, dig
 from shared.settings import INSTALLATION
-from shared.triggers import READ_CRDS, SPEC, Rule, Triggers, Watch, annotation
+from shared.triggers import READ_CRDS, SPEC, Rule, Subscription, Triggers, Watch, annotation
 
 
 def is_reconciled(rollout: Object, event: Event, _now: datetime) -> bool:
@@ -38,7 +38,7 @@ TRIGGERS = Triggers(
             filtered=True,
         ),
     ),
-    subscriptions=(wake.subscription(CLUSTER_ROLLOUT),),
+    subscriptions=(Subscription(wake.CHANGED),),
     is_reconciled=is_reconciled,
     rules=(
         Rule(CLUSTER_ROLLOUT.group, (CLUSTER_ROLLOUT.plural,), ("list",)),

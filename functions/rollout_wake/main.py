@@ -1,3 +1,0 @@
-from functions.catalog import target
-
-rollout_wake = target("rollout_wake")
