@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import os
-import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
-from events.delivery import HttpDelivery
-from events.forwarder import Forwarder
-from functions import catalog
 from infra import local_control_plane
-from infra.local.functions_server import FunctionsServer
 from shared.api.conditions import is_true
 from shared.api.resources import (
     CLUSTER,
@@ -32,7 +25,7 @@ from shared.kube import Client, Key, Object, dig
 from shared.storage import ObjectStore
 from tests.support import objects
 from tests.support.chart_repository import ChartRepository, chart
-from tests.support.lossy_delivery import LossyDelivery, sweep, with_seeds
+from tests.support.lossy_delivery import lossy_functions, sweep, with_seeds
 from tests.support.planes import running_plane
 from tests.support.registry import certificate
 from tests.support.until import logged, until
@@ -137,25 +130,6 @@ class Fleet:
         left = [obj for kind in kinds for obj in self.client.list(kind, self.namespace)]
         records = list(self.client.list(SECRET, self.apps))
         return not left and not records and not self.values(self.apps)
-
-
-@contextmanager
-def lossy_functions(
-    client: Client, log: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> Iterator[tuple[LossyDelivery, HttpDelivery]]:
-    """Yields the lossy delivery of the forwarder, and a reliable one."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    monkeypatch.setenv("K_SINK", f"http://127.0.0.1:{listener.getsockname()[1]}")
-    functions = FunctionsServer(dict(os.environ), log)
-    functions.start()
-    lossy = LossyDelivery(functions.url, seed)
-    forwarder = Forwarder(client, catalog.triggers(), lossy, listener=listener)
-    forwarder.start()
-    try:
-        yield lossy, HttpDelivery(functions.url)
-    finally:
-        forwarder.stop()
-        functions.close()
 
 
 def test_charts_and_sets_end_the_same_when_two_of_five_events_are_lost(
