@@ -152,13 +152,16 @@ def second_core(folder: Path, core: LiveCore) -> Iterator[tuple[Client, Path]]:
 
 
 @contextmanager
-def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCore]:
-    """Runs the cluster, its managers, and our functions in the block."""
+def live_core(
+    folder: Path, environment: pytest.MonkeyPatch, providers: str = "core,kubeadm,docker"
+) -> Iterator[LiveCore]:
+    """Runs the cluster, the managers of these providers, and our functions in the block."""
     releases = folder / "releases"
     releases.mkdir()
     published = components(CURRENT)
     with ExitStack() as cleanup:
-        cleanup.enter_context(exclusive(DOCKER_MANAGER))
+        if "docker" in providers:
+            cleanup.enter_context(exclusive(DOCKER_MANAGER))
         site = cleanup.enter_context(
             HttpServer(lambda request: Response(body=(published / request.path[1:]).read_bytes()))
         )
@@ -167,7 +170,7 @@ def live_core(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[LiveCor
         environment.setenv("KUBEBUILDER_ASSETS", str(audited(folder)))
         run = LocalRun(folder / "run", releases=releases, progress=print, profiles=PROFILES, get_helm=False)
         cleanup.callback(run.stop)
-        run.start(lambda: local_managers.install(run, local_managers.parse("core,kubeadm,docker"), print))
+        run.start(lambda: local_managers.install(run, local_managers.parse(providers), print))
         plane = run.directory / "management"
         user = local_control_plane.add_user(plane, USER, ["system:masters"])
         client = cleanup.enter_context(closing(connect.from_kubeconfig(str(user))))
