@@ -71,6 +71,27 @@ def test_schedule_is_in_the_time_zone(schedule: str, now: str, start: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        pytest.param("2026-03-28T23:59", False, id="before the hour that is skipped"),
+        pytest.param("2026-03-29T03:59", True, id="longer by the clock"),
+        pytest.param("2026-03-29T04:00", False, id="after it"),
+        pytest.param("2026-10-24T22:59", False, id="before the hour that is repeated"),
+        pytest.param("2026-10-25T02:59", True, id="shorter by the clock"),
+        pytest.param("2026-10-25T03:00", False, id="after that"),
+    ],
+)
+def test_window_over_a_change_of_the_clock_lasts_for_its_duration(now: str, expected: bool) -> None:
+    assert window("0 1 * * *", "4h", "Europe/Berlin").is_open(at(now)) is expected
+
+
+def test_window_begins_on_a_day_without_midnight() -> None:
+    one = window("0 0 * * 5", zone="Africa/Cairo")
+    assert one.next_start(at("2026-04-23T12:00")) == at("2026-04-23T22:00")
+    assert one.is_open(at("2026-04-23T22:59"))
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"schedule": "* * * *"}, "needs minute, hour, day, month and weekday"),
