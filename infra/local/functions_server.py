@@ -6,7 +6,6 @@ clients wait in the socket's queue.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -66,14 +65,7 @@ class FunctionsServer:
         self.stop()
         self._listener.close()
 
-    def _end(self, number: int) -> None:
-        if self.process is None:
-            return
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, number)
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        self.process = None
+    def _end(self, number: signal.Signals) -> None:
+        if self.process is not None:
+            processes.end(self.process, number)
+            self.process = None

@@ -57,8 +57,8 @@ def _has_pinned_major(program: str) -> bool:
     return done.returncode == 0 and done.stdout.startswith(f"{major}.")
 
 
-class HelmInBackground:
-    """Gets the program in a child process, and links it at `path` once it is complete."""
+class HelmProgram:
+    """The program for functions of this machine: an existing one, else one that a child process links at `path`."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
@@ -66,8 +66,19 @@ class HelmInBackground:
         self._process: subprocess.Popen[str] | None = None
         self._reader = threading.Thread(target=self._read, name="helm", daemon=True)
 
+    def setting(self, *, get: bool = True) -> dict[str, str]:
+        """Returns the environment variable with the path at which the functions find the program, now or later.
+
+        Without `get`, does not fetch a missing program. Raises HelmMissing if $HELM names no program.
+        """
+        found = present()
+        if found is None and get:
+            self.start()
+            found = self.path
+        return {"HELM": str(found)} if found else {}
+
     def start(self) -> None:
-        """Starts the child process."""
+        """Starts to fetch the program."""
         self.path.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "infra.local.helm", str(self.path)],
@@ -82,17 +93,11 @@ class HelmInBackground:
         self._reader.start()
 
     def stop(self) -> None:
-        """Ends the child process. A later build continues where this one ended."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        self._reader.join(10)
-        self._process = None
+        """Ends the fetch of the program. A later build continues where this one ended."""
+        if self._process is not None:
+            processes.end(self._process)
+            self._reader.join(10)
+            self._process = None
 
     def _read(self) -> None:
         assert self._process is not None
@@ -100,28 +105,6 @@ class HelmInBackground:
         with self._process.stdout as output:
             for line in output:
                 self._progress(line.rstrip())
-
-
-class HelmProgram:
-    """The program for functions of this machine: an existing one, else a program that is fetched in the background."""
-
-    def __init__(self, path: Path, progress: Progress) -> None:
-        self._background = HelmInBackground(path, progress)
-
-    def setting(self, *, get: bool = True) -> dict[str, str]:
-        """Returns the environment variable with the path at which the functions find the program, now or later.
-
-        Without `get`, does not fetch a missing program. Raises HelmMissing if $HELM names no program.
-        """
-        found = present()
-        if found is None and get:
-            self._background.start()
-            found = self._background.path
-        return {"HELM": str(found)} if found else {}
-
-    def stop(self) -> None:
-        """Ends the fetch of the program."""
-        self._background.stop()
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 
@@ -115,3 +116,15 @@ def spawn(
             process_group=0,
             preexec_fn=die_with_parent(),
         )
+
+
+def end(leader: subprocess.Popen[Any], number: signal.Signals = signal.SIGTERM, patience: float = 10.0) -> None:
+    """Signals the process group of a child process, and waits for the child. Kills the group after `patience` s."""
+    for each in (number, signal.SIGKILL):
+        if leader.poll() is None:
+            os.killpg(leader.pid, each)
+        try:
+            leader.wait(patience)
+            return
+        except subprocess.TimeoutExpired:
+            continue

@@ -75,6 +75,16 @@ PLURALS = tuple(resource.plural for resource in RESOURCES)
 BY_KIND = {kind.kind: kind for kind in KINDS}
 
 
+def provider_of_label(label: str) -> tuple[ProviderKind, str] | None:
+    """Returns kind and name of the provider whose objects have this label, such as `infrastructure-docker`."""
+    for kind in KINDS:
+        if kind.is_core and label == CORE_NAME:
+            return kind, label
+        if not kind.is_core and label.startswith(f"{kind.prefix}-") and len(label) > len(kind.prefix) + 1:
+            return kind, label.removeprefix(f"{kind.prefix}-")
+    return None
+
+
 def kind_of(provider: Mapping[str, Any]) -> ProviderKind:
     """Returns the kind of a provider object, or of a reference to one. Raises `KeyError` for any other kind."""
     return BY_KIND[provider["kind"]]

@@ -13,7 +13,7 @@ from shared.manifests import identity
 
 CLUSTER_KEY = Key("default", "demo")
 ADDON_KEY = Key("default", "cluster-addon-demo")
-CA_KEY, KUBECONFIG_KEY = Key("default", "demo-ca"), Key("default", "demo-kubeconfig")
+KUBECONFIG_KEY = Key("default", "demo-kubeconfig")
 
 
 class DemoError(Exception):
@@ -39,9 +39,9 @@ class DemoObjects:
         """Returns the ClusterAddon."""
         return self.client.find(CLUSTER_ADDON, ADDON_KEY)
 
-    def secret(self, key: Key) -> Object | None:
-        """Returns a Secret."""
-        return self.client.find(SECRET, key)
+    def kubeconfig(self) -> Object | None:
+        """Returns the Secret with the kubeconfig."""
+        return self.client.find(SECRET, KUBECONFIG_KEY)
 
     def class_name(self) -> str:
         """Returns the name of the Cluster's class."""
@@ -65,7 +65,7 @@ class DemoObjects:
 
     def connect(self) -> ClusterClients:
         """Connects to the workload cluster with the kubeconfig in the Secret. Raises `ApiError` if that is refused."""
-        kubeconfig = base64.b64decode(dig(self.secret(KUBECONFIG_KEY), "data.value", ""))
+        kubeconfig = base64.b64decode(dig(self.kubeconfig(), "data.value", ""))
         self._workload = ClusterClients(connect_workload(kubeconfig))
         self._workload.client.text("/readyz")
         return self._workload

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import yaml
 
 from infra.local.local_run import LocalRun
 from infra.local.services import wipe
+from infra.operations import clusters
 from infra.operations.waiting import failing_condition, wait_for
-from shared.api.resources import CLUSTER, KIND_CLUSTER, SECRET
+from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.applier.inventory import load
 from shared.kube import ApiError, Object, dig
 
-from ..terminal.output import out, tree
+from ..terminal.cluster_tree import show
+from ..terminal.output import out
 from ..terminal.timeline import Timeline
 from . import FOLDER, STACK
 from .checks import Objects, compare, verify
 from .condition_watcher import ConditionWatcher
-from .demo_objects import CA_KEY, CLUSTER_KEY, KUBECONFIG_KEY, DemoError, DemoObjects
+from .demo_objects import CLUSTER_KEY, DemoError, DemoObjects
 
 
 class Demo:
@@ -52,9 +55,7 @@ class Demo:
             self._objects.client.apply(resources[document["kind"]], document, manager="demo")
         wait_for(
             "a reachable workload cluster",
-            lambda: (
-                dig(self._objects.cluster(), "status.phase") == "Provisioned" and self._objects.secret(KUBECONFIG_KEY)
-            ),
+            lambda: dig(self._objects.cluster(), "status.phase") == "Provisioned" and self._objects.kubeconfig(),
             within=90,
             status=lambda: failing_condition(self._objects.infrastructure(), self._objects.cluster()),
             progress=self._timeline.say,
@@ -139,18 +140,7 @@ class Demo:
         self._timeline.done("Cluster, infrastructure, addon and Secrets are deleted, and the API server has ended")
 
     def _show(self) -> None:
-        addon, cluster = self._objects.addon() or {}, self._objects.cluster() or {}
-        entries = [f"{entry}  {entry.status}" for entry in load(dig(addon, "status.resources"))]
-        infra = self._objects.client.get(KIND_CLUSTER, CLUSTER_KEY)
-        secrets = [self._objects.client.get(SECRET, key) for key in (CA_KEY, KUBECONFIG_KEY)]
-        applied = f"{dig(addon, 'spec.clusterStack')}, addons {dig(addon, 'spec.version')}"
-        shown: list[tuple[Object, str, list[str]]] = [
-            (cluster, dig(cluster, "status.phase", ""), []),
-            (infra, dig(infra, "status.phase", ""), []),
-            *((secret, "", []) for secret in secrets),
-            (addon, applied, [f"[dim]{entry}[/dim]" for entry in entries]),
-        ]
-        out.print(tree("management cluster", shown))
+        show(out, [clusters.describe(self._objects.client, self._objects.cluster() or {}, datetime.now(UTC))])
 
     def _await_release(self, release: str) -> Objects:
         """Waits until the addon has applied the release, and returns the objects."""

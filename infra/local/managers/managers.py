@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from infra import local_control_plane
 from infra.local_control_plane import files
-from shared.api.provider import KINDS, PROVIDER_LABEL, ProviderKind
+from shared.api.provider import PROVIDER_LABEL, kind_of, provider_of_label
 from shared.api.resources import DEPLOYMENT, SECRET
 from shared.applier.policy import PolicyError
 from shared.kube import ApiError, Client, Key, NotFound, Object, deleting, dig, key_of
@@ -177,13 +177,8 @@ class Managers:
 
     def _provider(self, deployment: Object) -> Object | None:
         """Returns the provider of a Deployment, which is in the same namespace."""
-        label = dig(deployment, ("metadata", "labels", PROVIDER_LABEL), "")
-        for kind in KINDS:
-            if name := _name_of(kind, label):
-                found = self._client.find(kind.resource, Key(key_of(deployment).namespace, name))
-                if found is not None:
-                    return found
-        return None
+        found = provider_of_label(dig(deployment, ("metadata", "labels", PROVIDER_LABEL), ""))
+        return self._client.find(found[0].resource, Key(key_of(deployment).namespace, found[1])) if found else None
 
     def _leave_taken_port(self, deployment: Object) -> None:
         """Gives the webhooks of a failed manager another port if their former port is taken."""
@@ -194,7 +189,7 @@ class Managers:
             return
         name = key_of(deployment).name
         new = f"{url.rpartition(':')[0]}:{self.free_port(f'{name} webhooks instead of {port}')}"
-        resource = next(kind.resource for kind in KINDS if kind.kind == provider["kind"])
+        resource = kind_of(provider).resource
         patch = {"metadata": {"annotations": {WEBHOOKS: new}}}
         self._client.patch(resource, key_of(provider), patch, manager=FIELD_MANAGER)
         self._progress(f"the webhooks of {name} move to {new}: port {port} is taken")
@@ -304,9 +299,3 @@ def _is_wanted(deployment: Object) -> bool:
 
 def _generation_of(deployment: Object) -> tuple[str, int]:
     return deployment["metadata"]["uid"], deployment["metadata"]["generation"]
-
-
-def _name_of(kind: ProviderKind, label: str) -> str:
-    """Returns the name of a provider of this kind with this label; empty if it cannot be of this kind."""
-    name = label if kind.is_core else label.removeprefix(f"{kind.prefix}-")
-    return name if name and kind.label(name) == label else ""

@@ -16,7 +16,7 @@ from infra.local_control_plane import go_build
 from infra.local_control_plane.binaries import BinaryNotFound, locate
 from infra.local_control_plane.cache import Progress, partial
 from infra.local_control_plane.modules import MANAGERS, module_of
-from shared.api.provider import CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind
+from shared.api.provider import CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind, provider_of_label
 from shared.kube import dig, key_of
 
 from .command import CONTAINER, ManagerError
@@ -50,9 +50,11 @@ class GivenManager:
 
     @property
     def provider(self) -> tuple[ProviderKind, str]:
-        """The kind and name of the provider."""
-        kind = _kind(self.label)
-        return kind, self.label if kind.is_core else self.label.removeprefix(f"{kind.prefix}-")
+        """The kind and name of the provider. Raises `ManagerError` if the label is of no provider."""
+        if found := provider_of_label(self.label):
+            return found
+        known = ", ".join(f"{kind.prefix}-NAME" for kind in KINDS if not kind.is_core)
+        raise ManagerError(f"{self.label!r} is not the label of a provider: that is cluster-api, or one of {known}")
 
     def program(self, folder: Path, progress: Progress) -> Path:
         """Returns the executable, after building it if necessary: sources in a folder are built into `folder`.
@@ -84,8 +86,9 @@ def parse(text: str) -> GivenManager:
         raise ManagerError(
             f"{text!r} must be LABEL=PATH or LABEL=PACKAGE@VERSION, such as infrastructure-aws=bin/manager"
         )
-    _kind(label)
-    return GivenManager(label, source, go_build.version_in(source))
+    manager = GivenManager(label, source, go_build.version_in(source))
+    _ = manager.provider
+    return manager
 
 
 def place(run: Path, manager: GivenManager, progress: Progress) -> None:
@@ -151,11 +154,3 @@ def image_version(deployment: Mapping[str, Any]) -> str:
 
 def _name(deployment: Mapping[str, Any]) -> str:
     return f"{dig(deployment, ('metadata', 'labels', PROVIDER_LABEL))}{SUFFIX}"
-
-
-def _kind(label: str) -> ProviderKind:
-    for kind in KINDS:
-        if label == CORE_NAME if kind.is_core else label.startswith(f"{kind.prefix}-") and label != f"{kind.prefix}-":
-            return kind
-    known = ", ".join(f"{kind.prefix}-NAME" for kind in KINDS if not kind.is_core)
-    raise ManagerError(f"{label!r} is not the label of a provider: that is cluster-api, or one of {known}")

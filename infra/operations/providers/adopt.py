@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared import semver
-from shared.api.provider import BY_KIND, COMPONENT_LABEL, CORE_NAME, KINDS, PROVIDER_LABEL, ProviderKind
+from shared.api.provider import BY_KIND, COMPONENT_LABEL, KINDS, PROVIDER_LABEL, ProviderKind, provider_of_label
 from shared.api.resources import CLUSTERCTL_PROVIDER, DEPLOYMENT
 from shared.kube import Client, NotServed, Object, dig, key_of
 
@@ -63,16 +63,6 @@ def recognize(records: Iterable[Mapping[str, Any]], deployments: Iterable[Mappin
                 images = f"its images have {' and '.join(sorted(tags))}" if tags else "its images have no version"
                 unclear.append(f"{place[0].kind} {namespace}/{place[1]}: the version is not clear, {images}")
     return Installations(tuple(sorted(listed, key=lambda one: (KINDS.index(one.kind), one.key))), tuple(unclear))
-
-
-def provider_of_label(label: str) -> tuple[ProviderKind, str] | None:
-    """Returns kind and name of the provider whose objects have this label, such as `infrastructure-docker`."""
-    for kind in KINDS:
-        if kind.is_core and label == CORE_NAME:
-            return kind, label
-        if not kind.is_core and label.startswith(f"{kind.prefix}-") and len(label) > len(kind.prefix) + 1:
-            return kind, label.removeprefix(f"{kind.prefix}-")
-    return None
 
 
 def stop_operator_hint(client: Client) -> str:

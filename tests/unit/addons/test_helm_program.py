@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import infra
 from infra.cli.main import app
 from infra.local import helm
-from infra.local.helm import HelmInBackground
+from infra.local.helm import HelmProgram
 from infra.local.local_run import LocalRun, LocalRunError
 from infra.local_control_plane import binaries, modules
 from shared.charts import HelmMissing, find_helm, provide_helm
@@ -136,7 +136,7 @@ def ended(pid: int) -> bool:
 
 def test_local_run_gets_helm_in_the_background(tmp_path: Path, helm: Path) -> None:
     lines: list[str] = []
-    background = HelmInBackground(tmp_path / "run" / "bin" / "helm", lines.append)
+    background = HelmProgram(tmp_path / "run" / "bin" / "helm", lines.append)
     background.start()
     try:
         until(background.path.exists)
@@ -147,7 +147,7 @@ def test_local_run_gets_helm_in_the_background(tmp_path: Path, helm: Path) -> No
 
 
 def test_background_build_ends_with_its_run(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
-    background = HelmInBackground(tmp_path / "helm", lambda _line: None)
+    background = HelmProgram(tmp_path / "helm", lambda _line: None)
     background.start()
     until(lambda: slow_go.exists() and slow_go.read_text().strip())
     go = int(slow_go.read_text())
@@ -178,8 +178,8 @@ def test_functions_of_a_local_run_get_the_path_of_helm(
 def test_background_build_ends_with_a_killed_run(tmp_path: Path, empty_cache: Path, slow_go: Path) -> None:
     code = (
         "import pathlib, sys, time\n"
-        "from infra.local.helm import HelmInBackground\n"
-        "HelmInBackground(pathlib.Path(sys.argv[1]), print).start()\n"
+        "from infra.local.helm import HelmProgram\n"
+        "HelmProgram(pathlib.Path(sys.argv[1]), print).start()\n"
         "time.sleep(60)"
     )
     run = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "helm")])

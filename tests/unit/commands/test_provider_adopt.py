@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from infra.operations.failure import Failure
-from infra.operations.providers.adopt import paused, provider_of_label, recognize, select
+from infra.operations.providers.adopt import paused, recognize, select
 from infra.operations.providers.requests import ProviderRequest, ProviderSettings
-from shared.api.provider import BOOTSTRAP, CORE, INFRASTRUCTURE, KINDS, PROVIDER_LABEL, RUNTIME_EXTENSION
+from shared.api.provider import (
+    BOOTSTRAP,
+    CORE,
+    INFRASTRUCTURE,
+    KINDS,
+    PROVIDER_LABEL,
+    RUNTIME_EXTENSION,
+    provider_of_label,
+)
 from shared.kube import Key, Object
 
 
