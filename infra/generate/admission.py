@@ -22,7 +22,7 @@ SINCE = "1.30.0-0"
 UNRESTRICTED = (workloads.SINGLE_PROVIDERS, "provider-install")
 """The accounts that install providers, whose components contain any Secrets."""
 
-_API = "admissionregistration.k8s.io"
+_API = "admissionregistration.k8s.io/v1"
 _ACCOUNTS = f"system:serviceaccount:{NAMESPACE}:"
 _WHY = """
 Functions write Secrets in all namespaces. This keeps them from Secrets that get the token of another account, and from
@@ -32,8 +32,15 @@ the settings of the installation.
 
 def documents() -> Iterable[Document]:
     """Yields the policy and its binding."""
-    yield _WHY, _object("ValidatingAdmissionPolicy", _policy())
-    yield "", _object("ValidatingAdmissionPolicyBinding", {"policyName": NAME, "validationActions": ["Deny"]})
+    yield from policy(NAME, _WHY, _policy(), "Deny")
+
+
+def policy(name: str, why: str, spec: Object, action: str) -> Iterable[Document]:
+    """Yields a policy and its binding; `why` is the comment, `action` is Deny or Warn."""
+    metadata = {"name": name, "labels": dict([workloads.PART_OF])}
+    binding = {"policyName": name, "validationActions": [action]}
+    yield why, {"apiVersion": _API, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec}
+    yield "", {"apiVersion": _API, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": binding}
 
 
 def _policy() -> Object:
@@ -60,8 +67,3 @@ def _policy() -> Object:
             },
         ],
     }
-
-
-def _object(kind: str, spec: Object) -> Object:
-    metadata = {"name": NAME, "labels": dict([workloads.PART_OF])}
-    return {"apiVersion": f"{_API}/v1", "kind": kind, "metadata": metadata, "spec": spec}

@@ -101,11 +101,11 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         ],
         "refusals": _in_release(_objects(refusals.documents())),
         "admission": f">={admission.SINCE}",
-        "egress": _in_release([network.egress(NAMESPACE)]),
+        "egress": _in_release([network.egress()]),
         "serving": serving.changes()
         | {"service": serving.SERVICE, "ingress": _replaced(network.of_proxies(), "NetworkPolicy")},
         "disruptionBudget": workloads.BUDGET,
-        "eventPolicy": _in_release([eventing.event_policy(NAMESPACE)]),
+        "eventPolicy": _in_release([eventing.event_policy()]),
         "hooks": _in_release(_objects(hooks.documents())),
         "console": _in_release(_objects(console.documents())),
     }
@@ -117,13 +117,13 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
     `watcher` names the rights and sources of a profile, `env` the variables of the servers. The mode `single` has
     `parts` of its own.
     """
-    events = [eventing.broker(NAMESPACE), *knative.ping_sources(declared)]
+    events = [eventing.broker(), *knative.ping_sources(declared)]
     leases = _objects(forwarder.lease_access())
-    account = rbac.service_account(network.FORWARDER, NAMESPACE)
+    account = rbac.service_account(network.FORWARDER)
     service = forwarder.service()
-    policy = network.of_functions(NAMESPACE)
+    policy = network.of_functions()
     modes: dict[str, tuple[str, list[str], list[Object]]] = {
-        "single": ("single", [], [network.of_prometheus(NAMESPACE)]),
+        "single": ("single", [], [network.of_prometheus()]),
         "direct": ("forwarder", ["access", "server"], [account, *leases, policy, *_calling_forwarder(declared)]),
         "forwarder": (
             "forwarder",
@@ -132,7 +132,7 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
                 *events,
                 *(account, *_objects(forwarder.lease_access(network.FORWARDER, forwarder.READ_TRIGGERS))),
                 *(policy, forwarder.deployment(), service),
-                eventing.sink_binding(network.FORWARDER, NAMESPACE),
+                eventing.sink_binding(network.FORWARDER),
             ],
         ),
         "sources": (
@@ -140,8 +140,8 @@ def _modes(declared: Mapping[str, Triggers]) -> Object:
             ["access", "server", "subscriptions"],
             [
                 *events,
-                rbac.service_account(sources.SOURCES, NAMESPACE),
-                rbac.cluster_role_binding(sources.SOURCES, sources.SOURCES, NAMESPACE),
+                rbac.service_account(sources.SOURCES),
+                rbac.cluster_role_binding(sources.SOURCES, sources.SOURCES),
                 policy,
             ],
         ),
@@ -171,7 +171,7 @@ def _calling_forwarder(declared: Mapping[str, Triggers]) -> Iterable[Object]:
     container["ports"].append({"name": "events", "containerPort": single.INGRESS})
     service = forwarder.service()
     service["spec"]["ports"].append({"name": "events", "port": 80, "targetPort": "events"})
-    yield from (deployment, service, network.of_forwarder(NAMESPACE, single.INGRESS))
+    yield from (deployment, service, network.of_forwarder(single.INGRESS))
 
 
 def _profile(declared: Mapping[str, Triggers], wanted: list[str]) -> Object:

@@ -15,7 +15,7 @@ from shared.settings import NAMESPACE
 
 from . import rbac, workloads
 from .files import Document, yaml_text
-from .knative import kustomization
+from .knative import kustomization_with_image
 
 NAME = "capi-functions-console"
 _MEMORY, _REQUESTED = "512Mi", "96Mi"
@@ -33,13 +33,13 @@ def files() -> dict[str, str]:
     """Returns content by file name."""
     return {
         "console.yaml": yaml_text(documents()),
-        "kustomization.yaml": yaml_text([("", kustomization(["console.yaml"]))]),
+        "kustomization.yaml": yaml_text([("", kustomization_with_image(["console.yaml"]))]),
     }
 
 
 def documents() -> Iterable[Document]:
     """Yields the objects of the console."""
-    yield "", {**rbac.service_account(NAME, NAMESPACE), "automountServiceAccountToken": False}
+    yield "", {**rbac.service_account(NAME), "automountServiceAccountToken": False}
     yield _POD, _deployment()
     ports = [{"name": "http", "port": 80, "targetPort": "http"}]
     yield (

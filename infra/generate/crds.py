@@ -13,7 +13,7 @@ from typing import Any
 from shared.api.models import Column, CustomResource, Model
 from shared.kube.resources import Object
 
-from .files import Document, yaml_text
+from .files import Document, kustomization, yaml_text
 
 _KEPT = {"helm.sh/resource-policy": "keep"}
 """Keeps Helm from deleting a CRD, even if a later release lacks it, because all of its objects would be lost.
@@ -34,20 +34,10 @@ def files(customs: Sequence[CustomResource]) -> dict[str, str]:
     """Returns the content of files by path: one for each CRD, and a kustomization for each folder."""
     documents: dict[str, Document] = {}
     for folder, header in _HEADERS.items():
-        members = [custom for custom in customs if is_of_core(custom) == (folder == _CORE)]
+        members = [custom for custom in customs if custom.of_core == (folder == _CORE)]
         documents |= {_path(folder, _file_name(custom)): ("", definition(custom)) for custom in members}
-        kustomization: Object = {
-            "apiVersion": "kustomize.config.k8s.io/v1beta1",
-            "kind": "Kustomization",
-            "resources": [_file_name(custom) for custom in members],
-        }
-        documents[_path(folder, "kustomization.yaml")] = (header, kustomization)
+        documents[_path(folder, "kustomization.yaml")] = (header, kustomization([*map(_file_name, members)]))
     return {path: yaml_text([document]) for path, document in documents.items()}
-
-
-def is_of_core(custom: CustomResource) -> bool:
-    """Returns whether a Cluster API core brings this kind, too."""
-    return custom.of_core
 
 
 def kept(custom: CustomResource) -> Object:
@@ -64,7 +54,7 @@ def definition(custom: CustomResource) -> Object:
     metadata: Object = {"name": f"{resource.plural}.{resource.group}"}
     if custom.labels:
         metadata["labels"] = dict(custom.labels)
-    if not is_of_core(custom):
+    if not custom.of_core:
         metadata["annotations"] = dict(_KEPT)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -10,9 +10,11 @@ from events import delivery as delivering
 from shared.dead_letters import FUNCTION as DEAD_LETTERS
 from shared.event import OWN
 from shared.kube.resources import Object, Resource
+from shared.settings import NAMESPACE
 from shared.triggers import DefinedKinds, Subscription, Triggers, Watch
 
 from . import workloads
+from .files import in_namespace
 
 BROKER: Object = {"apiVersion": "eventing.knative.dev/v1", "kind": "Broker", "name": "capi-functions"}
 """Reference to the Broker of all events."""
@@ -33,13 +35,12 @@ batch the time limit of each acknowledgement begins with the fetch.
 
 _SOURCES = "sources.knative.dev/v1"
 
-API_SERVER_SOURCE: Object = {"apiVersion": _SOURCES, "kind": "ApiServerSource"}
-"""apiVersion and kind of the sources that send object changes."""
+_SINK: Object = {"ref": BROKER | {"namespace": NAMESPACE}}
 
 
-def broker(namespace: str) -> Object:
+def broker() -> Object:
     """Returns the Broker, whose dead letters go to the function that keeps them."""
-    sink = {"apiVersion": "v1", "kind": "Service", "name": workloads.name_of(DEAD_LETTERS), "namespace": namespace}
+    sink = {"apiVersion": "v1", "kind": "Service", "name": workloads.name_of(DEAD_LETTERS), "namespace": NAMESPACE}
     delivery = {
         "retry": 8,
         "backoffPolicy": "exponential",
@@ -47,45 +48,31 @@ def broker(namespace: str) -> Object:
         "timeout": f"PT{delivering.TIMEOUT:.0f}S",
         "deadLetterSink": {"ref": sink},
     }
-    return {
-        "apiVersion": BROKER["apiVersion"],
-        "kind": BROKER["kind"],
-        "metadata": {
-            "name": BROKER["name"],
-            "namespace": namespace,
-            "annotations": {"messaging.knative.dev/async-handler": "true"},
-        },
-        "spec": {"delivery": delivery},
-    }
+    result = in_namespace(BROKER["apiVersion"], BROKER["kind"], BROKER["name"], {"delivery": delivery})
+    result["metadata"]["annotations"] = {"messaging.knative.dev/async-handler": "true"}
+    return result
 
 
-def event_policy(namespace: str) -> Object:
+def event_policy() -> Object:
     """Returns the EventPolicy of the Broker: senders of its namespace only, sources, functions and replies."""
-    return {
-        "apiVersion": "eventing.knative.dev/v1alpha1",
-        "kind": "EventPolicy",
-        "metadata": {"name": BROKER["name"], "namespace": namespace},
-        "spec": {"to": [{"ref": dict(BROKER)}], "from": [{"sub": f"system:serviceaccount:{namespace}:*"}]},
-    }
+    spec = {"to": [{"ref": dict(BROKER)}], "from": [{"sub": f"system:serviceaccount:{NAMESPACE}:*"}]}
+    return in_namespace("eventing.knative.dev/v1alpha1", "EventPolicy", BROKER["name"], spec)
 
 
-def api_server_source(name: str, namespace: str, account: str, watches: Iterable[Watch], mode: str) -> Object:
+def api_server_source(name: str, account: str, watches: Iterable[Watch], mode: str) -> Object:
     """Returns an ApiServerSource of these kinds in all namespaces; `mode` is Resource or Reference."""
-    return {
-        **API_SERVER_SOURCE,
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "mode": mode,
-            "serviceAccountName": account,
-            "namespaceSelector": {},
-            "resources": [
-                {"apiVersion": resource.api_version, "kind": resource.kind}
-                | ({"selector": label_selector(selector)} if selector else {})
-                for resource, selector in selectors(watches).items()
-            ],
-            "sink": {"ref": BROKER | {"namespace": namespace}},
-        },
+    spec = {
+        "mode": mode,
+        "serviceAccountName": account,
+        "namespaceSelector": {},
+        "resources": [
+            {"apiVersion": resource.api_version, "kind": resource.kind}
+            | ({"selector": label_selector(selector)} if selector else {})
+            for resource, selector in selectors(watches).items()
+        ],
+        "sink": _SINK,
     }
+    return in_namespace(_SOURCES, "ApiServerSource", name, spec)
 
 
 def selectors(watches: Iterable[Watch]) -> dict[Resource, str]:
@@ -112,35 +99,19 @@ def label_selector(text: str) -> Object:
     return ({"matchLabels": equal} if equal else {}) | ({"matchExpressions": expressions} if expressions else {})
 
 
-def ping_source(name: str, namespace: str, schedule: str, data: Object) -> Object:
+def ping_source(name: str, schedule: str, data: Object) -> Object:
     """Returns a PingSource that sends `data` on a cron schedule."""
-    return {
-        "apiVersion": _SOURCES,
-        "kind": "PingSource",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "schedule": schedule,
-            "contentType": "application/json",
-            "data": json.dumps(data),
-            "sink": {"ref": BROKER | {"namespace": namespace}},
-        },
-    }
+    spec = {"schedule": schedule, "contentType": "application/json", "data": json.dumps(data), "sink": _SINK}
+    return in_namespace(_SOURCES, "PingSource", name, spec)
 
 
-def sink_binding(name: str, namespace: str) -> Object:
+def sink_binding(name: str) -> Object:
     """Returns the SinkBinding that sets K_SINK in the Deployment `name` to the broker's URL."""
-    return {
-        "apiVersion": _SOURCES,
-        "kind": "SinkBinding",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "subject": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": namespace},
-            "sink": {"ref": BROKER | {"namespace": namespace}},
-        },
-    }
+    subject = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": NAMESPACE}
+    return in_namespace(_SOURCES, "SinkBinding", name, {"subject": subject, "sink": _SINK})
 
 
-def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Object]:
+def triggers_of(triggers: Triggers, name: str) -> Iterable[Object]:
     """Yields the Knative Triggers of a function: one for each watched kind, one for each event type it subscribes to.
 
     One Trigger covers all kinds of `DefinedKinds`. `name` is the name of the function's Service.
@@ -148,11 +119,11 @@ def triggers_of(triggers: Triggers, name: str, namespace: str) -> Iterable[Objec
     kinds = triggers.defined_kinds
     for watch in triggers.watches:
         if kinds is None or not kinds.includes(watch.resource.group, watch.resource.kind):
-            yield _trigger(f"{name}-{watch.resource.kind.lower()}", name, namespace, watch_filters(watch))
+            yield _trigger(f"{name}-{watch.resource.kind.lower()}", name, watch_filters(watch))
     if kinds is not None:
-        yield _trigger(f"{name}-defined-kinds", name, namespace, defined_filters(kinds))
+        yield _trigger(f"{name}-defined-kinds", name, defined_filters(kinds))
     for subscription in triggers.subscriptions:
-        yield _trigger(f"{name}-{_tail(subscription)}", name, namespace, [{"exact": {"type": subscription.type}}])
+        yield _trigger(f"{name}-{_tail(subscription)}", name, [{"exact": {"type": subscription.type}}])
 
 
 def watch_filters(watch: Watch) -> list[Object]:
@@ -181,14 +152,10 @@ def _change_filters(watch: Watch) -> list[Object]:
     return [{"prefix": {"type": CHANGE_PREFIX}}, {"any": changes}]
 
 
-def _trigger(name: str, service: str, namespace: str, filters: list[Object]) -> Object:
-    subscriber = {"apiVersion": "v1", "kind": "Service", "name": service, "namespace": namespace}
-    return {
-        "apiVersion": "eventing.knative.dev/v1",
-        "kind": "Trigger",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"broker": BROKER["name"], "filters": filters, "subscriber": {"ref": subscriber}},
-    }
+def _trigger(name: str, service: str, filters: list[Object]) -> Object:
+    subscriber = {"apiVersion": "v1", "kind": "Service", "name": service, "namespace": NAMESPACE}
+    spec = {"broker": BROKER["name"], "filters": filters, "subscriber": {"ref": subscriber}}
+    return in_namespace(BROKER["apiVersion"], "Trigger", name, spec)
 
 
 def _tail(subscription: Subscription) -> str:

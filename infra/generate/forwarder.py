@@ -13,7 +13,7 @@ from shared.triggers import Rule, Triggers
 
 from . import eventing, rbac, workloads
 from .files import Document, yaml_text
-from .knative import BASE, in_a_cluster, kustomization
+from .knative import BASE, in_a_cluster, kustomization_with_image
 from .network import FORWARDER as NAME
 
 PROFILES = "capi-functions.dev/profiles"
@@ -39,7 +39,7 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     name = f"{NAME}.yaml"
     return {
         name: yaml_text(_documents(in_a_cluster(declared))),
-        "kustomization.yaml": yaml_text([("", kustomization([BASE, name]))]),
+        "kustomization.yaml": yaml_text([("", kustomization_with_image([BASE, name]))]),
     }
 
 
@@ -62,24 +62,24 @@ def access(declared: Mapping[str, Triggers], account: str = NAME, *more: Rule, l
 def lease_access(account: str = NAME, *more: Rule, lease: str = NAME) -> Iterable[Document]:
     """Yields the rights of a forwarder that do not depend on the functions, bound to a ServiceAccount."""
     use_leases = Rule(LEASE.group, (LEASE.plural,), ("get", "create", "patch"))
-    yield "", rbac.cluster_role_binding(role_of(lease), account, NAMESPACE)
-    yield _LEASE, rbac.role(lease, NAMESPACE, rbac.policy_rules([use_leases, *more]))
-    yield "", rbac.role_binding(lease, account, NAMESPACE)
+    yield "", rbac.cluster_role_binding(role_of(lease), account)
+    yield _LEASE, rbac.role(lease, rbac.policy_rules([use_leases, *more]))
+    yield "", rbac.role_binding(lease, account)
 
 
 def everywhere(account: str = NAME, lease: str = NAME) -> list[Object]:
     """Returns the cluster-wide rights of a forwarder in an installation for some namespaces."""
-    return rbac.everywhere(role_of(lease), [_WATCH_CRDS], account, NAMESPACE)
+    return rbac.everywhere(role_of(lease), [_WATCH_CRDS], account)
 
 
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    yield "", rbac.service_account(NAME, NAMESPACE)
+    yield "", rbac.service_account(NAME)
     yield from access(declared, NAME, READ_TRIGGERS)
     pods = deployment()
     yield _REPLICATED, pods
     yield "", workloads.disruption_budget(pods)
     yield "", service()
-    yield "", eventing.sink_binding(NAME, NAMESPACE)
+    yield "", eventing.sink_binding(NAME)
 
 
 def deployment(*arguments: str) -> Object:
@@ -89,7 +89,7 @@ def deployment(*arguments: str) -> Object:
 
 def service() -> Object:
     """Returns the Service of the forwarders, for Prometheus."""
-    result = workloads.service(NAME, NAMESPACE)
+    result = workloads.service(NAME)
     result["spec"]["ports"] = [workloads.metrics_port(workloads.FORWARDER_NAME)]
     return result
 
@@ -101,9 +101,7 @@ def container(*arguments: str) -> Object:
 
 
 def _deployment(*arguments: str) -> Object:
-    deployment = workloads.deployment(
-        Triggers(NAME, memory=_MEMORY, settings=(INSTALLATION, KUBECONFIGS)), NAME, NAMESPACE
-    )
+    deployment = workloads.deployment(Triggers(NAME, memory=_MEMORY, settings=(INSTALLATION, KUBECONFIGS)), NAME)
     deployment["spec"]["replicas"] = _REPLICAS
     template = deployment["spec"]["template"]
     template["metadata"]["annotations"] = {

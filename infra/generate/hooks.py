@@ -14,8 +14,8 @@ from shared.kube.resources import Object
 from shared.settings import NAMESPACE
 
 from . import network, rbac, workloads
-from .files import Document, yaml_text
-from .knative import kustomization
+from .files import Document, in_namespace, yaml_text
+from .knative import kustomization_with_image
 
 NAME = "cluster-hooks"
 PORT = 9443
@@ -34,7 +34,7 @@ overlay.
 def files() -> dict[str, str]:
     """Returns content by file name."""
     name = f"{NAME}.yaml"
-    return {name: yaml_text(documents()), "kustomization.yaml": yaml_text([("", kustomization([name]))])}
+    return {name: yaml_text(documents()), "kustomization.yaml": yaml_text([("", kustomization_with_image([name]))])}
 
 
 def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]:
@@ -46,19 +46,19 @@ def command(certificates: str = TLS, bind: str = f"0.0.0.0:{PORT}") -> list[str]
 def documents() -> Iterable[Document]:
     """Yields the objects of the hooks."""
     role = f"capi-functions-{NAME}"
-    yield "", rbac.service_account(NAME, NAMESPACE)
+    yield "", rbac.service_account(NAME)
     yield "", rbac.cluster_role(role, rbac.function_rules(ACCESS))
-    yield "", rbac.cluster_role_binding(role, NAME, NAMESPACE)
+    yield "", rbac.cluster_role_binding(role, NAME)
     yield "", _deployment()
     yield "", _service()
-    yield _NETWORK, network.of_hooks(NAME, NAMESPACE, PORT)
+    yield _NETWORK, network.of_hooks(NAME, PORT)
     yield _ISSUER, _issuer()
     yield "", _certificate()
     yield _EXTENSION, _extension_config()
 
 
 def _deployment() -> Object:
-    deployment = workloads.deployment(ACCESS, NAME, NAMESPACE)
+    deployment = workloads.deployment(ACCESS, NAME)
     template = deployment["spec"]["template"]
     [container] = template["spec"]["containers"]
     program, *arguments = command()
@@ -77,7 +77,7 @@ def _deployment() -> Object:
 
 
 def _service() -> Object:
-    service = workloads.service(NAME, NAMESPACE)
+    service = workloads.service(NAME)
     service["spec"]["ports"] = [
         {"name": "https", "port": 443, "targetPort": "https"},
         workloads.metrics_port(workloads.METRICS_NAME),
@@ -86,27 +86,18 @@ def _service() -> Object:
 
 
 def _issuer() -> Object:
-    return {
-        "apiVersion": _CERTIFICATES,
-        "kind": "Issuer",
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "spec": {"selfSigned": {}},
-    }
+    return in_namespace(_CERTIFICATES, "Issuer", NAME, {"selfSigned": {}})
 
 
 def _certificate() -> Object:
     host = f"{NAME}.{NAMESPACE}.svc"
-    return {
-        "apiVersion": _CERTIFICATES,
-        "kind": "Certificate",
-        "metadata": {"name": NAME, "namespace": NAMESPACE},
-        "spec": {
-            "secretName": SECRET,
-            "dnsNames": [host, f"{host}.cluster.local"],
-            "issuerRef": {"kind": "Issuer", "name": NAME},
-            "privateKey": {"algorithm": "ECDSA", "rotationPolicy": "Always"},
-        },
+    spec = {
+        "secretName": SECRET,
+        "dnsNames": [host, f"{host}.cluster.local"],
+        "issuerRef": {"kind": "Issuer", "name": NAME},
+        "privateKey": {"algorithm": "ECDSA", "rotationPolicy": "Always"},
     }
+    return in_namespace(_CERTIFICATES, "Certificate", NAME, spec)
 
 
 def _extension_config() -> Object:

@@ -18,7 +18,7 @@ from shared.settings import NAMESPACE
 from shared.triggers import Triggers
 
 from . import admission, eventing, network, parts, workloads
-from .files import Document, yaml_text
+from .files import Document, kustomization, yaml_text
 
 BASE = "../base"
 """The path of the base in the kustomizations beside it."""
@@ -55,23 +55,23 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     declared = in_a_cluster(declared)
     documents: dict[str, Iterable[Document]] = {
         "namespace.yaml": [("", namespace())],
-        "broker.yaml": [(_ASYNC, eventing.broker(NAMESPACE))],
+        "broker.yaml": [(_ASYNC, eventing.broker())],
         "timers.yaml": [(_SWEEP, source) for source in ping_sources(declared)],
         "admission.yaml": admission.documents(),
-        "network.yaml": [(_NETWORK, network.of_functions(NAMESPACE))],
+        "network.yaml": [(_NETWORK, network.of_functions())],
     }
     for function, triggers in declared.items():
         documents[f"function-{workloads.name_of(function)}.yaml"] = _function(function, triggers)
     resources = list(documents)
-    documents["kustomization.yaml"] = [("", kustomization(resources))]
+    documents["kustomization.yaml"] = [("", kustomization_with_image(resources))]
     return {name: yaml_text(content) for name, content in documents.items()}
 
 
 def policy_files() -> dict[str, str]:
     """Returns the content of the generated files below `infra/manifests/event-policy`."""
     return {
-        "event-policy.yaml": yaml_text([("", eventing.event_policy(NAMESPACE))]),
-        "kustomization.yaml": yaml_text([(_POLICY, plain_kustomization(["event-policy.yaml"]))]),
+        "event-policy.yaml": yaml_text([("", eventing.event_policy())]),
+        "kustomization.yaml": yaml_text([(_POLICY, kustomization(["event-policy.yaml"]))]),
     }
 
 
@@ -99,7 +99,7 @@ def ping_sources(declared: Mapping[str, Triggers]) -> list[Object]:
     subscribed = (subscription.type for triggers in declared.values() for subscription in triggers.subscriptions)
     if PING not in subscribed:
         return []
-    return [eventing.ping_source(name, NAMESPACE, schedule, data) for name, (schedule, data) in SWEEPS.items()]
+    return [eventing.ping_source(name, schedule, data) for name, (schedule, data) in SWEEPS.items()]
 
 
 def _function(function: str, triggers: Triggers) -> Iterable[Document]:
@@ -108,17 +108,10 @@ def _function(function: str, triggers: Triggers) -> Iterable[Document]:
             yield "", obj
 
 
-def plain_kustomization(resources: list[str]) -> Object:
-    """Returns a kustomization of these files, none of which names an image."""
-    return {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources}
-
-
-def kustomization(resources: list[str]) -> Object:
+def kustomization_with_image(resources: list[str]) -> Object:
     """Returns a kustomization of these files, with the image in the version of this project."""
-    return {
-        **plain_kustomization(resources),
-        "images": [{"name": workloads.IMAGE, "newName": workloads.IMAGE, "newTag": version.current()}],
-    }
+    image = {"name": workloads.IMAGE, "newName": workloads.IMAGE, "newTag": version.current()}
+    return kustomization(resources, images=[image])
 
 
 def removal(target: Object) -> Object:

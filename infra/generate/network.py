@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from shared.kube.resources import Object
 
 from . import workloads
+from .files import in_namespace
 
 BROKERS = "knative-eventing"
 """The namespace of Knative Eventing, whose brokers deliver from there."""
@@ -40,11 +41,11 @@ EGRESS = (443, 6443)
 """The ports that `egress` opens: of HTTPS and of API servers."""
 
 
-def of_functions(namespace: str) -> Object:
+def of_functions() -> Object:
     """Returns the policy of all functions: brokers, forwarders and Prometheus may send requests."""
     forwarder = {"podSelector": {"matchLabels": workloads.labels(FORWARDER)}}
     peers = [pods_of(BROKERS), forwarder]
-    return policy("functions", namespace, _FUNCTIONS, [(peers, [workloads.PORT]), _SCRAPED])
+    return policy("functions", _FUNCTIONS, [(peers, [workloads.PORT]), _SCRAPED])
 
 
 def of_proxies() -> list[Object]:
@@ -56,19 +57,20 @@ def of_proxies() -> list[Object]:
     return [_rule([pods_of(SERVING), pods_of(GATEWAY)], _PROXY), _rule([pods_of(*PROMETHEUS)], [workloads.PORT])]
 
 
-def of_forwarder(namespace: str, port: int) -> Object:
+def of_forwarder(port: int) -> Object:
     """Returns the policy of a forwarder that calls the functions, and to which they may send events."""
-    return policy(FORWARDER, namespace, workloads.labels(FORWARDER), [([_functions()], [port])])
+    functions: Object = {"podSelector": {"matchLabels": dict(_FUNCTIONS)}}
+    return policy(FORWARDER, workloads.labels(FORWARDER), [([functions], [port])])
 
 
-def of_prometheus(namespace: str) -> Object:
+def of_prometheus() -> Object:
     """Returns the policy of functions that get their events inside their pod: only Prometheus may send requests."""
-    return policy("functions", namespace, _FUNCTIONS, [_SCRAPED])
+    return policy("functions", _FUNCTIONS, [_SCRAPED])
 
 
-def of_hooks(name: str, namespace: str, port: int) -> Object:
+def of_hooks(name: str, port: int) -> Object:
     """Returns the policy of the hooks: Cluster API's core controller may call them, Prometheus reads the metrics."""
-    return policy(name, namespace, workloads.labels(name), [([pods_of(*CORE)], [port]), _SCRAPED])
+    return policy(name, workloads.labels(name), [([pods_of(*CORE)], [port]), _SCRAPED])
 
 
 def pods_of(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
@@ -77,20 +79,14 @@ def pods_of(namespace: str, labels: Mapping[str, str] | None = None) -> Object:
     return peer | ({"podSelector": {"matchLabels": dict(labels)}} if labels else {})
 
 
-def policy(
-    name: str, namespace: str, pods: Mapping[str, str], allowed: Iterable[tuple[list[Object], Sequence[int]]]
-) -> Object:
+def policy(name: str, pods: Mapping[str, str], allowed: Iterable[tuple[list[Object], Sequence[int]]]) -> Object:
     """Returns a policy for pods with these labels. `allowed` has the peers that may connect, each with its ports."""
     ingress = [_rule(peers, ports) for peers, ports in allowed]
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"podSelector": {"matchLabels": dict(pods)}, "policyTypes": ["Ingress"], "ingress": ingress},
-    }
+    spec = {"podSelector": {"matchLabels": dict(pods)}, "policyTypes": ["Ingress"], "ingress": ingress}
+    return in_namespace("networking.k8s.io/v1", "NetworkPolicy", name, spec)
 
 
-def egress(namespace: str) -> Object:
+def egress() -> Object:
     """Returns the policy, an option of the chart, for connections of pods: to names, pods beside them, and `EGRESS`.
 
     It names ports and no addresses, because API servers, registries and object stores can be anywhere.
@@ -98,21 +94,9 @@ def egress(namespace: str) -> Object:
     names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
     open_ports = [{"protocol": "TCP", "port": port} for port in EGRESS]
     beside: list[Object] = [{"podSelector": {}}, pods_of(BROKERS)]
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "egress", "namespace": namespace},
-        "spec": {
-            "podSelector": {"matchLabels": dict(_FUNCTIONS)},
-            "policyTypes": ["Egress"],
-            "egress": [{"ports": names}, {"to": beside}, {"ports": open_ports}],
-        },
-    }
-
-
-def _functions() -> Object:
-    """Returns a peer: the pods of all functions in the policy's namespace."""
-    return {"podSelector": {"matchLabels": dict(_FUNCTIONS)}}
+    rules = [{"ports": names}, {"to": beside}, {"ports": open_ports}]
+    spec = {"podSelector": {"matchLabels": dict(_FUNCTIONS)}, "policyTypes": ["Egress"], "egress": rules}
+    return in_namespace("networking.k8s.io/v1", "NetworkPolicy", "egress", spec)
 
 
 def _rule(peers: list[Object], ports: Sequence[int]) -> Object:

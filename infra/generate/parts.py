@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from shared.kube.resources import Object
-from shared.settings import NAMESPACE
 from shared.triggers import Triggers
 
 from . import eventing, rbac, workloads
@@ -20,20 +19,18 @@ def access(function: str, triggers: Triggers, *, account: str = "", role: str = 
     role, holder = role or role_of(function), account or name
     objects: list[Object] = []
     if allowed := rbac.function_rules(triggers):
-        objects += [rbac.cluster_role(role, allowed), rbac.cluster_role_binding(role, holder, NAMESPACE)]
+        objects += [rbac.cluster_role(role, allowed), rbac.cluster_role_binding(role, holder)]
     if kinds := triggers.defined_kinds:
         of_providers = f"{role}-providers"
         objects.append(rbac.aggregated_role(of_providers, kinds.role_label))
-        objects.append(rbac.cluster_role_binding(of_providers, holder, NAMESPACE))
+        objects.append(rbac.cluster_role_binding(of_providers, holder))
     return [*_labelled(name, objects)]
 
 
 def everywhere(function: str, triggers: Triggers, *, account: str = "", role: str = "") -> list[Object]:
     """Returns the cluster-wide rights of a function in an installation for some namespaces."""
     name = workloads.name_of(function)
-    return [
-        *_labelled(name, rbac.everywhere(role or role_of(function), triggers.needed_rules, account or name, NAMESPACE))
-    ]
+    return [*_labelled(name, rbac.everywhere(role or role_of(function), triggers.needed_rules, account or name))]
 
 
 def role_of(function: str) -> str:
@@ -45,9 +42,9 @@ def server(function: str, triggers: Triggers) -> list[Object]:
     """Returns ServiceAccount, Deployment and Service of a function that is served on its own."""
     name = workloads.name_of(function)
     objects = (
-        rbac.service_account(name, NAMESPACE),
-        workloads.deployment(triggers, name, NAMESPACE),
-        workloads.service(name, NAMESPACE),
+        rbac.service_account(name),
+        workloads.deployment(triggers, name),
+        workloads.service(name),
     )
     return [*_labelled(name, objects)]
 
@@ -55,9 +52,9 @@ def server(function: str, triggers: Triggers) -> list[Object]:
 def subscriptions(function: str, triggers: Triggers) -> list[Object]:
     """Returns the objects that connect the server of a function with the Broker."""
     name = workloads.name_of(function)
-    objects = [*eventing.triggers_of(triggers, name, NAMESPACE)]
+    objects = [*eventing.triggers_of(triggers, name)]
     if triggers.emits:
-        objects.append(eventing.sink_binding(name, NAMESPACE))
+        objects.append(eventing.sink_binding(name))
     return [*_labelled(name, objects)]
 
 

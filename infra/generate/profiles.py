@@ -18,7 +18,7 @@ from shared.settings import INSTALLATION, NAMESPACE
 from shared.triggers import Triggers
 
 from . import forwarder, knative, network, serving, single, sources, workloads
-from .files import yaml_text
+from .files import kustomization, yaml_text
 
 _PARTS = ("addons", "providers", "kubeconfig")
 _WITHOUT_CORE = "standalone"
@@ -61,13 +61,8 @@ def _overlay(base: str, declared: Mapping[str, Triggers], wanted: Sequence[str])
     else:
         patches = _of_sources(chosen) if base == "sources" else _of_forwarder(chosen, wanted)
     others = ", ".join(left_out)
-    return {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [f"../../../{base}"],
-        "configMapGenerator": [_setting(wanted)],
-        "patches": [knative.removal({"labelSelector": f"{workloads.NAME} in ({others})"}), *patches],
-    }
+    patches.insert(0, knative.removal({"labelSelector": f"{workloads.NAME} in ({others})"}))
+    return kustomization([f"../../../{base}"], configMapGenerator=[_setting(wanted)], patches=patches)
 
 
 def _of_sources(chosen: Mapping[str, Triggers]) -> list[Object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shared.kube.resources import Object
+from shared.settings import NAMESPACE
 from shared.triggers import Rule, Triggers
 
 from . import workloads
@@ -55,9 +56,9 @@ def watch_rules(functions: Iterable[Triggers], verbs: tuple[str, ...] = READ) ->
     return needed
 
 
-def service_account(name: str, namespace: str) -> Object:
+def service_account(name: str) -> Object:
     """Returns a ServiceAccount."""
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}}
 
 
 def cluster_role(name: str, allowed: list[Object]) -> Object:
@@ -76,34 +77,33 @@ EVERYWHERE = "-everywhere"
 """The suffix of the additional ClusterRoles and bindings of an installation for some namespaces."""
 
 
-def everywhere(role: str, rules: Iterable[Rule], service_account: str, namespace: str) -> list[Object]:
+def everywhere(role: str, rules: Iterable[Rule], service_account: str) -> list[Object]:
     """Returns a ClusterRole with the rules that are needed in the whole cluster, and its binding."""
     if not (needed := needed_everywhere(rules)):
         return []
     name = f"{role}{EVERYWHERE}"
-    return [cluster_role(name, needed), cluster_role_binding(name, service_account, namespace)]
+    return [cluster_role(name, needed), cluster_role_binding(name, service_account)]
 
 
-def in_namespace(binding: Object, namespace: str = "") -> Object:
-    """Returns the RoleBinding that grants the rights of a ClusterRoleBinding in one namespace only."""
-    metadata = {**binding["metadata"], **({"namespace": namespace} if namespace else {})}
-    return {**binding, "kind": "RoleBinding", "metadata": metadata}
+def in_namespace(binding: Object) -> Object:
+    """Returns the RoleBinding that grants the rights of a ClusterRoleBinding in the namespace of its kustomization."""
+    return {**binding, "kind": "RoleBinding"}
 
 
-def cluster_role_binding(role: str, service_account: str, namespace: str) -> Object:
+def cluster_role_binding(role: str, service_account: str) -> Object:
     """Returns the binding of a ClusterRole to a ServiceAccount."""
-    return _binding("ClusterRole", _in_cluster(role), service_account, namespace)
+    return _binding("ClusterRole", _in_cluster(role), service_account)
 
 
-def role(name: str, namespace: str, allowed: list[Object]) -> Object:
+def role(name: str, allowed: list[Object]) -> Object:
     """Returns a Role with these PolicyRules."""
-    metadata = {"name": name, "namespace": namespace}
+    metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": f"{_API}/v1", "kind": "Role", "metadata": metadata, "rules": allowed}
 
 
-def role_binding(role: str, service_account: str, namespace: str) -> Object:
+def role_binding(role: str, service_account: str) -> Object:
     """Returns the binding of a Role to a ServiceAccount of its namespace."""
-    return _binding("Role", {"name": role, "namespace": namespace}, service_account, namespace)
+    return _binding("Role", {"name": role, "namespace": NAMESPACE}, service_account)
 
 
 def _in_cluster(name: str) -> Object:
@@ -111,11 +111,11 @@ def _in_cluster(name: str) -> Object:
     return {"name": name, "labels": dict([workloads.PART_OF])}
 
 
-def _binding(kind: str, metadata: Object, service_account: str, namespace: str) -> Object:
+def _binding(kind: str, metadata: Object, service_account: str) -> Object:
     return {
         "apiVersion": f"{_API}/v1",
         "kind": f"{kind}Binding",
         "metadata": metadata,
         "roleRef": {"apiGroup": _API, "kind": kind, "name": metadata["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": service_account, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": service_account, "namespace": NAMESPACE}],
     }

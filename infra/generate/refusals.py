@@ -21,14 +21,13 @@ from shared.kube.resources import Object
 from shared.providers import annotations as provider_annotations
 from shared.releases.naming import PATTERN
 
-from . import workloads
-from .files import Document, yaml_text
+from . import admission
+from .files import Document, kustomization, yaml_text
 
 CLUSTER_POLICY = "capi-functions-clusters"
 PROVIDER_POLICY = "capi-functions-providers"
 KIND_POLICY = "capi-functions-kind-clusters"
 
-_API = "admissionregistration.k8s.io"
 _WHY = {
     CLUSTER_POLICY: "Refuses a Cluster whose Kubernetes version does not fit its cluster stack, another stack, and a "
     "skipped minor version.",
@@ -52,21 +51,14 @@ def documents() -> Iterable[Document]:
         (PROVIDER_POLICY, _of_providers(), "Deny"),
         (KIND_POLICY, _of_kind_clusters(), "Warn"),
     ):
-        yield _WHY[name], _object(name, "ValidatingAdmissionPolicy", policy)
-        binding = {"policyName": name, "validationActions": [action]}
-        yield "", _object(name, "ValidatingAdmissionPolicyBinding", binding)
+        yield from admission.policy(name, _WHY[name], policy, action)
 
 
 def files() -> dict[str, str]:
     """Returns the content of the files of `infra/manifests/admission` by name."""
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": ["policies.yaml"],
-    }
     return {
         "policies.yaml": yaml_text(documents()),
-        "kustomization.yaml": yaml_text([("", kustomization)]),
+        "kustomization.yaml": yaml_text([("", kustomization(["policies.yaml"]))]),
     }
 
 
@@ -208,8 +200,3 @@ def _variable(name: str, expression: str) -> Object:
 
 def _validation(expression: str, message: str) -> Object:
     return {"expression": expression, "messageExpression": message, "reason": "Invalid"}
-
-
-def _object(name: str, kind: str, spec: Object) -> Object:
-    metadata = {"name": name, "labels": dict([workloads.PART_OF])}
-    return {"apiVersion": f"{_API}/v1", "kind": kind, "metadata": metadata, "spec": spec}

@@ -17,7 +17,7 @@ from shared.kube.resources import Object
 
 from . import hooks, knative, network, workloads
 from .eventing import BROKER
-from .files import yaml_text
+from .files import component, kustomization, yaml_text
 
 SERVICE: Object = {"apiVersion": "serving.knative.dev/v1", "kind": "Service"}
 """apiVersion and kind of a Knative Service."""
@@ -41,14 +41,9 @@ _NEEDS = "Functions as Knative Services, and the forwarder. Needs Knative Eventi
 
 def files() -> dict[str, str]:
     """Returns the content of the generated files, by path below `infra/manifests/serving`."""
-    component = {
-        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-        "kind": "Component",
-        "patches": list(_patches()),
-    }
     return {
         "kustomization.yaml": overlay("."),
-        f"{_COMPONENT}/kustomization.yaml": yaml_text([(_WHAT, component)]),
+        f"{_COMPONENT}/kustomization.yaml": yaml_text([(_WHAT, component(patches=[*_patches()]))]),
     }
 
 
@@ -57,13 +52,8 @@ def overlay(serving: str) -> str:
 
     `serving` is the path to `infra/manifests/serving`.
     """
-    kustomization = {
-        "apiVersion": "kustomize.config.k8s.io/v1beta1",
-        "kind": "Kustomization",
-        "resources": [_FORWARDER],
-        "components": [os.path.normpath(f"{serving}/{_COMPONENT}")],
-    }
-    return yaml_text([(_NEEDS, kustomization)])
+    components = [os.path.normpath(f"{serving}/{_COMPONENT}")]
+    return yaml_text([(_NEEDS, kustomization([_FORWARDER], components=components))])
 
 
 def changes() -> Object:

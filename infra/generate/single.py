@@ -20,8 +20,8 @@ from shared.settings import INSTALLATION, KUBECONFIGS, NAMESPACE, Group
 from shared.triggers import Rule, Triggers
 
 from . import admission, forwarder, knative, network, parts, rbac, store, workloads
-from .files import Document, yaml_text
-from .knative import in_a_cluster, kustomization, namespace
+from .files import Document, component, in_namespace, kustomization, yaml_text
+from .knative import in_a_cluster, kustomization_with_image, namespace
 
 INGRESS = 8081
 """The port at which the forwarder receives the events that functions emit."""
@@ -86,14 +86,14 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
         "access.yaml": [*admission.documents(), *(each for part in PARTS for each in _access(part, declared))],
         "single.yaml": [
             *(each for part in PARTS for each in _pods(part, declared)),
-            ("", network.of_prometheus(NAMESPACE)),
+            ("", network.of_prometheus()),
         ],
     }
-    documents["kustomization.yaml"] = [("", kustomization(["../crds", "../crds/cluster", *documents]))]
+    documents["kustomization.yaml"] = [("", kustomization_with_image(["../crds", "../crds/cluster", *documents]))]
     documents["namespaced/everywhere.yaml"] = _everywhere(declared)
     documents["namespaced/kustomization.yaml"] = [(_NAMESPACED, _component(declared))]
     documents["namespaced/bindings/bindings.yaml"] = [("", rbac.in_namespace(obj)) for obj in _bindings(declared)]
-    documents["namespaced/bindings/kustomization.yaml"] = [(_BINDINGS, knative.plain_kustomization(["bindings.yaml"]))]
+    documents["namespaced/bindings/kustomization.yaml"] = [(_BINDINGS, kustomization(["bindings.yaml"]))]
     return {name: yaml_text(content) for name, content in documents.items()}
 
 
@@ -107,7 +107,7 @@ def _everywhere(declared: Mapping[str, Triggers]) -> Iterable[Document]:
     granted = forwarder.everywhere(LIFECYCLE.name)
     for function, triggers in in_a_cluster(declared, LIFECYCLE.profiles).items():
         rules = triggers.needed_rules
-        granted += rbac.everywhere(parts.role_of(function), rules, LIFECYCLE.name, NAMESPACE)
+        granted += rbac.everywhere(parts.role_of(function), rules, LIFECYCLE.name)
     for obj in granted:
         yield "", obj
 
@@ -115,17 +115,12 @@ def _everywhere(declared: Mapping[str, Triggers]) -> Iterable[Document]:
 def _component(declared: Mapping[str, Triggers]) -> Object:
     names = dict.fromkeys(obj["metadata"]["labels"][workloads.NAME] for obj in _bindings(declared))
     bound = {"kind": "ClusterRoleBinding", "labelSelector": f"{workloads.NAME} in ({', '.join(names)})"}
-    return {
-        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
-        "kind": "Component",
-        "resources": ["everywhere.yaml"],
-        "patches": [knative.removal(bound)],
-    }
+    return component(resources=["everywhere.yaml"], patches=[knative.removal(bound)])
 
 
 def _access(part: Part, declared: Mapping[str, Triggers]) -> Iterable[Document]:
     chosen = in_a_cluster(declared, part.profiles)
-    yield part.what, _labelled(part, rbac.service_account(part.name, NAMESPACE))
+    yield part.what, _labelled(part, rbac.service_account(part.name))
     for comment, obj in forwarder.access(chosen, part.name, lease=part.lease):
         yield comment, _labelled(part, obj)
     for function, triggers in chosen.items():
@@ -146,7 +141,7 @@ def own(part: Part, declared: Mapping[str, Triggers]) -> Iterable[Object]:
 
     These are all but the ClusterRole of its forwarder, and the rights of its functions.
     """
-    yield _labelled(part, rbac.service_account(part.name, NAMESPACE))
+    yield _labelled(part, rbac.service_account(part.name))
     yield from (_labelled(part, obj) for _, obj in forwarder.lease_access(part.name, lease=part.lease))
     for function, triggers in in_a_cluster(declared).items():
         if triggers.profiles == profiles.ALWAYS:
@@ -183,7 +178,7 @@ def deployment(part: Part, declared: Mapping[str, Triggers]) -> Object:
     """Returns the Deployment of forwarder and functions of a part."""
     used = {group: None for triggers in in_a_cluster(declared, part.profiles).values() for group in triggers.settings}
     groups: tuple[Group, ...] = tuple(dict.fromkeys((INSTALLATION, KUBECONFIGS, *used)))
-    result = workloads.deployment(Triggers(part.name, memory=part.memory, settings=groups), part.name, NAMESPACE)
+    result = workloads.deployment(Triggers(part.name, memory=part.memory, settings=groups), part.name)
     result["spec"]["replicas"] = part.replicas
     pod = result["spec"]["template"]["spec"]
     [functions] = pod["containers"]
@@ -210,12 +205,7 @@ def variables(part: Part, wanted: Collection[str]) -> Object:
     """Returns the patch of the part's Deployment for other profiles."""
     env = [{"name": "CAPI_FUNCTIONS_PROFILES", "value": ",".join(part.chosen(wanted))}]
     containers = [{"name": name, "env": env} for name in ("functions", network.FORWARDER)]
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": part.name, "namespace": NAMESPACE},
-        "spec": {"template": {"spec": {"containers": containers}}},
-    }
+    return in_namespace("apps/v1", "Deployment", part.name, {"template": {"spec": {"containers": containers}}})
 
 
 def without(declared: Mapping[str, Triggers]) -> str:
@@ -225,7 +215,7 @@ def without(declared: Mapping[str, Triggers]) -> str:
 
 def service(part: Part) -> Object:
     """Returns the Service, for Prometheus."""
-    result = workloads.service(part.name, NAMESPACE)
+    result = workloads.service(part.name)
     result["spec"]["ports"].append(workloads.metrics_port(workloads.FORWARDER_NAME))
     return result
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from shared.kube.resources import Object
-from shared.settings import NAMESPACE
 from shared.triggers import Rule, Triggers, Watch
 
 from . import eventing, rbac
 from .files import Document, yaml_text
-from .knative import BASE, in_a_cluster, kustomization
+from .knative import BASE, in_a_cluster, kustomization_with_image
 
 SOURCES = "capi-functions-sources"
 """The account of the ApiServerSources, and its ClusterRole."""
@@ -38,14 +37,14 @@ def files(declared: Mapping[str, Triggers]) -> dict[str, str]:
     name = "sources.yaml"
     return {
         name: yaml_text(_documents(in_a_cluster(declared))),
-        "kustomization.yaml": yaml_text([("", kustomization([BASE, name]))]),
+        "kustomization.yaml": yaml_text([("", kustomization_with_image([BASE, name]))]),
     }
 
 
 def _documents(declared: Mapping[str, Triggers]) -> Iterable[Document]:
-    yield "", rbac.service_account(SOURCES, NAMESPACE)
+    yield "", rbac.service_account(SOURCES)
     yield _SOURCE_ROLE, rbac.cluster_role(SOURCES, rules(declared))
-    yield "", rbac.cluster_role_binding(SOURCES, SOURCES, NAMESPACE)
+    yield "", rbac.cluster_role_binding(SOURCES, SOURCES)
     for source in api_server_sources(declared):
         yield _COMMENTS[source["spec"]["mode"]], source
 
@@ -75,8 +74,4 @@ def role(watches: Sequence[Watch]) -> Object:
 def of(watches: Sequence[Watch]) -> list[Object]:
     """Returns the ApiServerSources of these watches."""
     split = {mode: [watch for watch in watches if watch.reference == (mode == "Reference")] for mode in MODES}
-    return [
-        eventing.api_server_source(name, NAMESPACE, SOURCES, split[mode], mode)
-        for mode, name in MODES.items()
-        if split[mode]
-    ]
+    return [eventing.api_server_source(name, SOURCES, split[mode], mode) for mode, name in MODES.items() if split[mode]]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functions import serving
 from infra import allocator
 from shared.kube.resources import Object
-from shared.settings import FOLDER, Group
+from shared.settings import FOLDER, NAMESPACE, Group
 from shared.triggers import MEMORY_TO_RENDER, Triggers
 
 PORT = 8080
@@ -91,7 +91,7 @@ def labels(name: str) -> dict[str, str]:
     return dict([(NAME, name), PART_OF])
 
 
-def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
+def deployment(triggers: Triggers, name: str) -> Object:
     """Returns the Deployment of a function, with one replica; any number may run."""
     program, *arguments = serving.command(triggers.name, f"--bind=0.0.0.0:{PORT}")
     environment = {
@@ -133,7 +133,7 @@ def deployment(triggers: Triggers, name: str, namespace: str) -> Object:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels(name)},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(name)},
         "spec": {
             "selector": {"matchLabels": labels(name)},
             "template": {"metadata": {"labels": labels(name), "annotations": SCRAPED}, "spec": pod},
@@ -178,12 +178,12 @@ def metrics_port(name: str) -> Object:
     return {"name": name, "port": FORWARDER if name == FORWARDER_NAME else METRICS, "targetPort": name}
 
 
-def service(name: str, namespace: str) -> Object:
+def service(name: str) -> Object:
     """Returns the Service of a function."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels(name)},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels(name)},
         "spec": {
             "selector": labels(name),
             "ports": [{"name": "http", "port": 80, "targetPort": "http"}, metrics_port(METRICS_NAME)],

@@ -28,7 +28,6 @@ from shared.api.resources import CLUSTER
 from shared.event import Event, change_event, issue
 from shared.kube import dig
 from shared.runtime import Answer
-from shared.settings import NAMESPACE
 from tests.support.event_receiver import EventReceiver
 from tests.support.jetstream_broker import NATS, JetStreamBroker
 from tests.support.knative_broker import DISPATCHER, FILTER, INGRESS, KnativeBroker, install, knative_broker
@@ -50,9 +49,7 @@ UNACKNOWLEDGED = 35.0
 KINDS: dict[str, type[KnativeBroker]] = {"in-memory": KnativeBroker, "JetStream": JetStreamBroker}
 NUMBER = "capi-functions.dev/bench"
 FUNCTION = "addon_apply"
-DELIVERY = {
-    key: value for key, value in eventing.broker(NAMESPACE)["spec"]["delivery"].items() if key != "deadLetterSink"
-}
+DELIVERY = {key: value for key, value in eventing.broker()["spec"]["delivery"].items() if key != "deadLetterSink"}
 
 
 def run() -> None:

@@ -25,7 +25,7 @@ def test_what_a_new_trigger_may_have_missed_is_sent_again(tmp_path: Path) -> Non
     log = tmp_path / "log"
     with running_plane(tmp_path / "plane") as plane, connected(plane) as client, EventReceiver() as receiver:
         knative_broker.install(client)
-        triggers = [*eventing.triggers_of(catalog.triggers()["cluster"], "cluster", NAMESPACE)]
+        triggers = [*eventing.triggers_of(catalog.triggers()["cluster"], "cluster")]
         for trigger in triggers:
             report_ready(client, TRIGGER, client.create(TRIGGER, trigger))
         client.create(TRIGGER, triggers[0] | {"metadata": {"name": "added", "namespace": NAMESPACE}})

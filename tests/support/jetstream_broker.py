@@ -196,6 +196,6 @@ class JetStreamBroker(KnativeBroker):
 
 
 def _broker() -> Object:
-    broker = eventing.broker(settings.NAMESPACE)
+    broker = eventing.broker()
     broker["metadata"]["annotations"]["eventing.knative.dev/broker.class"] = "NatsJetStreamBroker"
     return broker

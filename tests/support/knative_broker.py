@@ -74,7 +74,7 @@ def triggers_by_service(declared: Mapping[str, Triggers]) -> Iterator[tuple[str,
     """Yields the Triggers of these functions, each with the name of the function's Service."""
     for function, triggers in declared.items():
         name = workloads.name_of(function)
-        for trigger in eventing.triggers_of(triggers, name, settings.NAMESPACE):
+        for trigger in eventing.triggers_of(triggers, name):
             yield name, trigger
 
 
@@ -117,7 +117,7 @@ class KnativeBroker:
         channel = f"{eventing.BROKER['name']}-kne-trigger"
         at = f"{self._url(DISPATCHER)}/{settings.NAMESPACE}/{channel}"
         of_channel = {"knative.dev/channelAddress": at}
-        self._ready(BROKER, eventing.broker(settings.NAMESPACE), address={"url": self.sink}, annotations=of_channel)
+        self._ready(BROKER, eventing.broker(), address={"url": self.sink}, annotations=of_channel)
         subscribers = []
         for service, trigger in triggers_by_service(declared):
             made = self._ready(TRIGGER, trigger, subscriberUri=url(service))

@@ -201,7 +201,7 @@ def test_trigger_passes_the_events_that_the_declaration_accepts(
         declared = watch is not None and change in watch.changes
         let_in = [
             trigger
-            for trigger in eventing.triggers_of(triggers, "name", "namespace")
+            for trigger in eventing.triggers_of(triggers, "name")
             if passes(trigger["spec"]["filters"], event.attributes())
         ]
         assert len(let_in) == declared, triggers.name
