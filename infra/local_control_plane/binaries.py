@@ -158,21 +158,9 @@ def build_reproducibly(name: str, architecture: str, *, progress: Progress) -> P
     module = module_of(name)
     target = module.cache / f"{go_build.TOOLCHAIN}-{architecture}" / name
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with locked(target.parent / f".{name}.lock", f"builds {name} for {architecture}", progress):
-            if not _executable(target):
-                with partial(target) as part:
-                    go_build.build_reproducibly(
-                        name,
-                        module.packages[name],
-                        part,
-                        progress,
-                        folder=module.path,
-                        architecture=architecture,
-                        version=module.version,
-                        flags=module.linker_flags,
-                    )
-                    install(part, target)
+        if not _executable(target):
+            flags = f"{module.linker_flags} -buildid="
+            _build(name, module, target, progress, flags=flags, **go_build.reproducible(architecture))
     except (OSError, go_build.BuildFailed) as error:
         raise BinaryNotFound(f"{name} for {architecture} cannot be built with Go: {error}") from error
     return target
@@ -271,32 +259,21 @@ def _from_source(name: str, module: Module, progress: Progress) -> Path:
     if not shutil.which("go"):
         raise _Unavailable("cannot be built: there is no `go` in PATH")
     try:
-        module.cache.mkdir(parents=True, exist_ok=True)
-        with locked(module.cache / f".{name}.lock", f"builds {name}", progress):
-            if not _executable(target):
-                with partial(target) as part:
-                    _build(name, module, part, progress)
-                    install(part, target)
+        _build(name, module, target, progress, flags=module.linker_flags)
+    except go_build.BuildFailed as error:
+        raise _Unavailable(str(error)) from error
     except OSError as error:
         raise _Unavailable(f"cannot be built: {error}") from error
     return target
 
 
-def _build(name: str, module: Module, output: Path, progress: Progress, **settings: str) -> None:
-    """Builds an executable; `settings` are environment variables of `go`."""
-    try:
-        go_build.build(
-            name,
-            module.packages[name],
-            output,
-            progress,
-            folder=module.path,
-            version=module.version,
-            flags=module.linker_flags,
-            **settings,
-        )
-    except go_build.BuildFailed as error:
-        raise _Unavailable(str(error)) from error
+def _build(name: str, module: Module, target: Path, progress: Progress, **settings: str) -> None:
+    """Builds an executable unless it exists, also by another process; `settings` are as for `go_build.build`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.parent / f".{name}.lock", f"builds {name}", progress):
+        if not _executable(target):
+            package = module.packages[name]
+            go_build.into(target, name, package, progress, folder=module.path, version=module.version, **settings)
 
 
 def _executable(path: Path) -> bool:

@@ -105,29 +105,18 @@ def build(
     progress(f"built {name} in {time.monotonic() - started:.0f} s")
 
 
-def build_reproducibly(
-    name: str,
-    package: str,
-    output: Path,
-    progress: Progress,
-    *,
-    folder: Path,
-    architecture: str,
-    version: str = "",
-    flags: str = PLAIN,
-) -> None:
-    """Builds an executable for Linux whose bytes depend on its sources and `TOOLCHAIN`, and on nothing of the machine.
+def reproducible(architecture: str) -> dict[str, str]:
+    """Returns settings of `build` for Linux, and an architecture by Go's name.
 
-    Arguments and errors are as for `build`, with the architecture by Go's name.
+    With `-buildid=` in the flags the bytes of an executable then depend on its sources and `TOOLCHAIN`, and on nothing
+    of the machine. Raises BuildFailed or OSError.
     """
     command = ["go", "env", "-json", *_INPUT]
     # Without GOTOOLCHAIN, because another version may be local.
     done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildFailed(f"`go env` failed: {done.stderr.strip()}")
-    settings = {key: value for key, value in json.loads(done.stdout).items() if value} | _OUTPUT
-    flags = f"{flags} -buildid="
-    build(name, package, output, progress, folder=folder, version=version, flags=flags, GOARCH=architecture, **settings)
+    return {key: value for key, value in json.loads(done.stdout).items() if value} | _OUTPUT | {"GOARCH": architecture}
 
 
 def version_in(text: str) -> str:

@@ -165,9 +165,5 @@ def new_webhooks(configuration: Object, url: str, ca: str) -> Object:
         client = webhook.get("clientConfig") or {}
         path = urlsplit(client.get("url") or "").path or dig(client, "service.path", "")
         webhooks.append({**webhook, "clientConfig": {"url": f"{url}/{path.lstrip('/')}", "caBundle": ca}})
-    return {
-        "apiVersion": configuration["apiVersion"],
-        "kind": configuration["kind"],
-        "metadata": {"name": configuration["metadata"]["name"]},
-        "webhooks": webhooks,
-    }
+    metadata = {"name": configuration["metadata"]["name"]}
+    return {**configuration, "metadata": metadata, "webhooks": webhooks}

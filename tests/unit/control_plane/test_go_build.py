@@ -31,9 +31,8 @@ def built(folder: Path) -> Path:
     (sources / "go.mod").write_text("module example.com/it\n\ngo 1.26.0\n")
     (sources / "main.go").write_text(MAIN)
     output = folder / "it"
-    go_build.build_reproducibly(
-        "it", ".", output, print, folder=sources, architecture="amd64", flags="-s -w -X main.version=v1"
-    )
+    flags = "-s -w -X main.version=v1 -buildid="
+    go_build.build("it", ".", output, print, folder=sources, flags=flags, **go_build.reproducible("amd64"))
     return output
 
 
