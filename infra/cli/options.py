@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from infra.operations.failure import Failure
 from infra.operations.management_cluster import ManagementCluster, open_management_cluster
 from shared import profiles
 
@@ -49,6 +50,11 @@ Selector = Annotated[
 Namespace = Annotated[
     str | None,
     typer.Option("--namespace", "-n", help="Namespace of the Cluster (default: the context's).", show_default=False),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+EventsTo = Annotated[
+    str,
+    typer.Option("--to", help="URL that accepts events (default: the run's, else $K_SINK).", show_default=False),
 ]
 Watch = Annotated[
     bool,
@@ -181,6 +187,16 @@ class Hook(StrEnum):
     FIRST = "AfterControlPlaneInitialized"
     UPGRADE = "BeforeClusterUpgrade"
     UPGRADED = "AfterClusterUpgrade"
+
+
+def require_url(url: str) -> str:
+    """Returns the URL of `EventsTo`. Raises `Failure` if there is none."""
+    if not url:
+        raise Failure(
+            "no URL to send events to: name one with --to, such as the URL of the Broker or forwarder, "
+            "or run this command in a pod of the functions"
+        )
+    return url
 
 
 Json = Annotated[bool, typer.Option("--json", help="Same as -o json.")]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..options import TargetOptions
+from ..options import TargetOptions, Yes
 from ..terminal.confirm import confirm
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
@@ -23,7 +23,7 @@ def remove(
     *,
     cluster: ClusterOptions,
     undo: Annotated[bool, typer.Option("--undo", help="End the removal: apply the addons again.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")] = True,
     timeout: Annotated[float, typer.Option(help="Seconds to wait.")] = 120.0,
     management: TargetOptions,

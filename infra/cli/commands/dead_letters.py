@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,10 +17,10 @@ from infra.operations.management_cluster import open_management_cluster
 from infra.operations.text import age, plain
 from shared.settings import NAMESPACE
 
-from ..options import Context, Format, Output
+from ..options import Context, EventsTo, Format, Output, require_url
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import err, out
+from ..terminal.output import err, out, print_either
 from ..terminal.text import columns
 
 if TYPE_CHECKING:
@@ -78,11 +77,8 @@ def list_letters(*, output: Output = Format.text, store: StoreOptions) -> None:
 
     with report_failures(StorageError):
         letters = _letters(store.settings()).list()
-    if output is Format.json:
-        typer.echo(json.dumps([letter.dump() for letter in letters], indent=2))
-        return
-    for line in table(letters, datetime.now(UTC)):
-        out.print(line, markup=False)
+    lines = table(letters, datetime.now(UTC))
+    print_either([letter.dump() for letter in letters], lines, as_json=output is Format.json)
 
 
 @app.command(examples=["dead-letter show 3f2a9c"])
@@ -105,9 +101,7 @@ def replay(
     *,
     names: Ids = None,
     every: All = False,
-    to: Annotated[
-        str, typer.Option(help="URL that accepts events (default: the run's, else $K_SINK).", show_default=False)
-    ] = "",
+    to: EventsTo = "",
     store: StoreOptions,
 ) -> None:
     """Make functions look at the objects of letters again, and drop the letters.
@@ -121,12 +115,7 @@ def replay(
     with report_failures(StorageError):
         settings = store.settings()
         kept = _letters(settings)
-        url = to or settings.get("K_SINK", "")
-        if not url:
-            raise Failure(
-                "no URL to send events to: name one with --to, such as the URL of the Broker or forwarder, "
-                "or run this command in a pod of the functions"
-            )
+        url = require_url(to or settings.get("K_SINK", ""))
         token = token_for(url, store.directory)
         left = [letter.id for letter in _chosen(kept, names, every=every) if not _replay(kept, letter, url, token)]
         if left:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 from ..options import AllNamespaces, FormatOptions, Namespace, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import err, out
+from ..terminal.output import err, print_either
 from ..terminal.text import columns
 
 app = App()
@@ -35,13 +34,10 @@ def events(
     with report_failures(), management.open() as target:
         place = "" if everywhere else target.namespace(namespace)
         found = list_events(target.client, place, name, warnings=warnings)
-        if output.json:
-            typer.echo(json.dumps(found, indent=2))
-            return
-        if not found:
+        if not found and not output.json:
             where = f" in the namespace {place}; `-A` shows all namespaces" if place else ""
             about = f" about objects named {name}" if name else ""
             err.print(f"no {'warnings' if warnings else 'events'}{about}{where}", markup=False)
             return
-        for line in columns(table(found, datetime.now(UTC), namespaces=everywhere)):
-            out.print(line, markup=False)
+        lines = columns(table(found, datetime.now(UTC), namespaces=everywhere))
+        print_either(found, lines, as_json=output.json)

@@ -14,7 +14,7 @@ import typer
 from infra.local_control_plane import ControlPlaneError
 from infra.operations.failure import Failure
 
-from ..options import ApiServerFlags, ComponentsOption, EtcdFlags, Family, Format, From, ManagerOption, Output
+from ..options import ApiServerFlags, ComponentsOption, EtcdFlags, Family, Format, From, ManagerOption, Output, Yes
 from ..terminal.confirm import confirm
 from ..terminal.failures import report_failures, usable_folder
 from ..terminal.logs import Follow, print_log
@@ -214,7 +214,7 @@ def logs(
 @app.command(examples=["local reset second --yes"])
 def reset(
     name: Name = DEFAULT,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Stop a control plane and delete its data, certificates and logs."""
     from infra import local_control_plane

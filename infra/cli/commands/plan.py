@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from infra.cli.terminal.output import progress
+from infra.cli.terminal.output import print_either, progress
 from infra.operations.helm import helm_when_needed
 
 from ..options import FormatOptions, ManagerOption, Namespace, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import out
 from .clusters import ClusterOptions
 
 if TYPE_CHECKING:
+    from infra.local.managers import GivenManager
     from infra.operations.preview import Change
 
 
@@ -67,32 +67,51 @@ def plan_addons(
     with report_failures(), helm_when_needed(progress), management.open() as target:
         os.environ |= target.settings
         found = planning.plan(target.client, cluster.find(target), release)
-        _print(found.dump(), plan_text.lines(found), as_json=output.json)
+        print_either(found.dump(), plan_text.lines(found), as_json=output.json, markup=True)
     raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
 
 
-ClassName = Annotated[str, typer.Option("--class", help="Name of the new ClusterClass.", show_default=False)]
-Variables = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set-variable",
-        metavar="NAME=VALUE",
-        help="New value of a variable, as JSON or as a string. Repeatable.",
-        show_default=False,
-    ),
-]
-Version = Annotated[str, typer.Option(help="New Kubernetes version.", show_default=False)]
-Manifests = Annotated[
-    Path | None,
-    typer.Option(
-        "--filename",
-        "-f",
-        help="File with the changed Cluster, ClusterClass or templates.",
-        exists=True,
-        dir_okay=False,
-        show_default=False,
-    ),
-]
+@dataclass(frozen=True)
+class ChangeOptions:
+    """The options that describe a change of a topology."""
+
+    class_name: Annotated[str, typer.Option("--class", help="Name of the new ClusterClass.", show_default=False)] = ""
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set-variable",
+            metavar="NAME=VALUE",
+            help="New value of a variable, as JSON or as a string. Repeatable.",
+            show_default=False,
+        ),
+    ] = None
+    version: Annotated[str, typer.Option(help="New Kubernetes version.", show_default=False)] = ""
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--filename",
+            "-f",
+            help="File with the changed Cluster, ClusterClass or templates.",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+        ),
+    ] = None
+    manager: ManagerOption = None
+
+    def read(self) -> Change:
+        """Returns the change. Raises `Failure`, `YAMLError` or `OSError`."""
+        from infra.operations import preview
+
+        manifests = preview.parse_manifests(self.file.read_text()) if self.file else ()
+        variables = dict(map(preview.parse_variable, self.variables or ()))
+        return preview.Change(self.class_name, self.version, variables, manifests)
+
+    def managers(self) -> Iterable[GivenManager]:
+        """Returns the managers to run. Raises `ManagerError`."""
+        from infra.local.managers import parse_manager
+
+        return map(parse_manager, self.manager or ())
 
 
 @plan.command(
@@ -106,11 +125,7 @@ Manifests = Annotated[
 def plan_cluster(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the Cluster.", show_default=False)],
-    class_name: ClassName = "",
-    variables: Variables = None,
-    version: Version = "",
-    file: Manifests = None,
-    manager: ManagerOption = None,
+    change: ChangeOptions,
     namespace: Namespace = None,
     output: FormatOptions,
     exit_code: ExitCode = False,
@@ -120,7 +135,6 @@ def plan_cluster(
 
     Only reads; for addons of a cluster stack it also sends dry runs.
     """
-    from infra.local.managers import parse_manager
     from infra.operations import preview
     from shared.kube import Key
 
@@ -128,11 +142,10 @@ def plan_cluster(
 
     with _preview_failures(), helm_when_needed(progress), management.open() as target:
         os.environ |= target.settings
-        change = _change(class_name, version, variables, file)
-        key = Key(target.namespace(namespace), name)
-        [found] = preview.preview(target.client, {key: change}, progress, map(parse_manager, manager or ()))
-        found = preview.with_addons(target.client, found, change)
-        _print(found.dump(), topology_plan_text.lines(found), as_json=output.json)
+        key, wanted = Key(target.namespace(namespace), name), change.read()
+        [found] = preview.preview(target.client, {key: wanted}, progress, change.managers())
+        found = preview.with_addons(target.client, found, wanted)
+        print_either(found.dump(), topology_plan_text.lines(found), as_json=output.json, markup=True)
     raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
 
 
@@ -146,36 +159,23 @@ def plan_cluster(
 def plan_class(
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the ClusterClass.", show_default=False)],
-    class_name: ClassName = "",
-    variables: Variables = None,
-    version: Version = "",
-    file: Manifests = None,
-    manager: ManagerOption = None,
+    change: ChangeOptions,
     namespace: Namespace = None,
     output: FormatOptions,
     exit_code: ExitCode = False,
     management: TargetOptions,
 ) -> None:
     """Show what Cluster API core would do to all Clusters of a ClusterClass, in groups. Only reads."""
-    from infra.local.managers import parse_manager
     from infra.operations import preview
     from shared.kube import Key
 
     from ..terminal import topology_plan_text
 
     with _preview_failures(), management.open() as target:
-        change = _change(class_name, version, variables, file)
         key = Key(target.namespace(namespace), name)
-        found = preview.preview_class(target.client, key, change, progress, map(parse_manager, manager or ()))
-        _print(found.dump(), topology_plan_text.class_lines(found), as_json=output.json)
+        found = preview.preview_class(target.client, key, change.read(), progress, change.managers())
+        print_either(found.dump(), topology_plan_text.class_lines(found), as_json=output.json, markup=True)
     raise typer.Exit(found.exit_code if exit_code or found.is_blocked else 0)
-
-
-def _change(class_name: str, version: str, variables: list[str] | None, file: Path | None) -> Change:
-    from infra.operations import preview
-
-    manifests = preview.parse_manifests(file.read_text()) if file else ()
-    return preview.Change(class_name, version, dict(map(preview.parse_variable, variables or ())), manifests)
 
 
 def _preview_failures() -> AbstractContextManager[None]:
@@ -183,11 +183,3 @@ def _preview_failures() -> AbstractContextManager[None]:
     from shared import bounded_yaml
 
     return report_failures(bounded_yaml.YAMLError, OSError, ManagerError)
-
-
-def _print(dumped: object, lines: Iterable[str], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(dumped, indent=2))
-    else:
-        for line in lines:
-            out.print(line)

@@ -19,7 +19,7 @@ from infra.operations.helm import helm_when_needed
 from ..options import AllNamespaces, FormatOptions, Namespace, RegistryOptions, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import err, out
+from ..terminal.output import err, out, print_either
 from ..terminal.text import columns
 from .clusters import find_cluster
 
@@ -55,7 +55,6 @@ def list_releases(
 
     A Cluster could move to the releases of its stack with its Kubernetes minor version, or the next one.
     """
-    import json
     from dataclasses import asdict
 
     from infra.operations.release_choices import list_choices
@@ -63,18 +62,14 @@ def list_releases(
     with report_failures(), management.open() as target:
         found = find_cluster(target, namespace, cluster) if cluster else None
         choices = list_choices(target.client, "" if everywhere else target.namespace(namespace), found)
-    if output.json:
-        typer.echo(json.dumps([asdict(choice) for choice in choices], indent=2))
-        return
-    if not choices:
+    if not choices and not output.json:
         err.print("no releases; ClusterStacks provide them, and `capi-functions get stacks -A` lists these")
         return
     rows = [("", "NAMESPACE", "CLASS", "KUBERNETES", "READY", "REASON")]
     for each in choices:
         mark = "*" if each.is_current else ""
         rows.append((mark, each.namespace, each.name, each.kubernetes or "-", str(each.ready), each.reason))
-    for line in columns(rows):
-        out.print(line, markup=False)
+    print_either([asdict(choice) for choice in choices], columns(rows), as_json=output.json)
 
 
 @app.command(examples=["release build ./stack ./releases", "release build ./stack ./releases --since ./releases"])

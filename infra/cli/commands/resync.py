@@ -10,7 +10,7 @@ import typer
 from infra.operations.failure import Failure
 from infra.operations.local_runs import token_for
 
-from ..options import AllNamespaces, Namespace, Selector, TargetOptions
+from ..options import AllNamespaces, EventsTo, Namespace, Selector, TargetOptions, require_url
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
 from ..terminal.output import err, out
@@ -44,9 +44,7 @@ def _add(kind: str, text: str) -> None:
         namespace: Namespace = None,
         everywhere: AllNamespaces = False,
         selector: Selector = "",
-        to: Annotated[
-            str, typer.Option(help="URL that accepts events (default: the run's, else $K_SINK).", show_default=False)
-        ] = "",
+        to: EventsTo = "",
         management: TargetOptions,
     ) -> None:
         from infra.operations.listing import KINDS, list_rows
@@ -55,12 +53,7 @@ def _add(kind: str, text: str) -> None:
         if bool(names) is (every or bool(selector)):
             raise typer.BadParameter("name objects, or give --selector or --all", param_hint="NAME")
         with report_failures(), management.open() as target:
-            url = to or target.settings.get("K_SINK") or os.environ.get("K_SINK", "")
-            if not url:
-                raise Failure(
-                    "no URL to send events to: name one with --to, such as the URL of the Broker or forwarder, "
-                    "or run this command in a pod of the functions"
-                )
+            url = require_url(to or target.settings.get("K_SINK") or os.environ.get("K_SINK", ""))
             place = "" if everywhere or (KINDS[kind].everywhere and not namespace) else target.namespace(namespace)
             rows = list_rows(target.client, KINDS[kind], place, selector, names or ())
             if not rows:

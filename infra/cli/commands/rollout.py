@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +11,7 @@ from infra.operations.text import plain
 from ..options import FormatOptions, Namespace, TargetOptions
 from ..terminal.failures import report_failures
 from ..terminal.option_groups import App
-from ..terminal.output import out
+from ..terminal.output import out, print_either
 from ..terminal.text import columns
 
 if TYPE_CHECKING:
@@ -69,11 +68,7 @@ def _report(
     with report_failures(), management.open() as target:
         resource, own_name = parse_subject(name)
         report = read_rollout(target.client, resource, Key(target.namespace(namespace), own_name))
-        if output.json:
-            typer.echo(json.dumps(report.dump(), indent=2))
-            return
-        for line in (*_heading(report), *lines(report)):
-            out.print(line, markup=False)
+        print_either(report.dump(), (*_heading(report), *lines(report)), as_json=output.json)
 
 
 def _set_paused(name: str, namespace: str | None, management: TargetOptions, *, paused: bool) -> None:

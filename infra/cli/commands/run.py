@@ -22,7 +22,7 @@ from infra.operations.text import plain
 from shared import profiles
 from shared.api.conditions import counted
 
-from ..options import KIND, Context, Kind, Kubeconfig, Profile
+from ..options import KIND, Context, Kind, Kubeconfig, Profile, Yes
 from ..terminal.confirm import confirm
 from ..terminal.failures import report_failures, usable_folder
 from ..terminal.option_groups import App
@@ -70,7 +70,7 @@ def run(
         bool, typer.Option("--install-crds", help="Install missing CRDs, after a confirmation.")
     ] = False,
     kind: Kind = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     logs: Annotated[Path, typer.Option("--logs", help="Folder of the log, run.log.")] = DEFAULT_DIR / "logs",
 ) -> None:
     """Run the functions for an existing management cluster, such as one of kind or a cloud. Ctrl-C ends it.

@@ -43,6 +43,7 @@ from ..options import (
     ManagerOption,
     Output,
     Profile,
+    Yes,
 )
 from ..terminal.confirm import confirm
 from ..terminal.failures import report_failures, usable_folder
@@ -89,7 +90,7 @@ def up(
     reset: Annotated[
         bool, typer.Option("--reset", help="First delete the data of earlier runs in the folder, after a confirmation.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     detach: Annotated[bool, typer.Option("--detach", help="Return once the run is up; `down` ends it.")] = False,
     package: From = None,
     ip_family: Family = None,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.markup import escape
 
 out = Console(soft_wrap=True, highlight=False, emoji=False)
 err = Console(soft_wrap=True, highlight=False, emoji=False, stderr=True)
-
-
 _WIDE = 10_000
 """Columns of a line that is not wrapped."""
 
@@ -16,6 +18,15 @@ _WIDE = 10_000
 def unwrapped(console: Console) -> Console:
     """Returns the console if it is a terminal, else a console that does not wrap lines."""
     return console if console.is_terminal else Console(file=console.file, width=_WIDE, highlight=False, emoji=False)
+
+
+def print_either(document: object, lines: Iterable[str], *, as_json: bool, markup: bool = False) -> None:
+    """Prints a document as JSON, or lines for people."""
+    if as_json:
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        return
+    for line in lines:
+        out.print(line, markup=markup)
 
 
 def progress(line: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from infra.cli.options import Yes
 from infra.cli.terminal.confirm import confirm
 from infra.cli.terminal.failures import report_failures
 from infra.cli.terminal.option_groups import App
@@ -44,7 +45,7 @@ def delete(
         bool,
         typer.Option("--include-namespace", help="Also delete the providers' namespaces, with all objects in them."),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     waiting: ClusterctlWaitOptions,
     management: ClusterctlTargetOptions,
 ) -> None:

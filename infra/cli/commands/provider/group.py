@@ -11,7 +11,7 @@ import typer
 from infra.cli.options import FormatOptions, TargetOptions
 from infra.cli.terminal.failures import report_failures
 from infra.cli.terminal.option_groups import App
-from infra.cli.terminal.output import out, progress
+from infra.cli.terminal.output import out, print_either, progress
 from infra.operations.failure import Failure
 
 from . import delete, render, transfer, upgrade
@@ -117,11 +117,8 @@ def catalog(
 
     with report_failures(ComponentsError):
         found = list(list_built_in(parse_kind(kind) if kind else None))
-    if output.json:
-        typer.echo(json.dumps(found, indent=2))
-        return
-    for one in found:
-        out.print(f"{one['kind']:<25} {one['name']:<26} {one['url']}", markup=False)
+    lines = (f"{one['kind']:<25} {one['name']:<26} {one['url']}" for one in found)
+    print_either(found, lines, as_json=output.json)
 
 
 @app.command("list", examples=["provider list"])
@@ -136,13 +133,8 @@ def list_(
 
     with report_failures(), management.open() as connection:
         found = [status_of(provider) for provider in list_providers(connection.client)]
-    if output.json:
-        typer.echo(json.dumps([one.dump() for one in found], indent=2))
-    elif found:
-        for line in format_table(found):
-            out.print(line, markup=False)
-    else:
-        out.print("the cluster has no providers; `capi-functions provider init --infrastructure docker` installs some")
+    none = "the cluster has no providers; `capi-functions provider init --infrastructure docker` installs some"
+    print_either([one.dump() for one in found], format_table(found) if found else [none], as_json=output.json)
 
 
 @app.command(examples=["provider plan", "provider plan infrastructure docker --version v1.14.1"])
