@@ -58,7 +58,7 @@ def _has_pinned_major(program: str) -> bool:
 
 
 class HelmProgram:
-    """The program for functions of this machine: an existing one, else one that a child process links at `path`."""
+    """The program for functions of this machine; a child process gets and links a missing program at `path`."""
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
@@ -78,7 +78,7 @@ class HelmProgram:
         return {"HELM": str(found)} if found else {}
 
     def start(self) -> None:
-        """Starts to fetch the program."""
+        """Starts a child process that gets the program."""
         self.path.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "infra.local.helm", str(self.path)],
