@@ -39,7 +39,7 @@ test-node: $(INSTALLED) binaries ## the image and the manifests in pods of a rea
 	$(BIN)/python -m infra.node --prepare --knative
 	$(BIN)/pytest -rP $(PYTEST_ARGS) tests/node
 
-test-managers: $(INSTALLED) binaries ## managers of other projects, built from their Go modules: a quarter of an hour of CPU time, once
+test-managers: $(INSTALLED) binaries ## managers of other projects, built from their Go modules: 20 minutes of CPU time, once
 	$(BIN)/pytest -rP $(PYTEST_ARGS) tests/managers
 
 check: $(INSTALLED) ## lint, sentences, types, layers, generated files, tests that can be imported
