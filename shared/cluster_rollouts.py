@@ -27,6 +27,9 @@ The controllers of its Machines see their new templates a moment after Cluster A
 and only then the condition `RollingOut` is True.
 """
 
+_FAILURES: Final = ("ReconcileFailed", "ClusterClassNotReconciled", "TopologyReconcileFailed")
+"""The reasons of a topology that cannot be reconciled; the last one is from before Cluster API 1.9."""
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -180,7 +183,7 @@ def why_unready(cluster: Object, addon: Object | None) -> str:
     for condition in filter(None, (topology, available)):
         if condition.get("status") != "True":
             return _text(condition)
-        if condition.get("observedGeneration", generation := dig(cluster, "metadata.generation")) != generation:
+        if not _is_current(cluster, condition):
             return f"{condition['type']} is not about the present spec yet"
     if is_true(found, ROLLING_OUT):
         return _text(get_condition(found, ROLLING_OUT) or {})
@@ -204,11 +207,16 @@ def _is_settling(cluster: Object, now: datetime) -> bool:
     return lags and changed is not None and now - changed < SETTLING
 
 
+def _is_current(cluster: Object, condition: Mapping[str, Any]) -> bool:
+    generation = dig(cluster, "metadata.generation")
+    return bool(condition.get("observedGeneration", generation) == generation)
+
+
 def has_failed(cluster: Object, addon: Object | None) -> bool:
     """Returns whether the topology controller, or the ClusterAddon, reports a failure and not only progress."""
     topology = get_condition(cluster_api.conditions(cluster), TOPOLOGY_RECONCILED) or {}
     if topology.get("status") == "False":
-        return topology.get("reason") in ("ReconcileFailed", "ClusterClassNotReconciled")
+        return topology.get("reason") in _FAILURES and _is_current(cluster, topology)
     ready = get_condition(dig(addon or {}, "status.conditions"), READY) or {}
     return ready.get("status") == "False" and ready.get("severity") in ("Error", "Warning")
 

@@ -45,8 +45,8 @@ def changed(seconds: int, field: str = "f:topology") -> Object:
     return {"manager": "any", "time": time, "fieldsV1": {"f:spec": {field: {}}}}
 
 
-def unreconciled(reason: str) -> Object:
-    return cluster("one", OLD, READY[0], condition("TopologyReconciled", "False", reason=reason))
+def unreconciled(reason: str, observed: int = 3) -> Object:
+    return cluster("one", OLD, READY[0], condition("TopologyReconciled", "False", observed, reason=reason))
 
 
 def addon(name: str = "one", applied: str = OLD, ready: str = "True", **more: str) -> Object:
@@ -192,6 +192,8 @@ def test_patch_has_the_shape_of_the_cluster() -> None:
     [
         pytest.param(cluster(), addon(), False, id="ready"),
         pytest.param(unreconciled("ReconcileFailed"), None, True, id="topology failed"),
+        pytest.param(unreconciled("TopologyReconcileFailed"), None, True, id="topology failed, before Cluster API 1.9"),
+        pytest.param(unreconciled("ReconcileFailed", 2), None, False, id="topology of the former spec failed"),
         pytest.param(unreconciled("ControlPlaneUpgradePending"), None, False, id="topology in progress"),
         pytest.param(cluster(), addon(ready="False", severity="Error"), True, id="addons failed"),
         pytest.param(cluster(), addon(ready="False", severity="Info"), False, id="addons in progress"),
