@@ -8,11 +8,11 @@ from typing import Final
 from shared.api import cluster as cluster_api
 from shared.api.cluster import CONTROL_PLANE_INITIALIZED, TOPOLOGY_RECONCILED, conditions
 from shared.api.conditions import get_condition, is_reason
+from shared.api.summary import Reasons, Weight, summarize, weigh
 from shared.kube import Object, deleting, dig
 from shared.references import NOT_ALLOWED, LookupResult
 
 from .descendants import machines
-from .merge import Reasons, Weight, summarize, weigh
 from .observed import Observed
 from .probe import PROBED
 from .references import CONTROL_PLANE, INFRASTRUCTURE, Role

@@ -14,10 +14,11 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import ClusterCondition, conditions
 from shared.api.conditions import get_condition
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
+from shared.api.summary import Merged, Reasons
 from shared.kube import Object, owned_by
 
 from .descendants import Descendants, is_of_pool, machines
-from .merge import Merged, Reasons, aggregate, subject
+from .merge import aggregate, subject
 from .observed import Observed
 from .status import ClusterStatusBuilder
 

@@ -1,76 +1,19 @@
-"""Merges conditions into one: a summary of many types of one object, or an aggregate of one type of many objects.
-
-Each condition is an issue, unknown, or information. One issue makes the result bad, else one unknown makes it Unknown.
-"""
+"""Aggregates one condition of many objects in one condition."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Literal, NamedTuple
 
 from shared.api.cluster import CONTROL_PLANE_LABEL
 from shared.api.conditions import get_condition
+from shared.api.summary import WEIGHTS, Merged, Reasons, Weight, indented, merged, weigh, worst
 from shared.kube import Object, dig
 
-Weight = Literal["issue", "unknown", "info"]
-
-_WEIGHTS: tuple[Weight, ...] = ("issue", "unknown", "info")
 _REST = {"issue": "with other issues", "unknown": "with status unknown", "info": "with additional info"}
 _MAX_MESSAGES = 3
 """The messages that an aggregate repeats; the objects with other messages are counted."""
-
-_BULLET = re.compile(r"\s*\*\s+")
-
-
-class Reasons(NamedTuple):
-    """The reasons of a merged condition."""
-
-    good: str
-    bad: str
-    unknown: str
-
-
-class Merged(NamedTuple):
-    """Status, reason and message of a merged condition."""
-
-    status: str
-    reason: str
-    message: str
-
-
-def weigh(condition: Mapping[str, str], *, negative: bool = False) -> Weight:
-    """Classifies a condition; with `negative` it is good if it is False."""
-    match condition.get("status"):
-        case "True":
-            return "issue" if negative else "info"
-        case "False":
-            return "info" if negative else "issue"
-        case _:
-            return "unknown"
-
-
-def summarize(
-    conditions: Sequence[Object],
-    types: Iterable[str],
-    reasons: Reasons,
-    weight: Callable[[Object], Weight],
-    *,
-    optional: Collection[str] = (),
-) -> Merged:
-    """Returns the summary of the conditions of these types, in this order; `optional` types may be missing."""
-    found = [
-        get_condition(conditions, type_)
-        or {"type": type_, "status": "Unknown", "message": "Condition not yet reported"}
-        for type_ in dict.fromkeys(types)
-        if type_ not in optional or get_condition(conditions, type_) is not None
-    ]
-    worst = _worst(weight(one) for one in found)
-    shown = [one for one in found if weight(one) != "info" or (worst == "info" and one.get("message"))]
-    lines = [f"* {one['type']}:{_indented(one.get('message') or one.get('reason') or '')}" for one in shown]
-    return _merged(worst, reasons, lines)
 
 
 def aggregate(
@@ -92,14 +35,14 @@ def aggregate(
         weight = weigh(condition, negative=negative)
         text = condition.get("message") or ("" if weight == "info" else condition.get("reason") or "")
         found.append((obj, text, weight))
-    worst = _worst(weight for _, _, weight in found)
+    result = worst(weight for _, _, weight in found)
     groups: dict[tuple[str, str], _Group] = {}
     for obj, text, weight in found:
-        if weight != "info" or (worst == "info" and text):
+        if weight != "info" or (result == "info" and text):
             group = groups.setdefault((obj["kind"], text), _Group(obj["kind"], text))
             group.members.append(obj)
-            group.weight = _worst((group.weight, weight))
-    return _merged(worst, reasons, list(_lines(sorted(groups.values(), key=_Group.order))), negative=negative)
+            group.weight = worst((group.weight, weight))
+    return merged(result, reasons, list(_lines(sorted(groups.values(), key=_Group.order))), negative=negative)
 
 
 def subject(kind: str, names: Sequence[str]) -> str:
@@ -125,7 +68,7 @@ class _Group:
     def order(self) -> tuple[object, ...]:
         """Returns the key by which groups are sorted; within a kind, groups of the control plane come first."""
         first = any(_is_control_plane(obj) for obj in self.members)
-        return self.kind, not first, _WEIGHTS.index(self.weight), -len(self.members), _names(self.members)
+        return self.kind, not first, WEIGHTS.index(self.weight), -len(self.members), _names(self.members)
 
 
 def _lines(groups: Sequence[_Group]) -> Iterator[str]:
@@ -134,8 +77,8 @@ def _lines(groups: Sequence[_Group]) -> Iterator[str]:
     for kind, of_kind in groupby(groups, key=lambda group: group.kind):
         members = list(of_kind)
         for group in members[:left]:
-            yield f"* {_objects(kind, group.members)}:{_indented(group.text)}"
-        for weight in _WEIGHTS:
+            yield f"* {_objects(kind, group.members)}:{indented(group.text)}"
+        for weight in WEIGHTS:
             number = sum(len(group.members) for group in members[left:] if group.weight == weight)
             if number:
                 yield f"And {number} {kind}{'s' if number > 1 else ''} {_REST[weight]}"
@@ -157,26 +100,3 @@ def _by_role(obj: Object) -> tuple[bool, str]:
 
 def _is_control_plane(obj: Object) -> bool:
     return obj["kind"] == "Machine" and CONTROL_PLANE_LABEL in dig(obj, "metadata.labels", {})
-
-
-def _worst(weights: Iterable[Weight]) -> Weight:
-    return min(weights, key=_WEIGHTS.index, default="info")
-
-
-def _merged(worst: Weight, reasons: Reasons, lines: Sequence[str], *, negative: bool = False) -> Merged:
-    status, reason = {
-        "issue": ("True" if negative else "False", reasons.bad),
-        "unknown": ("Unknown", reasons.unknown),
-        "info": ("False" if negative else "True", reasons.good),
-    }[worst]
-    return Merged(status, reason, "\n".join(lines))
-
-
-def _indented(text: str) -> str:
-    """Returns the text after a bullet; several lines, or a list, begin on a new line."""
-    lines = text.split("\n")
-    bullets = [_BULLET.match(line) is not None for line in lines]
-    if len(lines) == 1 and not bullets[0]:
-        return f" {text}"
-    deeper = "  " if all(bullets) else "    "
-    return "".join(f"\n{deeper if bullet else '  * '}{line}" for line, bullet in zip(lines, bullets, strict=True))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from shared.api.conditions import READY, abridged, get_condition, set_condition
+from shared.api.conditions import READY, abridged, get_condition
 from shared.kube import Object, dig, key_of
-from shared.runtime.status import StatusBuilder
+from shared.runtime.status import SummarizedStatusBuilder
 
 PROXIES_READY: Literal["HelmReleaseProxiesReady"] = "HelmReleaseProxiesReady"
 UP_TO_DATE: Literal["HelmReleaseProxySpecsUpToDate"] = "HelmReleaseProxySpecsUpToDate"
 STRATEGY_ACCEPTED: Literal["RolloutStrategyAccepted"] = "RolloutStrategyAccepted"
-_ORDER = (READY, PROXIES_READY, UP_TO_DATE)
 
 _MAX_TEXT = 500
 """Characters of one group of a message, so that a hundred clusters do not exceed the limit of a condition."""
@@ -22,19 +22,15 @@ Verdict = tuple[str, str, str]
 """Status, reason and message of a condition."""
 
 
+@dataclass
 class ProxyStatus(
-    StatusBuilder[Literal["HelmReleaseProxiesReady", "HelmReleaseProxySpecsUpToDate", "RolloutStrategyAccepted"]]
+    SummarizedStatusBuilder[
+        Literal["HelmReleaseProxiesReady", "HelmReleaseProxySpecsUpToDate", "RolloutStrategyAccepted"]
+    ]
 ):
     """Builds the status of a HelmChartProxy."""
 
-    def summarized(self) -> list[Object]:
-        """Returns the conditions in their order, with `Ready`, which summarizes the two others."""
-        status, reason, message = _summary([get_condition(self.conditions, type_) for type_ in _ORDER[1:]])
-        conditions = set_condition(
-            self.conditions, READY, status, reason, message, now=self.now, observed_generation=self.generation
-        )
-        rank = {type_: position for position, type_ in enumerate(_ORDER)}
-        return sorted(conditions, key=lambda condition: rank.get(condition["type"], len(rank)))
+    parts = (PROXIES_READY, UP_TO_DATE)
 
 
 def aggregate(releases: Iterable[Object]) -> Verdict:
@@ -49,7 +45,10 @@ def aggregate(releases: Iterable[Object]) -> Verdict:
         return "True", "Ready", ""
     bad = [(*group, names) for group, names in groups.items() if group[0] != "True"]
     bad.sort(key=lambda group: (group[0] != "False", -len(group[2]), group[2][0]))
-    return *_worst(status for status, _ in groups), _lines(bad)
+    found = {status for status, _ in groups}
+    if found == {"True"}:
+        return "True", "InfoReported", ""
+    return *(("False", "IssuesReported") if "False" in found else ("Unknown", "UnknownReported")), _lines(bad)
 
 
 def reference(cluster: Mapping[str, Any]) -> Object:
@@ -67,20 +66,3 @@ def _lines(groups: list[tuple[str, str, list[str]]]) -> str:
     if more := sum(len(names) for _, _, names in groups[_MAX_GROUPS:]):
         lines.append(f"And {more} more with other messages")
     return "\n".join(lines)
-
-
-def _summary(conditions: Iterable[Mapping[str, Any] | None]) -> Verdict:
-    lines, statuses = [], []
-    for type_, condition in zip(_ORDER[1:], conditions, strict=True):
-        found = condition or {"status": "Unknown", "reason": "NotYetReported"}
-        statuses.append(str(found.get("status")))
-        if found.get("status") != "True":
-            lines.append(f"* {type_}: {found.get('message') or found.get('reason')}")
-    return *_worst(statuses), "\n".join(lines)
-
-
-def _worst(statuses: Iterable[str]) -> tuple[str, str]:
-    found = set(statuses)
-    if "False" in found:
-        return "False", "IssuesReported"
-    return ("Unknown", "UnknownReported") if "Unknown" in found else ("True", "InfoReported")

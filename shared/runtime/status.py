@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Final, Generic, TypeVar
 
-from ..api.conditions import get_condition, is_true, remove_condition, seconds_since, set_condition, summary, truncate
+from ..api.conditions import (
+    READY,
+    get_condition,
+    is_true,
+    remove_condition,
+    seconds_since,
+    set_condition,
+    summary,
+    truncate,
+)
+from ..api.summary import Reasons, summarize
 from ..effects import Effect
 from ..event import Event
 from ..kube import Object, dig
@@ -20,6 +30,7 @@ from .recorder import KubernetesEvent
 C = TypeVar("C", bound=str)  # the types of the conditions that the builder may set, as a Literal
 
 PAUSED: Final = "Paused"
+_READY = Reasons("InfoReported", "IssuesReported", "UnknownReported")
 
 
 @dataclass
@@ -140,6 +151,20 @@ class StatusBuilder(Generic[C]):
     def summarized(self) -> list[Object]:
         """Returns the conditions to write; a subclass adds summaries of the others."""
         return self.conditions
+
+
+@dataclass
+class SummarizedStatusBuilder(StatusBuilder[C]):
+    """Builds conditions with `Ready` first, which summarizes the conditions in `parts`, which follow it."""
+
+    parts: ClassVar[tuple[str, ...]] = ()
+
+    def summarized(self) -> list[Object]:
+        """Returns the conditions with `Ready`, in order."""
+        merged = summarize(self.conditions, self.parts, _READY)
+        conditions = set_condition(self.conditions, READY, *merged, now=self.now, observed_generation=self.generation)
+        rank = {type_: position for position, type_ in enumerate((READY, *self.parts))}
+        return sorted(conditions, key=lambda condition: rank.get(condition["type"], len(rank)))
 
 
 @dataclass

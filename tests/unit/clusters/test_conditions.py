@@ -13,7 +13,7 @@ from functions.cluster import probe
 from functions.cluster.decide import decide
 from functions.cluster.descendants import Descendants
 from functions.cluster.lookups import watched_kinds
-from functions.cluster.merge import Reasons, aggregate
+from functions.cluster.merge import aggregate
 from functions.cluster.observed import Observed
 from functions.cluster.probe import Probe, due
 from functions.cluster.recorded import recorded, shows_machines, shows_no_machines
@@ -21,6 +21,7 @@ from functions.cluster.status import FINALIZER
 from functions.cluster.triggers import TRIGGERS, relevant_in_cluster
 from shared.api.conditions import get_condition, rfc3339
 from shared.api.resources import MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
+from shared.api.summary import Reasons
 from shared.effects import Patch
 from shared.event import Change, change_event
 from shared.kube import Object, Resource, dig
