@@ -28,7 +28,7 @@ from shared.runtime import Decision
 from . import guards, readiness, removal, rollback, stages, sync
 from .observe import Observed
 from .report import report
-from .status import AddonStatusBuilder
+from .status import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, AddonStatusBuilder
 from .step import (
     InvalidStages,
     ReleaseStep,
@@ -39,7 +39,6 @@ from .step import (
     UnmetCondition,
     UnreadableReference,
 )
-from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, ensure_addon_finalizer, wait
 
 
 def decide(observed: Observed, now: datetime, results: Results | None = None) -> Decision:
@@ -89,7 +88,7 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
         case PolicyError() as error:
             return guards.misconfigured(builder, error)
         case UpToDate():
-            return Decision(ensure_addon_finalizer(addon), builder.target_fields(), message="applied")
+            return Decision(builder.finalizer(), builder.target_fields(), message="applied")
         case ConnectionFailed() as problem:
             return guards.connection_failed(builder, problem, cluster)
         case found:
@@ -148,4 +147,4 @@ def _failed(
     builder: AddonStatusBuilder, condition: AddonCondition, reason: str, message: str, seconds: float
 ) -> Decision:
     builder.set_false(condition, reason, message, "Error", event_type="Warning")
-    return wait(builder, seconds, message)
+    return builder.wait(seconds, message)

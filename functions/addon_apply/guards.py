@@ -24,10 +24,9 @@ from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision, KubernetesEvent
 
-from .status import AddonStatusBuilder
+from .status import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, AddonStatusBuilder
 from .unreconciled import MESSAGE as UNRECONCILED
 from .unreconciled import is_unreconciled, report_unreconciled
-from .waits import ASSETS_RETRY, BROKEN_RETRY, CLUSTER_RETRY, wait
 
 
 def is_orphan(addon: Object) -> bool:
@@ -112,7 +111,7 @@ def relabel(addon: Object, cluster: Object) -> Decision:
 def misconfigured(builder: AddonStatusBuilder, error: PolicyError) -> Decision:
     """Decides to wait until a user corrects an invalid annotation."""
     builder.set_false("ClusterAddonConfigValidated", "InvalidAnnotation", str(error), "Error", event_type="Warning")
-    return wait(builder, BROKEN_RETRY, str(error))
+    return builder.wait(BROKEN_RETRY, str(error))
 
 
 def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
@@ -140,7 +139,7 @@ def connection_failed(
         problem.severity,
         event_type="Warning" if adds_event else "",
     )
-    decision = wait(builder, CLUSTER_RETRY, message)
+    decision = builder.wait(CLUSTER_RETRY, message)
     if cluster is None or not waits_in_vain:
         return decision
     return replace(decision, effects=(*decision.effects, *report_unreconciled(cluster, builder.now)))
@@ -149,7 +148,7 @@ def connection_failed(
 def not_shared(builder: AddonStatusBuilder, obstacle: ReleaseNotShared) -> Decision:
     """Decides to wait until the release may be used in the namespace of the addon."""
     builder.set_false(DOWNLOADED, "ReleaseNotShared", obstacle.message, "Error", event_type="Warning")
-    return wait(builder, BROKEN_RETRY, obstacle.message)
+    return builder.wait(BROKEN_RETRY, obstacle.message)
 
 
 def not_stored(builder: AddonStatusBuilder, cluster: Object, missing: MissingAssets) -> Decision:
@@ -162,4 +161,4 @@ def not_stored(builder: AddonStatusBuilder, cluster: Object, missing: MissingAss
     fetch_request = missing.fetch_request(
         builder.obj, namespace, builder.now, source="/addon_apply", every=ASSETS_RETRY
     )
-    return wait(builder, ASSETS_RETRY, missing.message, reply=fetch_request)
+    return builder.wait(ASSETS_RETRY, missing.message, reply=fetch_request)

@@ -19,8 +19,7 @@ from shared.kube import ApiError, Object, dig
 from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
-from .status import AddonStatusBuilder
-from .waits import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, ensure_addon_finalizer
+from .status import BROKEN_RETRY, CLUSTER_RETRY, READY_RETRY, AddonStatusBuilder
 
 _ALL = "all objects are ready"
 _WORKLOADS = {("apps", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet")}
@@ -70,7 +69,7 @@ def recheck(builder: AddonStatusBuilder, awaited: AwaitingReadiness, results: Re
         return replace(_report_unreachable(builder, results.error), reports=results.error)
     if results is not None and (rechecked := results.of(RecheckReadiness)):
         return _report_recheck(builder, awaited, rechecked[-1])
-    return Decision((*ensure_addon_finalizer(builder.obj), RecheckReadiness(awaited.connection, awaited.inventory)))
+    return Decision((*builder.finalizer(), RecheckReadiness(awaited.connection, awaited.inventory)))
 
 
 def _report_recheck(

@@ -14,7 +14,6 @@ from shared.runtime import Decision
 
 from .status import AddonStatusBuilder
 from .sync import record_applied, record_intent, sync_effect
-from .waits import ensure_addon_finalizer
 
 _SHOWN = 5
 
@@ -26,7 +25,7 @@ def remove(builder: AddonStatusBuilder, context: RemovalContext) -> Decision:
     builder.set_false("HelmChartApplied", "RemovingAddons", message, event_type="Normal")
     intent = record_intent(builder, context, plan)
     sync = sync_effect(context, plan, ())
-    return Decision((*ensure_addon_finalizer(context.addon), *intent, sync, *record_applied(context)))
+    return Decision((*builder.finalizer(), *intent, sync, *record_applied(context)))
 
 
 def report_removed(builder: AddonStatusBuilder, outcome: SyncOutcome) -> Decision:

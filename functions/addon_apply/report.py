@@ -19,8 +19,7 @@ from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 
 from . import removal, rollback, stages, sync
-from .status import GENERATED_VALUES_KEPT, AddonStatusBuilder
-from .waits import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, READY_RETRY
+from .status import BROKEN_RETRY, CLUSTER_RETRY, GENERATED_VALUES_KEPT, PARTIAL_RETRY, READY_RETRY, AddonStatusBuilder
 
 
 def report(builder: AddonStatusBuilder, context: ReconcileContext, results: Results | None) -> Decision | None:

@@ -10,9 +10,8 @@ from shared.applier.outcome import SyncOutcome
 from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
-from .status import AddonStatusBuilder
+from .status import BROKEN_RETRY, AddonStatusBuilder
 from .sync import record_applied, record_intent, sync_effect, too_large
-from .waits import BROKEN_RETRY, ensure_addon_finalizer, wait
 
 
 def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision:
@@ -21,14 +20,14 @@ def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision
     if manifest.problem:
         message = f"rolling back from {builder.release}: {manifest.problem}"
         builder.set_false("HelmChartApplied", "RollbackFailed", message, "Error", event_type="Warning")
-        return wait(builder, BROKEN_RETRY, message)
+        return builder.wait(BROKEN_RETRY, message)
     plan = inventory.plan(manifest.objects, context.inventory, resumed=context.resumed, operations={"": "rollback"})
     if problem := inventory.why_too_large(plan):
         return too_large(builder, context, problem)
     builder.set_false("HelmChartApplied", "RollingBack", f"rolling back to {manifest.class_name}")
     intent = record_intent(builder, context, plan)
     sync = sync_effect(context, plan, manifest.objects)
-    return Decision((*ensure_addon_finalizer(context.addon), *intent, sync, *record_applied(context)))
+    return Decision((*builder.finalizer(), *intent, sync, *record_applied(context)))
 
 
 def report_rolled_back(builder: AddonStatusBuilder, context: RollbackContext, outcome: SyncOutcome) -> Decision:

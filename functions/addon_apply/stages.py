@@ -12,10 +12,9 @@ from shared.applier import inventory
 from shared.applier.outcome import SyncOutcome
 from shared.runtime import Decision
 
-from .status import AddonStatusBuilder
+from .status import CONDITION_RETRY, AddonStatusBuilder
 from .step import UnknownCondition, UnmetCondition
 from .sync import record_intent, sync_effect, too_large
-from .waits import CONDITION_RETRY, ensure_addon_finalizer, wait
 
 
 def sync_stage(
@@ -41,7 +40,7 @@ def sync_stage(
     intent = record_intent(builder, working, plan)
     save = save_effects(context.addon, context.stored_values, rendered)
     sync = sync_effect(context, plan, objects)
-    return Decision((*ensure_addon_finalizer(context.addon), *intent, *save, sync))
+    return Decision((*builder.finalizer(), *intent, *save, sync))
 
 
 def finish_stage(builder: AddonStatusBuilder, context: ReleaseContext, position: StagePosition) -> Decision:
@@ -89,4 +88,4 @@ def await_condition(
     else:
         builder.set_false("EvaluatedCEL", reason, message, event_type="Normal")
     progress = context.progress.with_current_phase(AFTER if position.phase == AFTER else BEFORE, builder.now)
-    return wait(builder, CONDITION_RETRY, message, stages=progress.dump(), digest=context.target.digest)
+    return builder.wait(CONDITION_RETRY, message, stages=progress.dump(), digest=context.target.digest)

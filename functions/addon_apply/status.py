@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from shared.addons.status import is_rollback_requested
 from shared.api import cluster as cluster_api
 from shared.api.addon import AddonCondition, reported_release
 from shared.api.conditions import remove_condition
+from shared.api.names import ADDON_FINALIZER
+from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.inventory import KEPT
+from shared.effects import Effect, ensure_finalizer
+from shared.event import Event
 from shared.kube import Object, dig
 from shared.releases.missing_assets import DOWNLOADED
+from shared.runtime import Decision
 from shared.runtime.status import V1Beta1StatusBuilder
 
 OBSTACLES: tuple[AddonCondition, ...] = (
@@ -33,6 +38,16 @@ OBSTACLES: tuple[AddonCondition, ...] = (
 GENERATED_VALUES_KEPT: Final = "GeneratedValuesKept"
 RELEASE_CONDITIONS = (*OBSTACLES[1:], GENERATED_VALUES_KEPT, "HelmChartApplied", "ObjectsReady")
 """Conditions that describe the release: removed when the release changes. `ClusterReady` describes the Cluster."""
+
+
+# Seconds until the next reconcile.
+CLUSTER_RETRY = 10.0
+ASSETS_RETRY = 10.0
+PARTIAL_RETRY = 20.0
+CONDITION_RETRY = 20.0
+READY_RETRY = 5.0
+BROKEN_RETRY = 60.0
+"""The interval for problems that only a user can solve: attempts are rare, but do not end."""
 
 
 @dataclass
@@ -91,6 +106,19 @@ class AddonStatusBuilder(V1Beta1StatusBuilder[AddonCondition]):
     def summarized(self) -> list[Object]:
         self.remove(*(type_ for type_ in OBSTACLES if type_ not in self.updated_types and not self.is_true(type_)))
         return super().summarized()
+
+    def finalizer(self) -> tuple[Effect, ...]:
+        """Returns the effect that adds the finalizer if it is missing.
+
+        The finalizer must exist before any effect that has to be undone when the ClusterAddon is deleted.
+        """
+        return ensure_finalizer(CLUSTER_ADDON, self.obj, ADDON_FINALIZER)
+
+    def wait(self, seconds: float, message: str, *, reply: Event | None = None, **fields: Any) -> Decision:
+        """Returns the decision to requeue after `seconds`; `fields` are further fields of the status."""
+        return self.decision(
+            *self.finalizer(), requeue_after=seconds, reply=reply, message=message, ready=False, **fields
+        )
 
 
 def _without_errors(resources: object) -> list[Object]:

@@ -28,8 +28,7 @@ from shared.kube import Object, dig
 from shared.runtime import Decision
 
 from . import readiness
-from .status import AddonStatusBuilder
-from .waits import BROKEN_RETRY, ensure_addon_finalizer, wait
+from .status import BROKEN_RETRY, AddonStatusBuilder
 
 
 def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered: RenderedAddons) -> Decision:
@@ -40,7 +39,7 @@ def apply_release(builder: AddonStatusBuilder, context: ReleaseContext, rendered
     plan = inventory.plan(objects, context.inventory, resumed=resumed, stages=rendered.stage_of, operations=operations)
     if problem := inventory.why_too_large(plan):
         return too_large(builder, context, problem)
-    effects: tuple[Effect, ...] = ensure_addon_finalizer(context.addon)
+    effects: tuple[Effect, ...] = builder.finalizer()
     if not context.is_drift_check or plan.count("apply") or plan.prune:
         message = f"applying {counted(len(objects), 'object')} of {context.target.class_name}"
         builder.set_false("HelmChartApplied", "ObjectsApplyingOngoing", message)
@@ -81,7 +80,7 @@ def skip_sync(builder: AddonStatusBuilder, context: ReleaseContext) -> Decision:
     builder.set_true("HelmChartApplied")
     if context.policy.wait:
         builder.set_true("ObjectsReady")
-    effects = (*ensure_addon_finalizer(context.addon), *record_applied(context))
+    effects = (*builder.finalizer(), *record_applied(context))
     return builder.decision(*effects, message="addons unchanged", ready=True, digest=context.target.digest)
 
 
@@ -92,7 +91,7 @@ def too_large(builder: AddonStatusBuilder, context: ReconcileContext, problem: s
     """Decides to apply nothing, because the status could not record it."""
     message = f"{context}: {problem}"
     builder.set_false("HelmChartApplied", "TooManyObjects", message, "Error", event_type="Warning")
-    return wait(builder, BROKEN_RETRY, message)
+    return builder.wait(BROKEN_RETRY, message)
 
 
 def record_intent(builder: AddonStatusBuilder, context: ReconcileContext, plan: Plan) -> tuple[Effect, ...]:
