@@ -25,7 +25,7 @@ from shared.releases.missing_assets import DOWNLOADED, MissingAssets
 from shared.releases.source_resolution import ReleaseNotShared
 from shared.runtime import Decision
 
-from . import guards, readiness, removal, rollback, stages, sync
+from . import guards, readiness, stages, sync
 from .observe import Observed
 from .report import report
 from .status import BROKEN_RETRY, CLUSTER_RETRY, PARTIAL_RETRY, AddonStatusBuilder
@@ -97,9 +97,9 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
         case AwaitingReadiness():
             return readiness.recheck(builder, found, results)
         case RemovalContext():
-            return report(builder, found, results) or removal.remove(builder, found)
+            return report(builder, found, results) or sync.remove(builder, found)
         case RollbackContext():
-            return report(builder, found, results) or rollback.roll_back(builder, found)
+            return report(builder, found, results) or sync.roll_back(builder, found)
         case ReleaseNotShared():
             return guards.not_shared(builder, found)
         case MissingAssets():

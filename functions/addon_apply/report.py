@@ -18,7 +18,7 @@ from shared.kube import Key, dig, key_of
 from shared.releases.naming import ReleaseName
 from shared.runtime import Decision
 
-from . import removal, rollback, stages, sync
+from . import stages, sync
 from .status import BROKEN_RETRY, CLUSTER_RETRY, GENERATED_VALUES_KEPT, PARTIAL_RETRY, READY_RETRY, AddonStatusBuilder
 
 
@@ -38,9 +38,9 @@ def report(builder: AddonStatusBuilder, context: ReconcileContext, results: Resu
     outcome = outcomes[-1]
     _add_events(builder, outcome)
     if isinstance(context, RemovalContext):
-        return removal.report_removed(builder, outcome)
+        return sync.report_removed(builder, outcome)
     if isinstance(context, RollbackContext):
-        return rollback.report_rolled_back(builder, context, outcome)
+        return sync.report_rolled_back(builder, context, outcome)
     if isinstance(context, ReleaseContext) and context.position is not None:
         return stages.report_stage(builder, context, context.position, outcome)
     return sync.report_applied(builder, context, results, outcome)

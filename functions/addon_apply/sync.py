@@ -1,7 +1,8 @@
-"""Rolls out a release: writes the planned inventory, applies and prunes objects, then records the release as applied.
+"""Decides the syncs of a ClusterAddon, and reports them: the rollout of a release, a rollback, and a removal.
 
-For a release with stages, the stages have applied most objects before this sync. If everything was applied before,
-this sync is a drift check.
+Each first writes the planned inventory, then applies and prunes objects, and records the release as applied. For a
+release with stages, the stages have applied most objects before this sync. If everything was applied before, this sync
+is a drift check.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared import metrics
-from shared.addons.context import ReconcileContext, ReleaseContext
+from shared.addons.context import ReconcileContext, ReleaseContext, RemovalContext, RollbackContext
 from shared.addons.first_values import RenderedAddons
 from shared.addons.manifest_history import SaveManifest, updated_history
+from shared.addons.status import REMOVED, ROLLED_BACK
 from shared.addons.stored_values import save_effects
-from shared.api.conditions import counted
-from shared.api.names import STAGE_ANNOTATION
+from shared.api.conditions import abridged, counted
+from shared.api.names import REMOVE_ANNOTATION, ROLLBACK_ANNOTATION, STAGE_ANNOTATION
 from shared.api.resources import CLUSTER_ADDON
 from shared.applier import inventory
 from shared.applier.desired import kinds_defined_by
@@ -25,6 +27,7 @@ from shared.applier.sync import Sync
 from shared.clients import Clients
 from shared.effects import Effect, Patch, Results, would_change, write_ahead
 from shared.kube import Object, dig
+from shared.releases.missing_assets import DOWNLOADED
 from shared.runtime import Decision
 
 from . import readiness
@@ -143,3 +146,62 @@ def record_applied(context: ReconcileContext) -> tuple[Effect, ...]:
     spec = {"clusterStack": target.class_name, "version": target.version, "hook": ""}
     patch: Object = {"spec": spec, "metadata": {"annotations": {STAGE_ANNOTATION: stage or recorded or "created"}}}
     return (Patch(CLUSTER_ADDON, addon, patch),) if would_change(addon, patch) else ()
+
+
+# -- rollback and removal --------------------------------------------------------------------------------------
+
+
+def roll_back(builder: AddonStatusBuilder, context: RollbackContext) -> Decision:
+    """Applies the stored manifest; without one, waits for a person to choose another class."""
+    manifest = context.manifest
+    if manifest.problem:
+        message = f"rolling back from {builder.release}: {manifest.problem}"
+        builder.set_false("HelmChartApplied", "RollbackFailed", message, "Error", event_type="Warning")
+        return builder.wait(BROKEN_RETRY, message)
+    plan = inventory.plan(manifest.objects, context.inventory, resumed=context.resumed, operations={"": "rollback"})
+    if problem := inventory.why_too_large(plan):
+        return too_large(builder, context, problem)
+    builder.set_false("HelmChartApplied", "RollingBack", f"rolling back to {manifest.class_name}")
+    return _carry_out(builder, context, plan, manifest.objects)
+
+
+def report_rolled_back(builder: AddonStatusBuilder, context: RollbackContext, outcome: SyncOutcome) -> Decision:
+    """Reports a complete rollback. The addon is not ready, because its Cluster still refers to the rejected class."""
+    message = (
+        f"rolled back to {context.manifest.class_name} (addons {context.manifest.version}); "
+        f"remove annotation {ROLLBACK_ANNOTATION} or give the Cluster another class to go on"
+    )
+    builder.set_false("HelmChartApplied", ROLLED_BACK, message, "Warning", event_type="Warning")
+    builder.remove("ObjectsReady", DOWNLOADED)
+    return builder.decision(message=message, ready=False, resources=inventory.dump(outcome.entries), stages=None)
+
+
+def remove(builder: AddonStatusBuilder, context: RemovalContext) -> Decision:
+    """Prunes everything that was applied."""
+    plan = inventory.plan((), context.inventory, resumed=context.resumed)
+    message = f"removing {counted(len(plan.prune), 'object')}"
+    builder.set_false("HelmChartApplied", "RemovingAddons", message, event_type="Normal")
+    return _carry_out(builder, context, plan, ())
+
+
+def report_removed(builder: AddonStatusBuilder, outcome: SyncOutcome) -> Decision:
+    """Reports that the removal is complete, and which objects stay."""
+    stay = ""
+    if outcome.kept:
+        stay = f"; these stay, since they are to be kept or not ours: {abridged([*map(str, outcome.kept)], 5)}"
+    cluster = dig(builder.obj, "spec.clusterRef.name", "")
+    message = (
+        f"the addons are removed{stay}; `capi-functions addons remove {cluster} --undo`, which removes annotation "
+        f"{REMOVE_ANNOTATION} of the Cluster, applies them again"
+    )
+    builder.set_false("HelmChartApplied", REMOVED, message, "Warning", event_type="Normal")
+    builder.remove("ObjectsReady", DOWNLOADED)
+    resources = inventory.dump(outcome.entries)
+    return builder.decision(message=message, ready=False, resources=resources, stages=None, drift=None)
+
+
+def _carry_out(
+    builder: AddonStatusBuilder, context: ReconcileContext, plan: Plan, objects: Sequence[Object]
+) -> Decision:
+    intent, sync = record_intent(builder, context, plan), sync_effect(context, plan, objects)
+    return Decision((*builder.finalizer(), *intent, sync, *record_applied(context)))
