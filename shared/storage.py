@@ -196,6 +196,20 @@ class ObjectStore:
         with suppress(Absent):
             self._request("delete", key, lambda store: obstore.delete(store, key))
 
+    def delete_old(self, entry: StoredObject, before: datetime) -> bool:
+        """Deletes a listed object if it was last written before `before`. Returns whether it was deleted.
+
+        An object that was written a moment ago may belong to work in progress, which has not recorded yet that it needs
+        the object.
+        """
+        if entry.modified >= before:
+            return False
+        modified = self.modified(entry.key)  # the object may have been written again after the list
+        if modified is None or modified >= before:
+            return False
+        self.delete(entry.key)
+        return True
+
     def _request(self, verb: str, key: str, send: Callable[[Any], T]) -> T:
         """Calls `send` with obstore's store. Raises `Absent`, `Exists` or one of the public errors."""
         until, reason = self._unreachable

@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from shared.expiry import delete_old
 from shared.kube import Object, dig
 from shared.storage import ObjectStore
 
@@ -34,4 +33,4 @@ def collect_garbage(objects: ObjectStore, in_use: Collection[str], before: datet
         for entry in objects.list_objects(CONTENT, partial=True)
         if (match := _CONTENT_KEY.fullmatch(entry.key)) and match[1] not in in_use
     ]
-    return sum(delete_old(objects, entry, before) for entry in unused)
+    return sum(objects.delete_old(entry, before) for entry in unused)

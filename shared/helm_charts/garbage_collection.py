@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from shared import storage
-from shared.expiry import delete_old
 from shared.records import LARGEST
 from shared.storage import ObjectStore
 
@@ -33,10 +32,10 @@ def collect_charts(objects: ObjectStore, requests: Iterable[ChartRequest], befor
     used: set[str] = set()
     for entry in listed:
         match = _RECORD.fullmatch(entry.key)
-        if match and (entry.key in wanted or not delete_old(objects, entry, before)):
+        if match and (entry.key in wanted or not objects.delete_old(entry, before)):
             content = objects.get(entry.key, LARGEST) or b""
             used |= {archive_key(match[1], digest) for digest in _DIGEST.findall(content.decode(errors="replace"))}
     if len(listed) >= storage.MAX_LISTED:  # a record that is not listed may need any archive
         return 0
     unused = [entry for entry in listed if _ARCHIVE.fullmatch(entry.key) and entry.key not in used]
-    return sum(delete_old(objects, entry, before) for entry in unused)
+    return sum(objects.delete_old(entry, before) for entry in unused)

@@ -15,7 +15,6 @@ from typing import Any
 from shared import storage
 from shared.api import cluster as cluster_api
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_STACK, CLUSTER_STACK_RELEASE
-from shared.expiry import delete_old
 from shared.kube import Object, dig, key_of
 from shared.records import LARGEST
 from shared.storage import ObjectStore, StoredObject
@@ -66,14 +65,14 @@ def collect_garbage(objects: ObjectStore, references: References, before: dateti
     blobs = objects.list_objects(BLOBS, partial=True)
     listed = [objects.list_objects(prefix, partial=True) for prefix in ("releases/", "pins/", "failures/", "scopes/")]
     records = [entry for entries in listed for entry in entries]
-    gone = {entry for entry in unreferenced(records, references) if delete_old(objects, entry, before)}
+    gone = {entry for entry in unreferenced(records, references) if objects.delete_old(entry, before)}
     if any(len(entries) >= storage.MAX_LISTED for entries in listed):  # a manifest that is not listed may need any blob
         return Collected(sum("releases/" in entry.key for entry in gone))
     manifests = [entry for entry in records if entry not in gone and "releases/" in entry.key]
     in_use = {f"{BLOBS}{digest}" for entry in manifests for digest in _digests(objects.get(entry.key, LARGEST))}
     unused = [entry for entry in blobs if entry.key not in in_use]
     return Collected(
-        sum("releases/" in entry.key for entry in gone), sum(delete_old(objects, entry, before) for entry in unused)
+        sum("releases/" in entry.key for entry in gone), sum(objects.delete_old(entry, before) for entry in unused)
     )
 
 
