@@ -19,8 +19,7 @@ from .conditions import FAILURE_RETRY, PROVIDER, PROVIDER_RETRY, ReleaseStatusBu
 from .deletion import reconcile_deletion
 from .observe import Assets, Observed
 from .ownership import policy
-from .report import report
-from .sync import decide_sync
+from .sync import decide_sync, report
 
 ASSETS_RETRY = 10.0
 """Seconds until the next reconciliation."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from shared.api.conditions import counted
 from shared.api.provider import KINDS
 from shared.clients import Clients
-from shared.components.garbage_collection import collect_garbage, digests_in_use
+from shared.components.bundles import collect_garbage, digests_in_use
 from shared.providers.peers import list_providers
 from shared.runtime.clean_up import clean_up
 from shared.storage import ObjectStore

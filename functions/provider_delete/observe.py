@@ -18,7 +18,7 @@ from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, stored_resource
 from shared.providers import peers
 from shared.providers.annotations import FORCE_DELETE
-from shared.providers.inventory import inventory_of
+from shared.providers.ownership import inventory_of
 from shared.runtime import Request
 
 FORCE = ("metadata", "annotations", FORCE_DELETE)

@@ -14,7 +14,7 @@ from typing import Any
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP
 from shared.clients import Clients
-from shared.components import contracts, metadata, versions
+from shared.components import metadata, versions
 from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError, IncompatibleVersion, InvalidToken
 from shared.components.repositories import Files, config_maps
@@ -24,7 +24,6 @@ from shared.effects import Effect, Patch, Results
 from shared.kube import MANAGER, ApiError, Object, dig, key_of
 from shared.providers import phases
 from shared.providers.annotations import KEEP_DOWNLOAD, keeps_download
-from shared.providers.guards import why_not_due
 from shared.providers.inputs import source_hash
 from shared.providers.source_resolution import SOURCE_ANNOTATION, ResolvedSource
 from shared.providers.status import (
@@ -32,6 +31,7 @@ from shared.providers.status import (
     PROVIDER_INSTALLED,
     PROVIDER_UPGRADED,
     ProviderStatusBuilder,
+    why_not_due,
 )
 from shared.runtime import Decision
 
@@ -120,13 +120,13 @@ def _start_installation(
     version = resolved.version
     try:
         release_series = metadata.parse(bundle.metadata.encode(), bundle.source)
-        contract, problem = contracts.contract_of(release_series, version)
+        contract, problem = versions.contract_of(release_series, version)
         if problem:
             raise IncompatibleVersion(problem)
     except IncompatibleVersion as error:
         return _failed(builder, error)
     upgrades = provider_api.installed_version(provider) not in ("", version)
-    if upgrades and (message := contracts.upgrade_refusal(provider, version, contract, observed.others)):
+    if upgrades and (message := versions.upgrade_refusal(provider, version, contract, observed.others)):
         builder.set_false(PROVIDER_UPGRADED, "ComponentsUpgradeError", message, event_type="Warning")
         return builder.decision(requeue_after=SOURCE_RETRY, message=message)
     target = {

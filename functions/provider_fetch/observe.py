@@ -1,4 +1,7 @@
-"""Reads the inputs of a decision about one provider: its version, source and components, and other providers."""
+"""Reads the inputs of a decision about one provider: its version, source and components, and other providers.
+
+Components are downloaded to storage, unless storage has the content in the provider's status.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,54 @@ from shared.api import provider as provider_api
 from shared.api.provider import KINDS
 from shared.applier.policy import PolicyError
 from shared.clients import Clients
+from shared.components import metadata
+from shared.components.bundles import Bundle
 from shared.components.errors import ComponentsError
+from shared.components.repositories import Repository
 from shared.download import SourceError
 from shared.kube import Object
 from shared.providers import inputs, peers
 from shared.providers.annotations import keeps_download
-from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
-from shared.providers.source_resolution import ResolvedSource, resolve
+from shared.providers.source_resolution import ResolvedSource, downloaded_copy, names_source, resolve
+from shared.providers.status import why_not_due
 from shared.runtime import Request
+from shared.runtime.keyed_lock import KeyedLock
 from shared.storage import StorageError, StorageUnavailable
 
-from .download import with_components
+_LOCK = KeyedLock("the download of components", limit=3)
+"""Limits concurrent downloads, so that a slow source does not occupy all threads of a process."""
+
+
+def with_components(clients: Clients, provider: Object, resolved: ResolvedSource) -> ResolvedSource:
+    """Returns the source with its components, which are downloaded unless they are in storage.
+
+    If a source in the provider's spec does not answer, a ConfigMap in the provider's namespace replaces it.
+
+    Raises:
+        SourceError: The source does not answer.
+        ComponentsError: The source does not have the version, or its files are invalid.
+        StorageError: Storage cannot be read or written.
+        Unavailable: Downloads for other events take long.
+    """
+    if resolved.bundle is not None:
+        return resolved
+    version = resolved.version
+    try:
+        return replace(resolved, bundle=_download(clients, resolved.repository, version))
+    except SourceError:
+        place = resolved.repository.place
+        copy = downloaded_copy(clients, provider, version, place) if names_source(provider) else None
+        if copy is None:
+            raise
+        return ResolvedSource(copy, version, _download(clients, copy, version))
+
+
+def _download(clients: Clients, repository: Repository, version: str) -> Bundle:
+    with _LOCK.hold((repository.place, version)):
+        files = repository.fetch(version)
+        metadata.parse(files.metadata.encode(), repository.place)
+        return clients.components.save(Bundle(version, files.metadata, files.components, repository.place))
 
 
 class InvalidAnnotation(ComponentsError):

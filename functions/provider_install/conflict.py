@@ -18,7 +18,7 @@ from shared.applier.sync import Sync
 from shared.clients import Clients
 from shared.effects import Patch, Results
 from shared.kube import ApiError, Conflict, NotFound, deleting, dig, key_of
-from shared.providers.inventory import inventory_of, with_unsynced
+from shared.providers.ownership import inventory_of, with_unsynced
 from shared.runtime import Decision
 
 from .observe import Observed

@@ -18,8 +18,7 @@ from shared.effects import Results, ensure_finalizer
 from shared.kube import Object, dig
 from shared.kube.crds import CRD
 from shared.providers import phases
-from shared.providers.guards import why_not_due
-from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder
+from shared.providers.status import PROVIDER_INSTALLED, ProviderStatusBuilder, why_not_due
 from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 

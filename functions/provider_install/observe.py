@@ -25,11 +25,9 @@ from shared.kube.crds import CRD
 from shared.manifests import Identity, identity
 from shared.providers import inputs, ownership
 from shared.providers.annotations import issues_own_certificates, omits_webhooks, webhooks_url
-from shared.providers.fetched_components import FetchedComponents, load_components
-from shared.providers.guards import why_not_due
-from shared.providers.inputs import Inputs
-from shared.providers.inventory import inventory_of
-from shared.providers.status import PROVIDER_INSTALLED
+from shared.providers.inputs import FetchedComponents, Inputs, load_components
+from shared.providers.ownership import inventory_of
+from shared.providers.status import PROVIDER_INSTALLED, why_not_due
 from shared.runtime import Request
 
 from .certificates import Secrets, foreign_secret, issue_due

@@ -14,9 +14,14 @@ from shared.effects import Results
 from shared.kube import Key, Object, deleting, dig, key_of
 from shared.kube.selectors import MAX_VALUE_LENGTH
 from shared.providers import phases
-from shared.providers.guards import why_not_due
 from shared.providers.peers import is_operational
-from shared.providers.status import PREFLIGHT_CHECK_PASSED, PROVIDER_INSTALLED, PROVIDER_UPGRADED, ProviderStatusBuilder
+from shared.providers.status import (
+    PREFLIGHT_CHECK_PASSED,
+    PROVIDER_INSTALLED,
+    PROVIDER_UPGRADED,
+    ProviderStatusBuilder,
+    why_not_due,
+)
 from shared.runtime import Decision
 
 from .observe import Observed

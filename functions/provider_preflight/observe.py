@@ -11,9 +11,9 @@ from shared.clients import Clients
 from shared.components import catalog
 from shared.kube import Object, deleting
 from shared.providers import inputs, peers
-from shared.providers.guards import why_not_due
 from shared.providers.inputs import Inputs
 from shared.providers.reconciled import is_installed
+from shared.providers.status import why_not_due
 from shared.runtime import Request
 
 

@@ -11,8 +11,8 @@ from shared.event import Event
 from shared.kube import Object
 from shared.providers import peers, phases
 from shared.runtime import Answer, Task, done
-from shared.runtime.emit import emit
-from shared.runtime.shared_read import SharedRead
+from shared.runtime.sink import emit
+from shared.runtime.throttle import SharedRead
 
 from .decide import affected_providers, may_reference
 from .triggers import TRIGGERS

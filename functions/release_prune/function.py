@@ -7,8 +7,8 @@ from datetime import datetime
 from shared.api.conditions import counted
 from shared.api.resources import HELM_RELEASE_PROXY
 from shared.clients import Clients
-from shared.helm_charts.garbage_collection import collect_charts
 from shared.helm_charts.request import ChartRequest
+from shared.helm_charts.store import collect_charts
 from shared.kube import key_of
 from shared.kube.crds import list_defined
 from shared.releases.garbage_collection import REFERRING_KINDS, collect_garbage, references

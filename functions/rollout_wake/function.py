@@ -7,8 +7,8 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import NotServed, Object, key_of
 from shared.runtime import Answer, Task, done
-from shared.runtime.emit import emit
-from shared.runtime.shared_read import SharedRead
+from shared.runtime.sink import emit
+from shared.runtime.throttle import SharedRead
 from shared.wake import wake_event
 
 from .triggers import TRIGGERS

@@ -10,8 +10,8 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.kube import NotServed, Object, Resource, key_of
 from shared.runtime import Answer, Task, done
-from shared.runtime.emit import emit
-from shared.runtime.shared_read import SharedRead
+from shared.runtime.sink import emit
+from shared.runtime.throttle import SharedRead
 from shared.wake import wake_event
 
 from .decide import reads

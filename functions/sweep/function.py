@@ -17,7 +17,7 @@ from shared.kube import Key, NotServed, Object, deleting, key_of
 from shared.kube.crds import list_defined
 from shared.kube.resources import split_api_version
 from shared.runtime import Answer, Task
-from shared.runtime.emit import emit
+from shared.runtime.sink import emit
 from shared.runtime.throttle import Throttle
 from shared.settings import SETTINGS
 from shared.triggers import PrimaryRef, Triggers

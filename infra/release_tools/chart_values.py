@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import bounded_yaml, charts
-from shared.addons.assets import AddonAssets
-from shared.addons.chart_objects import OVERWRITE
+from shared.addons.chart_objects import OVERWRITE, AddonAssets
 from shared.kube import dig
 
 from .samples import Sample

@@ -12,8 +12,7 @@ import yaml
 
 from shared import bounded_yaml, cel, charts
 from shared.addons import chart_objects, first_values
-from shared.addons.assets import AddonAssets, assets_from_files
-from shared.addons.chart_objects import OVERWRITE, Capabilities
+from shared.addons.chart_objects import OVERWRITE, AddonAssets, Capabilities, assets_from_files
 from shared.api.conditions import counted
 from shared.download import SourceError
 from shared.kube import Object, dig

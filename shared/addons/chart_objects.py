@@ -1,4 +1,4 @@
-"""Renders the objects of a release for one cluster, from its umbrella chart or from the charts of its stages."""
+"""Renders the objects of a release for one cluster from its files: its umbrella chart, or the charts of its stages."""
 
 from __future__ import annotations
 
@@ -8,9 +8,49 @@ from typing import Any, Final
 
 from shared import charts
 from shared.kube import Object
-from shared.releases.stages import Stage
+from shared.releases.missing_assets import MissingAssets, read_release
+from shared.releases.release import Release
+from shared.releases.stages import Stage, Stages, StagesError, parse
+from shared.releases.store import ReleaseStore
 
-from .assets import AddonAssets
+
+@dataclass(frozen=True)
+class AddonAssets:
+    """The files that a sync needs; `problem` says what is wrong with the release's clusteraddon.yaml."""
+
+    release: Release
+    archive: bytes
+    values_template: bytes | None = None
+    """The template of a release without stages; with stages each chart has its own template."""
+    stages: Stages | None = None
+    problem: str = ""
+
+
+def load_assets(store: ReleaseStore, tag: str) -> AddonAssets | MissingAssets:
+    """Reads the needed files of release `tag` from storage."""
+
+    def of_stored(release: Release) -> AddonAssets:
+        needed = (release.addon_chart, release.stages or release.values_template)
+        return assets_from_files(release, {file: store.read(release, file) for file in needed if file})
+
+    return read_release(store, tag, of_stored)
+
+
+def assets_from_files(release: Release, files: Mapping[str, bytes]) -> AddonAssets:
+    """Returns the assets of a release from its files.
+
+    Args:
+        release: The release.
+        files: The content of each file by name; needs the addon chart, and the stages or the values template.
+    """
+    archive = files[release.addon_chart]
+    if release.stages:
+        try:
+            return AddonAssets(release, archive, stages=parse(files[release.stages], release.name.tag))
+        except StagesError as error:
+            return AddonAssets(release, archive, problem=str(error))
+    return AddonAssets(release, archive, files[release.values_template] if release.values_template else None)
+
 
 RELEASE: Final = charts.Release("cluster-addon", "kube-system")
 OVERWRITE: Final = "overwrite.yaml"

@@ -17,8 +17,7 @@ from shared.kube import Object, dig
 from shared.manifests import Operation
 from shared.releases.naming import ReleaseName
 
-from .assets import AddonAssets
-from .chart_objects import Capabilities
+from .chart_objects import AddonAssets, Capabilities
 from .manifest_history import StoredManifest
 from .stored_values import StoredValues
 from .target import Progress, StagePosition, SyncTarget

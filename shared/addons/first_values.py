@@ -21,7 +21,7 @@ from shared.kube import Object
 from shared.manifests import Identity, identity
 
 from . import chart_objects
-from .assets import AddonAssets
+from .chart_objects import AddonAssets
 
 StageObjects = list[tuple[str, list[Object]]]
 """Objects by stage."""

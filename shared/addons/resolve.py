@@ -21,8 +21,7 @@ from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared, resolve_source
 
 from . import stored_values
-from .assets import AddonAssets, load_assets
-from .chart_objects import Capabilities, chart_traits
+from .chart_objects import AddonAssets, Capabilities, chart_traits, load_assets
 from .context import ReleaseContext
 from .first_values import may_vary
 from .labelled import labelled_entries

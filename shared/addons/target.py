@@ -24,8 +24,7 @@ from shared.releases.stages import (
     StageCondition,
 )
 
-from .assets import AddonAssets
-from .chart_objects import Capabilities
+from .chart_objects import AddonAssets, Capabilities
 
 PENDING, BEFORE, WORKING, AFTER, DONE = (
     "Pending",

@@ -12,11 +12,9 @@ from shared.manifests import RELEASE_HOOKS, hooks_of
 from ..kube.resources import Object
 from ..redaction import redact
 from .archive import folder, inspect, pack
-from .engine import render
+from .engine import find_helm, provide_helm, render
 from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
-from .live import LiveCluster
-from .program import find_helm, provide_helm
-from .release import DEFAULT, NOTES, Release, RenderedChart, is_in_crds
+from .release import DEFAULT, NOTES, LiveCluster, Release, RenderedChart, is_in_crds
 from .sandboxed import parse, traits, with_fixed_time
 from .traits import Traits, needs_cluster_facts
 from .values import render_texts, render_values

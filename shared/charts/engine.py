@@ -2,12 +2,15 @@
 
 The library is fast, but has one fixed Kubernetes version and API list, and no lookups. The helm program takes version
 and API list as arguments, and looks up objects by a kubeconfig. Both give the same output.
+
+`find_helm` finds the program: in $HELM, by the function that this process has set, or in the PATH, as in the image.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,9 +23,31 @@ from ..sandbox import LimitExceeded, Limits
 from . import sandboxed
 from .errors import HelmMissing, NoScratchFiles, RenderError
 from .integers import with_first_template, with_template
-from .live import LiveCluster
-from .program import find_helm
-from .release import DEFAULT, NOTES, Release
+from .release import DEFAULT, NOTES, LiveCluster, Release
+
+Provider = Callable[[], Path]
+
+_provider: Provider | None = None
+
+
+def provide_helm(provider: Provider | None) -> None:
+    """Sets the function that provides the program without $HELM. It may download it, or raise `HelmMissing`."""
+    global _provider
+    _provider = provider
+
+
+def find_helm() -> Path:
+    """Returns the path of the helm program. Raises `HelmMissing`."""
+    named = os.environ.get("HELM")
+    if not named and _provider is not None:
+        return _provider()
+    found = shutil.which(named or "helm")
+    if found is None:
+        wrong = f"$HELM is {named}, which is not an executable file"
+        where = wrong if named else "$HELM is not set, and the PATH has no helm"
+        raise HelmMissing(f"{where}; install the helm program (v4), or use this project's image, which has it")
+    return Path(found)
+
 
 _NOTES_FILE: Final = "~notes.yaml"
 _NOTES_TEMPLATE: Final = 'notes: {{ include (print .Template.BasePath "/NOTES.txt") . | toJson }}'

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 from ..kube.errors import ApiError, NotFound, NotServed, TooLarge, Unauthorized, Unavailable
 from ..kube.resources import Object, Resource, dig
 from ..kube.responses import understood
-from .live import LiveCluster
+from .release import LiveCluster
 
 MAX_LOOKUPS: Final = 500
 """The limit of lookups in one rendering."""

@@ -1,12 +1,14 @@
-"""The Helm release that a chart is rendered for, and the rendered chart."""
+"""The Helm release and the cluster that a chart is rendered for, and the rendered chart."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..kube.resources import Object
+from ..kube.client import Client
+from ..kube.resources import Object, Resource
 
 NOTES: Final = "NOTES"
 """The source of the manifest that has the notes of a chart; no file has this path."""
@@ -69,3 +71,14 @@ class RenderedChart:
     notes: str = ""
     crds: list[Object] = field(default_factory=list)
     """The objects of `crds/` folders. Helm creates them at an installation, and never changes or deletes them."""
+
+
+@dataclass(frozen=True)
+class LiveCluster:
+    """A cluster that answers lookups: its client, its `version` (`v1.36.3`), and the kinds that it serves."""
+
+    client: Client
+    version: str
+    served: Mapping[tuple[str, str], Resource]
+    secrets: set[str] = field(default_factory=set, compare=False, repr=False)
+    """Values of the Secrets that charts have looked up: no message may quote them."""

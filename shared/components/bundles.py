@@ -3,7 +3,7 @@
     components/<digest>.json    metadata.yaml and components of one version, by their SHA-256
 
 A provider's status records the digest. So a bundle is of use only to providers that have fetched it, and nobody can
-exchange it. `garbage_collection` deletes bundles that no provider installs.
+exchange it. `collect_garbage` deletes bundles that no provider installs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
+from shared.kube import Object, dig
 from shared.storage import ObjectStore
 
 CONTENT = "components/"
@@ -71,3 +74,25 @@ def _decode(data: bytes) -> Bundle | None:
 
 def _content_key(digest: str) -> str:
     return f"{CONTENT}{digest}.json"
+
+
+_CONTENT_KEY = re.compile(rf"{CONTENT}([0-9a-f]{{64}})\.json")
+
+
+def digests_in_use(providers: Iterable[Object]) -> set[str]:
+    """Returns the digests of the bundles that the providers install."""
+    found = (dig(provider, "status.target.digest") for provider in providers)
+    return {digest for digest in found if isinstance(digest, str)}
+
+
+def collect_garbage(objects: ObjectStore, in_use: Collection[str], before: datetime) -> int:
+    """Deletes bundles whose digest is not in use, if they were last written before `before`. Returns their number.
+
+    A key that `BundleStore` does not write is never deleted. Raises as `ObjectStore` does.
+    """
+    unused = [
+        entry
+        for entry in objects.list_objects(CONTENT, partial=True)
+        if (match := _CONTENT_KEY.fullmatch(entry.key)) and match[1] not in in_use
+    ]
+    return sum(objects.delete_old(entry, before) for entry in unused)

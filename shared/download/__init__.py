@@ -5,7 +5,6 @@ Servers are not trusted. `web` limits what a request may cost, `ingest` checks t
 """
 
 from .errors import ReleaseNotFound, SourceError
-from .ingest import CHUNK, File, declared_size
-from .listing import Listing
+from .ingest import CHUNK, File, Listing, declared_size
 
 __all__ = ["CHUNK", "File", "Listing", "ReleaseNotFound", "SourceError", "declared_size"]

@@ -1,4 +1,4 @@
-"""Access to a source: credentials, trusted certificates, and the endpoint and region of object stores.
+"""Access to a source: whether it is allowed, credentials, trusted certificates, endpoint and region of object stores.
 
 No message and no `repr` contains credentials.
 """
@@ -10,6 +10,7 @@ import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from shared.kube.resources import dig, key_of
 
@@ -105,3 +106,31 @@ def without_default_port(host: str) -> str:
 def not_sent(secret: str, host: str) -> str:
     """Returns the message for credentials that are not for a host; `secret` names their Secret."""
     return f"{secret} is not sent to {host[:253]}: add the host to its annotation {HOSTS}"
+
+
+def is_allowed(url: str, prefixes: str) -> bool:
+    """Returns whether a URL begins with one of the prefixes, which end at a segment of its path.
+
+    Args:
+        url: The URL of a source.
+        prefixes: Prefixes of URLs, such as `oci://registry.example.com/team`, separated by whitespace; empty
+            allows all.
+    """
+    listed = prefixes.split()
+    return not listed or any(_begins(_parts(url), _parts(prefix)) for prefix in listed)
+
+
+def _begins(url: tuple[str, ...] | None, prefix: tuple[str, ...] | None) -> bool:
+    return url is not None and prefix is not None and url[: len(prefix)] == prefix
+
+
+def _parts(url: str) -> tuple[str, ...] | None:
+    """Returns scheme, host and path segments; None for a URL whose path a server may read in another way."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    decoded = unquote(parts.path).replace("\\", "/").split("/")
+    if "\\" in parts.netloc or "@" in parts.netloc or {".", ".."} & set(decoded):
+        return None
+    return (parts.scheme, without_default_port(parts.netloc), *filter(None, parts.path.split("/")))

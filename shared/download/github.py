@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 from .access import Access
 from .errors import ReleaseNotFound, SourceError
-from .ingest import File
-from .listing import Listing
+from .ingest import File, Listing
 
 if TYPE_CHECKING:
     from .web import HttpResponse, HttpSession

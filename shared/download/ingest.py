@@ -8,6 +8,19 @@ from dataclasses import dataclass
 
 from .errors import SourceError
 
+
+class Listing(tuple[str, ...]):
+    """Names. `problem` is empty for a complete list, else it says why names may be missing."""
+
+    problem: str
+
+    def __new__(cls, names: Iterable[str] = (), problem: str = "") -> Listing:
+        """Creates a listing of `names`, incomplete if `problem` is not empty."""
+        listing = super().__new__(cls, names)
+        listing.problem = problem
+        return listing
+
+
 CHUNK = 256 * 1024  # bytes
 MIB = 1024 * 1024
 

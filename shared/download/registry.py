@@ -22,8 +22,7 @@ from shared.redaction import redact_url
 from . import signatures
 from .access import Access
 from .errors import SourceError
-from .ingest import File, IngestLimits, ingest
-from .listing import Listing
+from .ingest import File, IngestLimits, Listing, ingest
 from .web import HttpResponse, HttpSession, resolve_url
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"

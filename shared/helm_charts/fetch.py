@@ -14,8 +14,7 @@ from shared.charts import archive
 from shared.charts.errors import ArchiveError, ChartError
 from shared.clients import Clients
 from shared.download import File, SourceError, declared_size
-from shared.download.access import Access
-from shared.download.allow_list import is_allowed
+from shared.download.access import Access, is_allowed
 from shared.download.ingest import IngestLimits, ingest
 from shared.download.registry import ImageManifest, NotInRegistry, Registry
 from shared.download.web import HttpResponse, HttpSession, resolve_url

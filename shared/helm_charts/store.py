@@ -15,14 +15,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from shared import storage
 from shared.clients import Clients
 from shared.event import Event
 from shared.kube import Object
-from shared.records import Records
+from shared.records import LARGEST, Records
 from shared.releases.blob_cache import BlobCache
 from shared.storage import ObjectStore, StorageError
 
@@ -216,3 +218,26 @@ def archive_key(scope: str, digest: str) -> str:
 def record_key(request: ChartRequest) -> str:
     """Returns the key of the record of a request in object storage."""
     return f"{ROOT}{request.scope}/requests/{request.id}.json"
+
+
+_RECORD = re.compile(r"charts/(public|namespaces/[^/]+)/requests/[0-9a-f]{64}\.json")
+_ARCHIVE = re.compile(r"charts/(public|namespaces/[^/]+)/archives/[0-9a-f]{64}\.tgz")
+
+
+def collect_charts(objects: ObjectStore, requests: Iterable[ChartRequest], before: datetime) -> int:
+    """Deletes records and archives without use, last written before `before`; returns how many archives it deleted.
+
+    `requests` are the requests of all HelmReleaseProxies. Raises as `ObjectStore` does.
+    """
+    wanted = {record_key(request) for request in requests}
+    listed = objects.list_objects(ROOT, partial=True)
+    used: set[str] = set()
+    for entry in listed:
+        match = _RECORD.fullmatch(entry.key)
+        if match and (entry.key in wanted or not objects.delete_old(entry, before)):
+            content = objects.get(entry.key, LARGEST) or b""
+            used |= {archive_key(match[1], digest) for digest in _DIGEST.findall(content.decode(errors="replace"))}
+    if len(listed) >= storage.MAX_LISTED:  # a record that is not listed may need any archive
+        return 0
+    unused = [entry for entry in listed if _ARCHIVE.fullmatch(entry.key) and entry.key not in used]
+    return sum(objects.delete_old(entry, before) for entry in unused)

@@ -1,6 +1,6 @@
 """The inputs that determine a provider's objects, besides its components: spec, Secret and ConfigMaps.
 
-Hashes of the inputs show whether they have changed since the installation.
+Hashes of the inputs show whether they have changed since the installation, or since the fetch of the components.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from shared.api import provider as provider_api
 from shared.api.resources import CONFIG_MAP, SECRET
 from shared.clients import Clients
+from shared.components.bundles import Bundle
 from shared.download.access import hosts_of
 from shared.kube import Object, dig, key_of
 from shared.kube.selectors import as_text
@@ -106,3 +107,27 @@ def _content(inputs: Inputs) -> list[Any]:
 def are_installed(provider: Object, digest: str, now: datetime) -> bool:
     """Returns whether the objects of the inputs with this `inputs_hash` are installed."""
     return is_installed(provider, now) and dig(provider, "status.target.inputs") == digest
+
+
+@dataclass(frozen=True)
+class FetchedComponents:
+    """The stored components of one version."""
+
+    bundle: Bundle
+    contract: str
+    """The Cluster API contract of this version, such as `v1beta2` (metadata.yaml, `releaseSeries`)."""
+
+
+def load_components(clients: Clients, provider: Object, inputs: Inputs) -> FetchedComponents | None:
+    """Loads the components that `status.target` names.
+
+    Returns None if version or source in the spec have changed since the fetch, or if storage has lost the components.
+
+    Raises:
+        StorageError: Storage cannot be read.
+    """
+    target = dig(provider, "status.target", {})
+    if not target.get("digest") or target.get("sourceHash") != source_hash(provider, inputs):
+        return None
+    bundle = clients.components.load(target["digest"])
+    return FetchedComponents(bundle, target.get("contract", "")) if bundle else None

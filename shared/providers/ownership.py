@@ -1,19 +1,35 @@
-"""Ownership of installed objects: the label of their provider, and whether another provider needs one of them."""
+"""The inventory of a provider, the label of its objects, and whether another provider needs one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shared.api import provider as provider_api
 from shared.api.names import OWNED, OWNED_LABEL
 from shared.api.provider import KINDS, PROVIDER_LABEL
 from shared.applier import inventory
-from shared.applier.inventory import KEPT
+from shared.applier.inventory import KEPT, NOT_SYNCED, InventoryEntry
 from shared.applier.owner import Mark, Owner
 from shared.kube import Client, dig, key_of
 from shared.kube.crds import list_defined
 from shared.manifests import Identity
+
+
+def inventory_of(provider: Mapping[str, Any] | None) -> list[InventoryEntry]:
+    """Returns the provider's inventory.
+
+    An entry whose write was begun but not confirmed has no uid, because that write may have recreated the object.
+    """
+    entries = inventory.load(dig(provider, "status.resources"))
+    return [replace(entry, uid="") if entry.status == NOT_SYNCED else entry for entry in entries]
+
+
+def with_unsynced(entries: Iterable[InventoryEntry], written: Iterable[InventoryEntry]) -> list[InventoryEntry]:
+    """Returns the inventory with the objects `written` by a concurrent sync marked to be applied again."""
+    unsynced = [replace(entry, uid="", hash="", status=NOT_SYNCED) for entry in written]
+    return list({entry.identity: entry for entry in (*entries, *unsynced)}.values())
 
 
 def owner(provider: Mapping[str, Any]) -> Owner:

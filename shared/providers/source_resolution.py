@@ -13,8 +13,7 @@ from shared.components.repositories import CONFIG_MAPS, Repository, config_maps,
 from shared.kube import Object, dig, key_of, selectors
 from shared.kube.selectors import as_text
 
-from .fetched_components import load_components
-from .inputs import Inputs
+from .inputs import Inputs, load_components
 
 SOURCE_ANNOTATION = "capi-functions.dev/source"
 """The annotation of a ConfigMap with a downloaded version: the place it was downloaded from."""

@@ -1,6 +1,7 @@
 """The conditions of a provider: each phase owns some of them, and `Ready` summarises all.
 
-`Ready` is True if the present spec has passed its checks, is installed, and its workloads run.
+`Ready` is True if the present spec has passed its checks, is installed, and its workloads run. Conditions and metadata
+also show when no phase has anything to do.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+from shared.api import cluster as cluster_api
 from shared.api.conditions import READY, get_condition, set_condition
-from shared.kube import Object, dig
+from shared.kube import Object, deleting, dig
 from shared.runtime.status import StatusBuilder
 
 PREFLIGHT_CHECK_PASSED: Final = "PreflightCheckPassed"
@@ -87,3 +89,19 @@ def _ready(conditions: list[Object], generation: int | None) -> tuple[str, str, 
         if condition is None or condition.get("observedGeneration", generation) != generation:
             return "Unknown", "InProgress", f"{name} is not known yet"
     return "True", "Ready", ""
+
+
+def why_not_due(provider: Object | None, *, checked: bool = True) -> str:
+    """Returns why a phase does nothing for the provider; empty if it may have work.
+
+    Args:
+        provider: The provider object; None if it does not exist.
+        checked: Whether the phase needs a spec that has passed the checks of `provider_preflight`.
+    """
+    if provider is None or deleting(provider):
+        return "the provider does not exist or is being deleted"
+    if cluster_api.is_paused(provider):
+        return "paused"
+    if checked and not passed_preflight(provider):
+        return "the preflight checks have not passed"
+    return ""

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 
 from shared.api.resources import CLUSTER_STACK, SECRET
 from shared.download import File, SourceError
-from shared.download.access import Access, from_secret, hosts_of, not_sent, without_default_port
-from shared.download.allow_list import is_allowed
+from shared.download.access import Access, from_secret, hosts_of, is_allowed, not_sent, without_default_port
 from shared.kube import ApiError, Client, Key, NotServed, Unavailable, dig, key_of
 from shared.kube.crds import find_definition
 from shared.kube.list_cache import ListCache
@@ -26,8 +25,7 @@ from shared.settings import RELEASE_SOURCES, SETTINGS
 
 from .naming import STABLE, ReleaseName
 from .sources import Source
-from .sources.chain import SourceChain
-from .sources.urls import from_env, from_url, server, servers_in_settings
+from .sources.urls import SourceChain, from_env, from_url, server, servers_in_settings
 
 COMMON_SCOPE = ""
 """The scope of releases from the sources that the settings name."""

@@ -1,9 +1,11 @@
-"""Limits how often a function does expensive work, because any sender of events can start the sweep or a clean-up."""
+"""Limits how often functions do expensive work, because any sender of events can start a sweep, a clean-up or a read."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from ..clients import Clients
@@ -33,3 +35,30 @@ class Throttle:
             if answer.status < 300:
                 finished[key] = time.monotonic()
             return answer
+
+
+V = TypeVar("V")
+
+
+class SharedRead(Generic[V]):
+    """Reads a value at most once in `pause` seconds; calls that arrive in between wait, and share the next value.
+
+    Each call gets a value whose read began after the call. An older value may lack the object of the event, and brokers
+    do not redeliver on request.
+    """
+
+    def __init__(self, pause: float) -> None:
+        self.pause = pause
+        self._lock = threading.Lock()
+        self._last: tuple[float, V] | None = None
+        """The start of the last read, by the monotonic clock, and the value."""
+
+    def get(self, read: Callable[[], V]) -> V:
+        """Returns a present value. Raises what `read` raises."""
+        arrived = time.monotonic()
+        with self._lock:
+            if self._last is None or self._last[0] < arrived:
+                if self._last is not None:
+                    time.sleep(max(0.0, self._last[0] + self.pause - time.monotonic()))
+                self._last = (time.monotonic(), read())
+            return self._last[1]

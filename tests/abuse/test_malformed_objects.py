@@ -29,8 +29,8 @@ from shared.api.resources import (
     MACHINE_SET,
     SECRET,
 )
-from shared.components.contracts import upgrade_refusal
-from shared.components.garbage_collection import digests_in_use
+from shared.components.bundles import digests_in_use
+from shared.components.versions import upgrade_refusal
 from shared.kube import Key, Object, Resource, dig, key_of
 from shared.releases.garbage_collection import references
 from shared.releases.usage import users_by_release

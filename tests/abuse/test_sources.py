@@ -15,8 +15,7 @@ from shared.components.repositories.config_maps import ConfigMapRepository
 from shared.components.repositories.oci import ARTIFACT_TYPE, layers_of
 from shared.components.repositories.port import Files
 from shared.download import SourceError
-from shared.download.access import Access
-from shared.download.allow_list import is_allowed
+from shared.download.access import Access, is_allowed
 from shared.download.registry import Layer, Registry
 from shared.releases.sources.urls import from_url
 from shared.releases.store import ReleaseStore

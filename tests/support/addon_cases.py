@@ -11,8 +11,7 @@ from typing import Any, cast
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.step import ReleaseStep, find_step
-from shared.addons.assets import AddonAssets
-from shared.addons.chart_objects import Capabilities
+from shared.addons.chart_objects import AddonAssets, Capabilities
 from shared.addons.context import ReleaseContext, RollbackContext
 from shared.addons.owner import OWNER
 from shared.addons.target import Progress, SyncTarget

@@ -24,8 +24,7 @@ from shared.event import change_event
 from shared.kube import Client, Object, dig, key_of
 from shared.kube.dry_run import DryRunClient
 from shared.providers import inputs, peers
-from shared.providers.fetched_components import FetchedComponents, load_components
-from shared.providers.inputs import Inputs
+from shared.providers.inputs import FetchedComponents, Inputs, load_components
 from shared.providers.status import DELETING, PREFLIGHT_CHECK_PASSED, ProviderStatusBuilder
 from shared.runtime import Decision, Request
 from shared.settings import SETTINGS

@@ -13,8 +13,8 @@ from shared.clients import Clients
 from shared.kube import Client, Key, Object, key_of
 from shared.kube.crds import CRD
 from shared.providers import inputs
-from shared.providers.fetched_components import FetchedComponents
-from shared.providers.inventory import inventory_of
+from shared.providers.inputs import FetchedComponents
+from shared.providers.ownership import inventory_of
 from shared.providers.storage_migration import MigrateStorage, removed_versions
 from shared.runtime import Decision
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from shared.api import provider as provider_api
-from shared.download import allow_list
+from shared.download import access
 from shared.download.access import without_default_port
 from shared.kube.resources import Object, dig, key_of
 from shared.redaction import redact_url
@@ -53,7 +53,7 @@ def open_repository(
 
 def is_allowed(source: str) -> bool:
     """Returns whether the installation allows the source, a URL or `CONFIG_MAPS`, in providers."""
-    return allow_list.is_allowed(source, SETTINGS.get("PROVIDER_ALLOWED_SOURCES", ""))
+    return access.is_allowed(source, SETTINGS.get("PROVIDER_ALLOWED_SOURCES", ""))
 
 
 def _require_allowed(source: str) -> None:

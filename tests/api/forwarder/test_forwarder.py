@@ -44,7 +44,7 @@ from shared.kube import ApiError, Client, Key, Object, Resource, connect, dig, k
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD
 from shared.runtime.answer import Answer
-from shared.runtime.emit import emit
+from shared.runtime.sink import emit
 from shared.triggers import Triggers, Watch
 from tests.support import objects, processes
 from tests.support.event_receiver import EventReceiver

@@ -14,8 +14,7 @@ import pytest
 
 from infra.demo.build import VERSIONS, release
 from shared import charts
-from shared.addons.assets import assets_from_files
-from shared.addons.chart_objects import Capabilities, umbrella_objects
+from shared.addons.chart_objects import Capabilities, assets_from_files, umbrella_objects
 from shared.charts import ArchiveError, HelmMissing, OutputError, RenderError, ValuesError
 from shared.manifests import Manifest, Operation, identity, waves
 from tests.support.releases import archive, chart

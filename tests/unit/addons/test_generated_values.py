@@ -10,8 +10,7 @@ import pytest
 
 from shared import charts
 from shared.addons import chart_objects, first_values
-from shared.addons.assets import AddonAssets
-from shared.addons.chart_objects import Capabilities
+from shared.addons.chart_objects import AddonAssets, Capabilities
 from shared.addons.first_values import FirstValues, GeneratedField, RenderedAddons
 from shared.manifests import identity
 from shared.releases.metadata import ReleaseMetadata

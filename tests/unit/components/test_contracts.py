@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shared.api.provider import ADDON, BOOTSTRAP, CONTROL_PLANE, CORE, INFRASTRUCTURE, ProviderKind
-from shared.components.contracts import contract_of, upgrade_refusal
 from shared.components.metadata import ProviderMetadata, Series
+from shared.components.versions import contract_of, upgrade_refusal
 from shared.kube import Object
 from tests.support.provider_objects import provider
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.components.bundles import Bundle, BundleStore
-from shared.components.garbage_collection import collect_garbage, digests_in_use
+from shared.components.bundles import Bundle, BundleStore, collect_garbage, digests_in_use
 from shared.kube import Object
 from shared.storage import ObjectStore
 

@@ -26,8 +26,7 @@ from shared.components.errors import ComponentsError
 from shared.effects import Patch, RemoveFinalizer
 from shared.kube import Key, Object, Resource
 from shared.providers import ownership
-from shared.providers.fetched_components import FetchedComponents
-from shared.providers.inputs import Inputs
+from shared.providers.inputs import FetchedComponents, Inputs
 from shared.providers.storage_migration import NoCommonVersion
 from shared.runtime import Decision
 from tests.support.provider_objects import provider

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.applier.inventory import NOT_SYNCED, SYNCED, InventoryEntry
 from shared.kube import Object
-from shared.providers.inventory import inventory_of, with_unsynced
+from shared.providers.ownership import inventory_of, with_unsynced
 
 
 def entry(name: str, **more: str) -> InventoryEntry:

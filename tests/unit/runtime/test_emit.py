@@ -12,7 +12,7 @@ from events.delivery import HttpDelivery
 from shared.certificates import CertificateAuthority
 from shared.event import REFERENCE, RESOURCE, Event, change_event
 from shared.runtime import sink
-from shared.runtime.emit import emit
+from shared.runtime.sink import emit
 from shared.triggers import Triggers
 from tests.support.event_receiver import EventReceiver
 from tests.support.http_server import HttpServer, Response

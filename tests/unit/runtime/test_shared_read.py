@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from shared.runtime.shared_read import SharedRead
+from shared.runtime.throttle import SharedRead
 
 
 def test_calls_in_turn_read_each_time() -> None:

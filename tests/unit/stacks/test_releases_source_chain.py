@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from shared.download import File, Listing, ReleaseNotFound, SourceError
-from shared.releases.sources.chain import SourceChain
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource
+from shared.releases.sources.urls import SourceChain
 from tests.support.http_server import HttpServer, files
 
 DOWN = HttpSource("http://127.0.0.1:1")

@@ -11,12 +11,11 @@ from shared.download import SourceError
 from shared.download.access import Access, from_secret
 from shared.download.github import GitHubReleases
 from shared.releases.sources import Source
-from shared.releases.sources.chain import SourceChain
 from shared.releases.sources.folder import FolderSource
 from shared.releases.sources.http import HttpSource
 from shared.releases.sources.oci import OciSource
 from shared.releases.sources.s3 import S3Source
-from shared.releases.sources.urls import from_env, from_url
+from shared.releases.sources.urls import SourceChain, from_env, from_url
 
 GITHUB = "https://api.github.com"
 

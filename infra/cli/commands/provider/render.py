@@ -105,12 +105,12 @@ def _documents(path: Path) -> list[Object]:
 
 def _check_version(provider: Object, path: Path, report: PrintedReport) -> None:
     from shared.api.provider import spec_version
-    from shared.components import contracts, metadata
+    from shared.components import metadata, versions
 
     known = metadata.parse(path.read_bytes(), str(path))
     if not (version := spec_version(provider)):
         report.add_notes(["spec.version is not set: the version of the metadata is not checked"])
-    elif problem := contracts.contract_of(known, version)[1]:
+    elif problem := versions.contract_of(known, version)[1]:
         raise Failure(f"{path}: {problem}")
 
 
