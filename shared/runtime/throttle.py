@@ -1,4 +1,4 @@
-"""Limits how often functions do expensive work, because any sender of events can start a sweep, a clean-up or a read."""
+"""Limits how often functions do expensive work, because any sender of events can start a sweep or a clean-up."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_exceeded_limit_is_explained_from_exit_status_and_stderr(code: int, stde
 
 def test_no_worker_starts_before_the_first_call() -> None:
     script = (
-        "import resource\nimport functions.addon_apply.main, shared.charts, shared.cel\n"
+        "import resource\nimport functions.addon_apply.function, shared.charts, shared.cel\n"
         "from shared.sandbox import workers\nprint(len(workers._POOL._free))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

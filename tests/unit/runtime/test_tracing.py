@@ -49,7 +49,7 @@ def test_traces_are_on_where_the_environment_names_a_receiver(environment: Mappi
 @pytest.mark.parametrize("environment", [{}, RECEIVER], ids=["off", "on"])
 def test_functions_and_forwarder_import_opentelemetry_only_for_traces(environment: Mapping[str, str]) -> None:
     script = (
-        "import sys, functions.main, infra.forwarder.__main__\n"
+        "import sys, infra.forwarder.__main__; from functions.main import functions\n"
         "from functions import catalog\n"
         "for name in catalog.names(): catalog.handler(name)\n"
         "print(any(name.startswith(('opentelemetry', 'google.protobuf')) for name in sys.modules))"
@@ -58,7 +58,7 @@ def test_functions_and_forwarder_import_opentelemetry_only_for_traces(environmen
 
 
 def test_process_without_the_extra_works_without_traces() -> None:
-    script = "import sys; sys.modules['opentelemetry'] = None; import functions.main; print('works')"
+    script = "import sys; sys.modules['opentelemetry'] = None; from functions.main import functions; print('works')"
     done = run(script, RECEIVER)
     assert done.stdout == "works\n"
     assert "WARNING traces need capi-functions[tracing], so there are none" in done.stderr
