@@ -22,7 +22,7 @@ from tests.support.ports import free_port
 from tests.support.provider_installers import APPLIED, cert_manager
 from tests.support.provider_world import Providers, world_of
 from tests.support.real_managers import RealManager
-from tests.support.real_providers import CURRENT, DOWNLOADS, PROVIDERS, reduced
+from tests.support.real_providers import CURRENT, DOWNLOADS, PREVIOUS, PROVIDERS, reduced
 from tests.support.until import logged, until
 
 MODULE, VERSION = "sigs.k8s.io/cluster-api-operator", "v0.29.0"
@@ -72,47 +72,86 @@ def test_provider_changes_hands_without_a_rollout(
     providers: Providers, operator: RealManager, functions: Manager, shell: Shell
 ) -> None:
     client, details = providers.client, logged(operator.log)
-    stop, look = blocks(PAGE, "Take over")
-    [back] = blocks(PAGE, "The way back")
-
-    def state() -> dict[str, object]:
-        """Returns the uids of all that the provider has brought, and the generation of its Deployment."""
-        found = providers.brought(PROVIDERS[0].label)
-        found.pop(f"{CLUSTERCTL_PROVIDER.kind} {PROVIDER}", None)  # only our functions write clusterctl's record
-        return {**found, "generation": client.get(DEPLOYMENT, MANAGER)["metadata"]["generation"]}
-
-    release = reduced(CURRENT) / DOWNLOADS / CURRENT
-    files = {"components": PROVIDERS[0].file, "metadata": "metadata.yaml"}
-    texts = {name: (release / file).read_text() for name, file in files.items()}
-    providers.config_map(CURRENT, PROVIDER.namespace, SELECTED, **texts)
+    _offer(providers, CURRENT)
     with _process(operator):
         until(lambda: not _refusal(providers), "the webhooks answer", details=details)
         installed = until(lambda: _ready(client), "the operator installs", details=details)
-        before = state()
+        before = _state(providers)
 
-    assert "failed calling webhook" in _refusal(providers, name="other")
-    shell.run(f"export KUBECONFIG={operator.kubeconfig}\n{stop}")
-    assert (operator.replicas(), _refusal(providers)) == (0, "")
-    crds.install(client, [crd for crd in crds.load() if dig(crd, "spec.group") == GROUP])
-    taken = providers.until_ready(*CORE_KEY)
-    assert state() == before
+    _take_over(providers, operator, shell)
+    taken = client.get(CORE.resource, PROVIDER)
+    assert _state(providers) == before
     assert taken["spec"] == installed["spec"]
     assert taken["metadata"]["annotations"][APPLIED] == installed["metadata"]["annotations"][APPLIED]
-    assert CURRENT in shell.run(look)
 
-    shell.run(back)
-    assert (operator.replicas(), functions.replicas()) == (1, 0)
-    assert "failed calling webhook" in _refusal(providers, name="other")
+    _go_back(operator, functions, shell)
     with _process(operator):
         until(lambda: _has_looked(operator), "the operator looks", details=details)
-        assert state() == before
+        assert _state(providers) == before
         client.patch(CORE.resource, PROVIDER, {"spec": {"deployment": {"replicas": 2}}}, manager="user")
         until(
             lambda: dig(client.get(DEPLOYMENT, MANAGER), "spec.replicas") == 2,
             "the operator changes the Deployment",
             details=details,
         )
-    assert before.items() - state().items() == {("generation", before["generation"])}
+    assert before.items() - _state(providers).items() == {("generation", before["generation"])}
+
+
+@pytest.mark.timeout(3600)
+def test_operator_gets_back_what_the_functions_have_upgraded(
+    providers: Providers, operator: RealManager, functions: Manager, shell: Shell
+) -> None:
+    details = logged(operator.log)
+    _offer(providers, PREVIOUS)
+    with _process(operator):
+        until(lambda: not _refusal(providers, PREVIOUS), "the webhooks answer", details=details)
+        until(lambda: _ready(providers.client), "the operator installs", details=details)
+        before = _state(providers)
+
+    _take_over(providers, operator, shell)
+    _offer(providers, CURRENT)
+    assert _refusal(providers) == ""
+    upgraded = providers.until_ready(*CORE_KEY)
+    assert dig(upgraded, "status.installedVersion") == CURRENT
+    after = _state(providers)
+    assert {name for name in before.keys() & after.keys() if before[name] != after[name]} == {"generation"}
+
+    _go_back(operator, functions, shell)
+    with _process(operator):
+        until(lambda: "Provider successfully installed" in operator.log.read_text(), "the operator", details=details)
+    assert _state(providers) == after
+
+
+def _offer(providers: Providers, version: str) -> None:
+    """Keeps the components of this version, and of no other, where the CoreProvider selects them."""
+    release = reduced(version) / DOWNLOADS / version
+    files = {"components": PROVIDERS[0].file, "metadata": "metadata.yaml"}
+    texts = {name: (release / file).read_text() for name, file in files.items()}
+    labels = {**SELECTED, "provider.cluster.x-k8s.io/version": version}
+    providers.config_map("core", PROVIDER.namespace, labels, **texts)
+
+
+def _state(providers: Providers) -> dict[str, object]:
+    """Returns the uids of all that the provider has brought, pods included, and the generation of its Deployment."""
+    found = providers.brought(PROVIDERS[0].label)
+    found.pop(f"{CLUSTERCTL_PROVIDER.kind} {PROVIDER}", None)  # only our functions write clusterctl's record
+    return {**found, "generation": providers.client.get(DEPLOYMENT, MANAGER)["metadata"]["generation"]}
+
+
+def _take_over(providers: Providers, operator: RealManager, shell: Shell) -> None:
+    stop, look = blocks(PAGE, "Take over")
+    assert "failed calling webhook" in _refusal(providers, name="other")
+    shell.run(f"export KUBECONFIG={operator.kubeconfig}\n{stop}")
+    assert operator.replicas() == 0
+    crds.install(providers.client, [crd for crd in crds.load() if dig(crd, "spec.group") == GROUP])
+    version = dig(providers.until_ready(*CORE_KEY), "status.installedVersion")
+    assert version in shell.run(look)
+
+
+def _go_back(operator: RealManager, functions: Manager, shell: Shell) -> None:
+    [back] = blocks(PAGE, "The way back")
+    shell.run(back)
+    assert (operator.replicas(), functions.replicas()) == (1, 0)
 
 
 def _process(operator: RealManager) -> AbstractContextManager[None]:
@@ -128,11 +167,11 @@ def _process(operator: RealManager) -> AbstractContextManager[None]:
     return operator.process("cmd", flags)
 
 
-def _refusal(providers: Providers, name: str = PROVIDER.name) -> str:
+def _refusal(providers: Providers, version: str = CURRENT, name: str = PROVIDER.name) -> str:
     """Applies a CoreProvider; returns the error, which is empty if the write is accepted."""
     kind, _, namespace = CORE_KEY
     try:
-        providers.apply(kind, name, namespace, version=CURRENT, fetchConfig={"selector": {"matchLabels": SELECTED}})
+        providers.apply(kind, name, namespace, version=version, fetchConfig={"selector": {"matchLabels": SELECTED}})
     except ApiError as error:
         return error.detail
     return ""

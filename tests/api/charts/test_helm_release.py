@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from shared.api.resources import CLUSTER, CONFIG_MAP, HELM_RELEASE_PROXY, NAMESPACE, SECRET
 from shared.helm_proxies.names import CLUSTER_NAME_LABEL, RELEASE_NAME_GENERATED
 from shared.helm_proxies.release_record import decode, secret_name, write_record
@@ -163,6 +165,25 @@ def test_release_of_the_helm_program_is_taken_over(helm_world: HelmWorld) -> Non
     assert world.history()[-1] == (4, "deployed")
     world.helm("uninstall", "web")
     assert names(world) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("failed", "failed"), ("pending-install", "superseded"), ("pending-upgrade", "superseded")],
+)
+def test_release_that_the_helm_program_has_not_completed_is_upgraded(
+    helm_world: HelmWorld, before: str, after: str
+) -> None:
+    world = helm_world
+    (world.folder / "web.tgz").write_bytes(packed("1.0.0", TWO))
+    world.helm("install", "web", str(world.folder / "web.tgz"), "--create-namespace")
+    deployed = decode(world.client.get(SECRET, Key(world.releases, secret_name("web", 1))))
+    write_record(world.client, replace(deployed, status=before), datetime.now(UTC))
+    world.chart("1.0.0", TWO)
+    world.proxy()
+    assert world.call().retry_after is None
+    assert world.history() == [(1, after), (2, "deployed")]
+    assert world.condition("Ready")["status"] == "True"
 
 
 def test_object_of_others_is_refused_until_ownership_is_taken(helm_world: HelmWorld) -> None:
