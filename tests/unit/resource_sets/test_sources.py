@@ -54,6 +54,8 @@ def test_keys_are_sorted_by_their_bytes() -> None:
         pytest.param("---\n# nothing\n---\n", [], id="empty documents"),
         pytest.param("{apiVersion: v1, kind: A, metadata: {name: x}}", ["A"], id="one"),
         pytest.param(f"{json.dumps(obj('A'))}\n---\n{json.dumps(obj('B'))}", ["A", "B"], id="documents"),
+        pytest.param(f"{ONE}data: |\n  a\n  ---\n  b\n---\n{TWO}", ["Namespace"] * 2, id="a separator in a text"),
+        pytest.param(f"---\n{ONE}---\n{TWO}".replace("\n", "\r\n"), ["Namespace"] * 2, id="lines of Windows"),
         pytest.param(json.dumps([obj("A"), obj("B")]), ["A", "B"], id="JSON list"),
         pytest.param(f"  {json.dumps([obj('A')], indent=2)}  ", ["A"], id="JSON list with blanks"),
         pytest.param("[]", [], id="empty JSON list"),
