@@ -7,10 +7,16 @@ from datetime import datetime
 from typing import Any
 
 
+def visible(text: str) -> str:
+    """Returns the text with numbers in place of characters that are not printable, except ends of lines and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+
+
 def plain(text: object, *, most: int = 500) -> str:
     """Returns one line of at most `most` printable characters. Text from a cluster can contain escape sequences."""
-    line = " ".join(str(text).split())
-    line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
+    line = visible(" ".join(str(text).split()))
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 

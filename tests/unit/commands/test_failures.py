@@ -20,6 +20,13 @@ def test_expected_failure_is_one_line_and_exit_code_1(error: Exception, capsys: 
     assert capsys.readouterr().err.splitlines() == [f"error: {error}"]
 
 
+def test_failure_passes_no_escape_sequence_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), report_failures():
+        raise Failure("class has the patch \x1b]0;title\x07\x1b[2J\u202e, and\na second line")
+    shown = capsys.readouterr().err
+    assert shown == "error: class has the patch \\x1b]0;title\\x07\\x1b[2J\\x202e, and\na second line\n"
+
+
 def test_interrupted_command_exits_with_130() -> None:
     with pytest.raises(typer.Exit) as ended, report_failures():
         raise KeyboardInterrupt
