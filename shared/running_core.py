@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from .api.provider import CORE_NAME, PROVIDER_LABEL
 from .api.resources import DEPLOYMENT, VALIDATING_WEBHOOKS
 from .kube import ApiError, Client, Object, Resource, dig, key_of
@@ -32,25 +35,30 @@ def running_helm_addon(management: Client, remembered: TTLCache) -> str:
 def find_running(management: Client, *names: str) -> str:
     """Returns the name of a Deployment with available replicas of the provider that has one of these names.
 
-    Empty if none runs or reading is denied. Raises `ApiError`.
-
-    A tenant may give a Deployment this label, too. So a Deployment counts only in a namespace to which a webhook
-    configuration with the label points, because only administrators of the cluster write webhook configurations.
+    Empty if none runs, or if reading Deployments is denied. Raises `ApiError`.
     """
     selector = f"{PROVIDER_LABEL} in ({','.join(names)})"
     everywhere = management.limited_to(())
     running = [
-        key_of(deployment)
+        deployment
         for deployment in _readable(everywhere, DEPLOYMENT, selector) or []
         if dig(deployment, "status.availableReplicas", 0) > 0
     ]
     webhooks = _readable(everywhere, VALIDATING_WEBHOOKS, selector) if running else []
-    if webhooks is None:
-        return str(running[0])
+    found = running if webhooks is None else of_administrators(running, webhooks)
+    return str(key_of(found[0])) if found else ""
+
+
+def of_administrators(deployments: Iterable[Object], webhooks: Iterable[Mapping[str, Any]]) -> list[Object]:
+    """Returns the Deployments in the namespaces to which the webhook configurations of the same provider point.
+
+    A tenant may give a Deployment the label of a provider, too, but only administrators of the cluster write webhook
+    configurations.
+    """
     clients = [dig(one, "clientConfig", {}) for configuration in webhooks for one in dig(configuration, "webhooks", [])]
     namespaces = {dig(client, "service.namespace") for client in clients}
     by_url = any(dig(client, "url") for client in clients)  # a manager outside the cluster, as in a local run
-    return next((str(key) for key in running if by_url or key.namespace in namespaces), "")
+    return [one for one in deployments if by_url or key_of(one).namespace in namespaces]
 
 
 def _readable(client: Client, resource: Resource, selector: str) -> list[Object] | None:

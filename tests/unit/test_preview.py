@@ -22,7 +22,7 @@ from infra.operations.preview.loading import (
 )
 from infra.operations.preview.progress import identify, is_reconciled
 from infra.operations.preview.result import Refusal, object_changes
-from infra.operations.preview.snapshot import check_version, needed_kinds, refuse_external_patches
+from infra.operations.preview.snapshot import check_version, managers, needed_kinds, refuse_external_patches
 from shared.kube import Key, Object
 
 CORE = "cluster.x-k8s.io/v1beta2"
@@ -254,3 +254,21 @@ def test_class_with_patches_of_an_extension_is_not_previewed() -> None:
     refuse_external_patches(obj("ClusterClass", spec={"patches": [{"name": "a", "definitions": []}]}))
     with pytest.raises(Failure, match="runtime extensions"):
         refuse_external_patches(obj("ClusterClass", spec={"patches": [{"name": "a", "external": {}}]}))
+
+
+def test_manager_of_a_preview_is_no_deployment_of_a_tenant() -> None:
+    def labelled(kind: str, provider: str, namespace: str, **content: Any) -> Object:
+        labels = {"cluster.x-k8s.io/provider": provider}
+        return {"kind": kind, "metadata": {"name": provider, "namespace": namespace, "labels": labels}, **content}
+
+    def webhooks(provider: str, namespace: str) -> Object:
+        client = {"service": {"namespace": namespace, "name": "webhook"}}
+        return labelled("ValidatingWebhookConfiguration", provider, "", webhooks=[{"clientConfig": client}])
+
+    core, kubeadm = labelled("Deployment", "cluster-api", "capi-system"), labelled("Deployment", "bootstrap-b", "b")
+    of_tenant = [labelled("Deployment", name, "zzz") for name in ("cluster-api", "bootstrap-b", "bootstrap-c")]
+    found = managers(
+        [core, kubeadm, *of_tenant], [webhooks("cluster-api", "capi-system"), webhooks("bootstrap-b", "b")]
+    )
+    assert found == {"cluster-api": core, "bootstrap-b": kubeadm}
+    assert managers(of_tenant, []) == {}

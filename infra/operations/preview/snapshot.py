@@ -17,6 +17,7 @@ from shared.kube import Client, Key, Object, Resource, deleting, dig, key_of
 from shared.kube.client import METADATA_LIST
 from shared.kube.crds import CRD, stored_resource
 from shared.kube.resources import split_api_version
+from shared.running_core import of_administrators
 from shared.semver import try_parse
 
 from ..failure import Failure
@@ -97,18 +98,16 @@ def take(client: Client, changes: Mapping[Key, Change]) -> Snapshot:
         crds = list(threads.map(lambda key: client.get(CRD, key), _definitions(client)))
     resources = {(found.group, found.kind): found for crd in crds if (found := stored_resource(crd))}
     clusters = {key: _cluster(client, resources, key) for key in changes}
-    deployments = {provider_of(obj): obj for obj in client.list(DEPLOYMENT, selector=PROVIDER_LABEL)}
+    configurations = [
+        obj for resource in WEBHOOK_CONFIGURATIONS for obj in client.list(resource, selector=PROVIDER_LABEL)
+    ]
+    deployments = managers(client.list(DEPLOYMENT, selector=PROVIDER_LABEL), configurations)
     if CORE_NAME not in deployments:
         raise Failure("the management cluster has no Deployment of Cluster API core, so its version is not known")
     check_version(image_version(deployments[CORE_NAME]))
     providers = [obj for label, obj in sorted(deployments.items()) if label.startswith(_WEBHOOKS_OF)]
     labels = {CORE_NAME, *map(provider_of, providers)}
-    webhooks = [
-        obj
-        for resource in WEBHOOK_CONFIGURATIONS
-        for obj in client.list(resource, selector=PROVIDER_LABEL)
-        if provider_of(obj) in labels
-    ]
+    webhooks = [obj for obj in configurations if provider_of(obj) in labels]
     extensions = resources.get(_EXTENSIONS)
     objects = tuple(_consistent(client, resources, clusters, changes))
     needed = set(needed_kinds((*objects, *(obj for change in changes.values() for obj in change.manifests))))
@@ -127,6 +126,18 @@ def take(client: Client, changes: Mapping[Key, Change]) -> Snapshot:
         tuple(webhooks),
         tuple(key_of(obj).name for obj in client.list(extensions)) if extensions else (),
     )
+
+
+def managers(deployments: Iterable[Object], webhooks: Collection[Object]) -> dict[str, Object]:
+    """Returns the Deployments of administrators by the label of their provider: a preview runs their managers."""
+    found: dict[str, list[Object]] = {}
+    for deployment in deployments:
+        found.setdefault(provider_of(deployment), []).append(deployment)
+    return {
+        label: one
+        for label, labelled in found.items()
+        for one in of_administrators(labelled, (obj for obj in webhooks if provider_of(obj) == label))
+    }
 
 
 def needed_kinds(objects: Iterable[Object]) -> Iterator[Kind]:
