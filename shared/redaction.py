@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, Final
 from urllib.parse import quote, quote_plus, urlsplit
 
 MIN_LENGTH = 4
 """Shorter values, in characters, are not redacted, because they are no secrets and occur in any text."""
+
+_MOST_VALUES: Final = 2_000
+_MOST_CHARACTERS: Final = 1 << 20
+"""The maximum of values, and of their characters in sum. A search for more takes seconds, so texts are withheld."""
+WITHHELD: Final = "withheld, because there are too many confidential values to remove from it"
 
 _ELLIPSES = ("…", " ... ")
 """The marks of truncation, in place of the missing part of a text."""
@@ -18,13 +24,29 @@ _TEXT_FIELDS = ("message", "error", "waiting")
 
 
 def redact(text: str, values: Collection[str]) -> str:
-    """Returns the text with "…" in place of the values.
+    """Returns the text with "…" in place of the values; see `redactor` for several texts."""
+    return redactor(values)(text)
 
-    Finds a value as it is and as JSON, base64, `repr` and URLs encode it, even if the text ends or begins within it.
+
+def redactor(values: Collection[str]) -> Callable[[str], str]:
+    """Returns the function that returns a text with "…" in place of the values.
+
+    It finds a value as it is and as JSON, base64, `repr` and URLs encode it, even if the text ends or begins within it.
+    With too many values it returns `WITHHELD` in place of any text.
     """
-    forms = {form for value in filter(_is_long_enough, values) for form in _forms(value) if _is_long_enough(form)}
-    for form in sorted(forms, key=len, reverse=True):
+    kept = [value for value in values if _is_long_enough(value)]
+    if len(kept) > _MOST_VALUES or sum(map(len, kept)) > _MOST_CHARACTERS:
+        return lambda text: text and WITHHELD
+    forms = sorted({form for value in kept for form in _forms(value) if _is_long_enough(form)}, key=len, reverse=True)
+    return partial(_without, forms)
+
+
+def _without(forms: Sequence[str], text: str) -> str:
+    """Returns the text with "…" in place of the forms, the longest first."""
+    for form in forms if _is_long_enough(text) else ():
         text = text.replace(form, "…")
+        if form[:MIN_LENGTH] not in text and form[-MIN_LENGTH:] not in text:
+            continue
         for ellipsis in _ELLIPSES:
             parts = text.split(ellipsis)
             for number in range(1, len(parts)):
@@ -35,14 +57,14 @@ def redact(text: str, values: Collection[str]) -> str:
     return text
 
 
-def redact_status(status: Any, values: Collection[str]) -> Any:
-    """Returns a status with the values redacted from its text fields, at any depth."""
+def redact_status(status: Any, redacted: Callable[[str], str]) -> Any:
+    """Returns a status with its text fields redacted, at any depth; `redacted` is of `redactor`."""
     if isinstance(status, list):
-        return [redact_status(entry, values) for entry in status]
+        return [redact_status(entry, redacted) for entry in status]
     if not isinstance(status, dict):
         return status
     return {
-        name: redact(value, values) if name in _TEXT_FIELDS and isinstance(value, str) else redact_status(value, values)
+        name: redacted(value) if name in _TEXT_FIELDS and isinstance(value, str) else redact_status(value, redacted)
         for name, value in status.items()
     }
 

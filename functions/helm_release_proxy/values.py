@@ -118,7 +118,7 @@ def recorded_texts(config: Mapping[str, Any], values: Values) -> set[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
+    if isinstance(value, str | int | float) and not isinstance(value, bool):  # a password may have digits only
+        yield str(value)
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _texts(each)

@@ -150,12 +150,7 @@ def read_history(client: Client, name: str, namespace: str) -> History:
         ApiError: The API server failed.
     """
     pages = client.pages(SECRET, namespace, selector=f"owner=helm,name={name}", accept=METADATA_LIST)
-    labels = (dig(item, "metadata.labels", {}) for page in pages for item in page["items"])
-    revisions = sorted(
-        (int(each["version"]), str(each.get("status") or ""))
-        for each in labels
-        if str(each.get("version") or "").isdecimal() and len(each["version"]) < 10
-    )
+    revisions = revisions_of(item for page in pages for item in page["items"])
     if not revisions:
         return History()
     latest = read_record(client, name, namespace, revisions[-1][0])
@@ -165,6 +160,13 @@ def read_history(client: Client, name: str, namespace: str) -> History:
     else:
         deployed = read_record(client, name, namespace, number) if number else None
     return History(tuple(revisions), latest, deployed)
+
+
+def revisions_of(secrets: Iterable[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    """Returns the numbers of revisions with their status, oldest first, from the labels of Secrets."""
+    labels = [dig(secret, "metadata.labels", {}) for secret in secrets]
+    texts = [(str(each.get("version") or ""), str(each.get("status") or "")) for each in labels]
+    return sorted((int(version), status) for version, status in texts if version.isdecimal() and len(version) < 10)
 
 
 def read_record(client: Client, name: str, namespace: str, revision: int) -> ReleaseRecord | None:

@@ -15,7 +15,7 @@ from ..api.conditions import get_condition
 from ..effects import Effect, Results, would_change
 from ..event import Event
 from ..kube import Object, dig
-from ..redaction import redact, redact_status
+from ..redaction import redact_status, redactor
 from .recorder import KubernetesEvent
 
 O = TypeVar("O")  # noqa: E741 - what a function observes
@@ -79,13 +79,14 @@ class Decision:
         """Returns the decision without the values in status, events and message."""
         if not values:
             return self
+        redacted = redactor(values)
         return replace(
             self,
-            status=redact_status(self.status, values),
+            status=redact_status(self.status, redacted),
             kubernetes_events=tuple(
-                replace(event, message=redact(event.message, values)) for event in self.kubernetes_events
+                replace(event, message=redacted(event.message)) for event in self.kubernetes_events
             ),
-            message=redact(self.message, values),
+            message=redacted(self.message),
         )
 
 

@@ -208,9 +208,10 @@ def test_values_are_merged_as_by_helm() -> None:
 
 
 def test_recorded_values_are_confidential_unless_they_are_public() -> None:
-    recorded = {"password": "former", "list": [{"image": "nginx", "short": "abc"}], "token": "present"}
-    present = Values({"image": "nginx", "token": "present"}, frozenset({"present"}))
-    assert recorded_texts(recorded, present) == {"former", "present"}
+    listed = [{"image": "nginx", "short": "abc", "port": 8080, "on": True}]
+    recorded = {"password": "former", "pin": 84739202, "list": listed, "token": "present"}
+    present = Values({"image": "nginx", "port": 8080, "token": "present"}, frozenset({"present"}))
+    assert recorded_texts(recorded, present) == {"former", "84739202", "present"}
 
 
 def test_values_come_from_opaque_secrets_only() -> None:

@@ -21,6 +21,7 @@ from shared.helm_proxies.release_record import (
     encode,
     hook_of,
     manifest_of,
+    revisions_of,
     same_values,
 )
 from tests.support.helm_releases import packed
@@ -177,3 +178,16 @@ def test_history_decides_the_next_operation(
     history = History(revisions)
     assert (history.next_revision, history.is_installed) == (number, installed)
     assert history.operation_of(number - 1) == operation
+
+
+def test_revisions_are_read_from_labels_of_any_type() -> None:
+    labels: list[Any] = [
+        {"version": "10", "status": "deployed"},
+        {"version": "2", "status": "superseded"},
+        {"version": 3},
+        *({"version": version} for version in (None, "", "x", "-1", "1" * 10, [1], {"a": 1}, True)),
+        None,
+        [],
+    ]
+    found = revisions_of([{}, *({"metadata": {"labels": each}} for each in labels)])
+    assert found == [(2, "superseded"), (3, ""), (10, "deployed")]

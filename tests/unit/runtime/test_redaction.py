@@ -7,7 +7,7 @@ import pytest
 from functions.provider_preflight.observe import Observed
 from shared.providers.error_reporting import sensitive_values
 from shared.providers.inputs import Inputs
-from shared.redaction import redact, redact_status
+from shared.redaction import WITHHELD, redact, redact_status, redactor
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,25 @@ def test_redact_replaces_values_in_all_encodings_and_truncations(text: str, valu
     assert redact(text, values) == left
 
 
+@pytest.mark.parametrize("values", [[f"value-{number}" for number in range(6_000)], ["x" * 2_000_000]])
+def test_text_is_withheld_from_more_values_than_can_be_searched(values: list[str]) -> None:
+    redacted = redactor(values)
+    assert redacted("it has value-5 and more") == WITHHELD
+    assert redacted("") == ""
+
+
+def test_redactor_finds_each_of_many_values_in_each_text() -> None:
+    redacted = redactor([f"value-{number:04}" for number in range(2_000)])
+    assert {redacted(f"of value-{number:04}: cut off, valu…") for number in (0, 7, 1_999)} == {"of …: cut off, …"}
+
+
 RESOURCE = {"name": "docker", "error": "no docker", "waiting": "for docker"}
 
 
 def test_redact_status_changes_text_fields_only() -> None:
     condition = {"type": "Ready", "status": "True", "reason": "docker", "message": "of docker"}
     status = {"conditions": [condition], "resources": [RESOURCE], "version": 1}
-    found = redact_status(status, ["docker"])
+    found = redact_status(status, redactor(["docker"]))
     assert found["conditions"] == [{**condition, "message": "of …"}]
     assert found["resources"] == [{"name": "docker", "error": "no …", "waiting": "for …"}]
     assert found["version"] == 1
