@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from operator import itemgetter
 
 from shared.kube import ApiError, Client, dig
 from shared.kube.credentials import is_token
@@ -39,6 +41,7 @@ class LoginRefused(Exception):
 class _Session:
     source: Source
     end: Callable[[], None]
+    share: str
     checked: float
     used: float
 
@@ -106,7 +109,8 @@ class Sessions:
         with ExitStack() as stack:
             client = self._connect(token)
             stack.callback(client.close)
-            name = f"{_user(client)} at {self._name}"
+            user = _user(client)
+            name = f"{user} at {self._name}"
             watches = stack.enter_context(Watches(client, self._namespace))
             watches.wait_listed(_FIRST_LISTS)
             actions = Actions(client) if self.changes else None
@@ -116,10 +120,25 @@ class Sessions:
             with self._lock:
                 if (existing := self._sessions.get(key)) is not None:  # a request at the same time was faster
                     return existing
-                if len(self._sessions) >= MOST:
-                    raise LoginRefused(f"{MOST} people use this console already: try again in some minutes")
-                session = self._sessions[key] = _Session(source, stack.pop_all().close, now, now)
-            return session
+                share = _share_of(user)
+                ended = self._make_room(share) if len(self._sessions) >= MOST else None
+                session = self._sessions[key] = _Session(source, stack.pop_all().close, share, now, now)
+        if ended is not None:
+            ended.end()
+        return session
+
+    def _make_room(self, share: str) -> _Session:
+        """Removes and returns a session, so that a new one of `share` has room.
+
+        It is the oldest session of the largest share, so that a person with many tokens keeps nobody out. Raises
+        `LoginRefused` if each share would have one session.
+        """
+        shares = Counter([share, *(session.share for session in self._sessions.values())])
+        largest, number = max(shares.items(), key=itemgetter(1))
+        if number < 2:
+            raise LoginRefused(f"{MOST} people use this console already: try again in some minutes")
+        oldest = min((one.used, key) for key, one in self._sessions.items() if one.share == largest)
+        return self._sessions.pop(oldest[1])
 
     def _end_idle(self) -> None:
         oldest = time.monotonic() - _IDLE
@@ -128,6 +147,11 @@ class Sessions:
             ended = [self._sessions.pop(key) for key in idle]
         for session in ended:
             session.end()
+
+
+def _share_of(user: str) -> str:
+    """Returns the name of a user; the namespace of a ServiceAccount, because its owner can create more accounts."""
+    return user.rpartition(":")[0] if user.startswith("system:serviceaccount:") else user
 
 
 def _user(client: Client) -> str:

@@ -192,6 +192,35 @@ def test_number_of_sessions_is_bounded(address: str, token: str, monkeypatch: py
     assert (status, "use this console already" in text) == (403, True)
 
 
+def test_many_tokens_of_one_namespace_keep_nobody_out(
+    kubeconfig: Path, management: Client, namespace: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setattr(console_sessions, "MOST", 2)
+    elsewhere = Key("default", f"{namespace}-other")
+    management.create(SERVICE_ACCOUNT, manifest(SERVICE_ACCOUNT, elsewhere.name, elsewhere.namespace))
+
+    def another(key: Key) -> str:
+        client = accounts.account(management, kubeconfig, key)
+        client.close()
+        return client._transport.credentials.bearer()
+
+    own = Key(namespace, f"{namespace}-one-right")
+    second, third, other = another(own), another(own), another(elsewhere)
+    people = Sessions(connect.token_clients(), "test")
+    try:
+        ended = people.source(token)
+        present = people.source(second)
+        of_other = people.source(other)
+        assert people.source(second) is present
+        assert people.source(third) is not present
+        assert people.source(other) is of_other
+        assert people.source(token) is not ended
+    finally:
+        people.end()
+        management.delete(SERVICE_ACCOUNT, elsewhere)
+
+
 def test_person_logs_in_and_out(
     chromium: Browser, address: str, token: str, management: Client, namespace: str
 ) -> None:
