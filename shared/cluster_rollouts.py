@@ -10,13 +10,13 @@ from typing import Any, Final
 from shared import semver, watch_filter
 from shared.api import cluster as cluster_api
 from shared.api.cluster import ROLLING_OUT, TOPOLOGY_RECONCILED
-from shared.api.conditions import READY, get_condition, is_true
+from shared.api.conditions import READY, abridged, get_condition, is_true
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, CLUSTER_ROLLOUT
 from shared.clients import Clients
 from shared.effects import Patch
 from shared.kube import ApiError, Conflict, Key, NotFound, Object, deleting, dig, key_of
-from shared.kube.selectors import selects, validated
+from shared.kube.selectors import matcher, validated
 from shared.releases.naming import ReleaseName
 from shared.rollouts import Rollout, State, Target, assess
 
@@ -26,6 +26,8 @@ SETTLING: Final = timedelta(seconds=10)
 The controllers of its Machines see their new templates a moment after Cluster API reports the topology as reconciled,
 and only then the condition `RollingOut` is True.
 """
+_MOST_NAMES: Final = 3
+"""Names of ClusterRollouts in the text about one Cluster, because a namespace can have thousands."""
 
 _FAILURES: Final = ("ReconcileFailed", "ClusterClassNotReconciled", "TopologyReconcileFailed")
 """The reasons of a topology that cannot be reconciled; the last one is from before Cluster API 1.9."""
@@ -135,6 +137,7 @@ def plan(rollout: Object, observed: Observed, now: datetime) -> Plan:
     twice: dict[str, str] = {}
     left: dict[str, str] = {}
     settling = False
+    others = [(key_of(one).name, matcher(dig(one, "spec.clusterSelector", {}))) for one in observed.others]
     for cluster in observed.clusters:
         name = key_of(cluster).name
         if deleting(cluster) or cluster_api.is_paused(cluster):
@@ -143,7 +146,8 @@ def plan(rollout: Object, observed: Observed, now: datetime) -> Plan:
             left[name] = reason
             continue
         labels = dig(cluster, "metadata.labels", {})
-        if rivals := _rivals(observed, labels):
+        rivals = abridged(sorted(other for other, selects in others if selects(labels)), _MOST_NAMES, ", ")
+        if rivals:
             twice[name] = rivals
         addon = observed.addons.get(addon_of(cluster))
         problem = why_unready(cluster, addon)
@@ -229,12 +233,6 @@ def present(cluster: Object) -> str:
 def wanted(rollout: Object) -> str:
     """Returns class and Kubernetes version that a ClusterRollout gives to Clusters."""
     return " ".join(filter(None, (_class(rollout), _version(rollout))))
-
-
-def _rivals(observed: Observed, labels: Mapping[str, str]) -> str:
-    """Returns the names of the other ClusterRollouts that select a Cluster with these labels."""
-    selecting = (one for one in observed.others if selects(dig(one, "spec.clusterSelector", {}), labels))
-    return ", ".join(sorted(key_of(one).name for one in selecting))
 
 
 def _is_missing(cluster_class: Object | None) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from shared.kube.selectors import selects
+from shared.kube.selectors import matcher
 from shared.windows import opening
 
 State = Literal["absent", "available", "unavailable"]
@@ -200,7 +200,8 @@ def _assign(
     owner: dict[str, str] = {}
     for partition in partitions:
         name = str(partition.get("name", ""))
-        found = [one for one in targets if selects(partition.get("clusterSelector") or {}, one.labels)]
+        selects = matcher(partition.get("clusterSelector") or {})
+        found = [one for one in targets if selects(one.labels)]
         if not found:
             problems.append(f"partition {name} selects no Cluster")
         if twice := [one.name for one in found if one.name in owner]:

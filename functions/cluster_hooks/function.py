@@ -19,6 +19,7 @@ from shared.clients import Clients
 from shared.event import Event
 from shared.helm_proxies import cluster_deletion
 from shared.kube import MANAGER, NotFound, Object, dig, key_of
+from shared.memory_budget import MemoryBusy
 from shared.runtime import Answer, KubernetesEvent, Task, done, logs, record_event
 from shared.runtime.http import read_body, refused, respond_to_get, response_content
 
@@ -102,6 +103,8 @@ def call(clients: Clients, path: str, body: bytes) -> HookCall:
         return HookCall(event, Answer(404, str(error)))
     except protocol.BadRequest as error:
         return HookCall(event, Answer(400, str(error)))
+    except MemoryBusy as error:
+        return HookCall(event, Answer(503, str(error)))
     except Exception as error:
         log.exception("%s failed", event.type)
         return HookCall(event, Answer(500, f"{type(error).__name__} in {NAME}; the log has the details"))

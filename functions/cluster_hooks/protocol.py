@@ -8,11 +8,11 @@ The result of a call is in the response's `status`; any status code but 200 coun
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from shared import memory_budget
 from shared.api.hooks import BEFORE_CLUSTER_DELETE
 from shared.kube import Object, dig
 from shared.releases.stages import AFTER_CLUSTER_UPGRADE, AFTER_CONTROL_PLANE_INITIALIZED, BEFORE_CLUSTER_UPGRADE
@@ -79,9 +79,14 @@ def hook_at(path: str) -> str:
 
 
 def cluster_of(hook: str, body: bytes) -> Object:
-    """Returns the Cluster in a request. Callers must trust only its key and uid. Raises `BadRequest`."""
+    """Returns the Cluster in a request; callers must trust only its key and uid.
+
+    Raises `BadRequest`, or `MemoryBusy` if other inputs use too much memory.
+    """
     try:
-        request = json.loads(body)
+        request = memory_budget.loads(body)
+    except memory_budget.InputTooLarge as error:
+        raise BadRequest(f"the request {error}") from error
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the request is not valid JSON: {error}") from error
     if not isinstance(request, dict):

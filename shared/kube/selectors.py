@@ -6,13 +6,16 @@ Requests to list take the text form. It also has `<` and `>`, which LabelSelecto
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 MAX_VALUE_LENGTH: Final = 63
 """Characters that the value of a label may have."""
+
+MAX_LENGTH: Final = 1 << 16
+"""Characters of the text form of a LabelSelector object. A thousand names of objects have a third."""
 
 _HAS_VALUES: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 """The operators of LabelSelector objects, and whether they have values."""
@@ -111,8 +114,14 @@ def validated(selector: Mapping[str, Any]) -> str:
     """Returns the text form of a LabelSelector object, which the API server accepts.
 
     Raises:
-        ValueError: The API server rejects the selector; the message cites the requirement.
+        ValueError: The API server rejects the selector, or it is too long; the message cites the requirement.
     """
+    _parsed_object(selector)
+    return as_text(selector)
+
+
+def _parsed_object(selector: Mapping[str, Any]) -> tuple[Requirement, ...]:
+    """Returns the requirements of a LabelSelector object. Raises `ValueError` as `validated` does."""
     for one in selector.get("matchExpressions") or []:
         key, operator, values = one.get("key", ""), one.get("operator", ""), one.get("values") or []
         if operator not in _HAS_VALUES:
@@ -121,16 +130,26 @@ def validated(selector: Mapping[str, Any]) -> str:
             needed = "needs values" if _HAS_VALUES[operator] else "takes no values"
             raise ValueError(f"invalid label selector for the label {key[:100]!r}: {operator} {needed}")
     text = as_text(selector)
-    parse(text)
-    return text
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"the label selector has more than {MAX_LENGTH} characters: use a label of its own")
+    return parse(text)
+
+
+def matcher(selector: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:
+    """Returns whether a LabelSelector object selects labels, as a function that has parsed the selector.
+
+    An invalid selector selects nothing.
+    """
+    try:
+        requirements = _parsed_object(selector)
+    except ValueError:
+        return lambda _labels: False
+    return lambda labels: matches(requirements, labels)
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Returns whether a LabelSelector object selects an object with these labels; an invalid one selects nothing."""
-    try:
-        return matches(parse(validated(selector)), labels)
-    except ValueError:
-        return False
+    return matcher(selector)(labels)
 
 
 def _holds(requirement: Requirement, label: Any) -> bool:

@@ -129,3 +129,15 @@ def test_invalid_label_selector_object_selects_nothing(selector: Object, message
 @pytest.mark.parametrize(("digits", "expected"), [(63, True), (64, False)])
 def test_number_in_a_label_has_up_to_63_digits(digits: int, expected: bool) -> None:
     assert selectors.matches(selectors.parse("a>1"), {"a": "9" * digits}) is expected
+
+
+def test_selector_that_is_too_long_is_refused_and_selects_nothing() -> None:
+    def one_of(number: int) -> Object:
+        values = [f"cluster-{each:08}" for each in range(number)]
+        return {"matchExpressions": [{"key": "name", "operator": "In", "values": values}]}
+
+    labels = {"name": "cluster-00000000"}
+    assert selectors.selects(one_of(3_000), labels)
+    with pytest.raises(ValueError, match="has more than 65536 characters"):
+        selectors.validated(one_of(60_000))
+    assert not selectors.selects(one_of(60_000), labels)

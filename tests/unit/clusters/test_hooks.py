@@ -324,6 +324,12 @@ def test_limits_come_from_the_environment(value: str, limit: Any, monkeypatch: p
         assert HookDeadlines.from_env() == HookDeadlines(upgrade=limit)
 
 
+def test_request_that_needs_too_much_memory_is_refused() -> None:
+    body = b'{"cluster": {"metadata": {"name": "demo", "namespace": "team"}}, "more": [' + b"{}," * 1_000_000 + b"{}]}"
+    with pytest.raises(protocol.BadRequest, match="needs more than 48 MiB of memory"):
+        protocol.cluster_of(BEFORE_CLUSTER_DELETE, body)
+
+
 # -- the protocol ----------------------------------------------------------------------------------------------
 
 

@@ -180,6 +180,12 @@ def test_cluster_of_two_rollouts_waits(selector: Object, waits: bool) -> None:
     assert bool(planned.moves) != waits
 
 
+def test_text_about_many_rollouts_of_a_cluster_is_short() -> None:
+    rivals = tuple(rollout(f"rival-{number:04}", selector={}) for number in range(1_000))
+    planned = plan(rollout(), observed(rollout(), cluster(), others=rivals), NOW)
+    assert dict(planned.twice) == {"one": "rival-0000, rival-0001, rival-0002, and 997 more"}
+
+
 def test_patch_has_the_shape_of_the_cluster() -> None:
     older = {**cluster(), "spec": {"topology": {"class": OLD}}}
     wanted = rollout(version="v1.36.2")
