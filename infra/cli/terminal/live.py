@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from infra.operations.text import plain
+from infra.operations.text import plain, visible
 from shared.kube import Unavailable
 
 from .output import unwrapped
@@ -23,7 +23,7 @@ _EVERY = 2.0
 
 def unbroken(lines: Iterable[str]) -> Text:
     """Returns lines that a terminal cuts instead of wrapping."""
-    return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
+    return Text(visible("\n".join(lines)), no_wrap=True, overflow="ellipsis")
 
 
 def follow(
