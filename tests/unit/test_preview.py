@@ -231,6 +231,15 @@ def test_topology_is_reconciled_once_core_has_created_or_refused_its_objects(
     assert is_reconciled(state, Key("a", "cluster")) is reconciled
 
 
+@pytest.mark.parametrize(("annotations", "reconciled"), [({}, False), ({"cluster.x-k8s.io/paused": ""}, True)])
+def test_preview_waits_for_no_paused_object(annotations: dict[str, str], *, reconciled: bool) -> None:
+    condition = {"type": "TopologyReconciled", "reason": "ReconcileSucceeded", "observedGeneration": 4}
+    one = obj("Cluster", spec={"controlPlaneRef": {"name": "a"}}, status={"conditions": [condition]})
+    machines = obj("MachineSet", "2", spec={"clusterName": "cluster"}, status={"observedGeneration": 3})
+    machines["metadata"] |= {"labels": {"cluster.x-k8s.io/cluster-name": "cluster"}, "annotations": annotations}
+    assert is_reconciled(identify([one, machines]), Key("a", "cluster")) is reconciled
+
+
 def test_objects_of_a_deleted_machine_pool_are_deleted_with_it() -> None:
     """A preview has no garbage collector."""
     labels = {"cluster.x-k8s.io/cluster-name": "cluster", "topology.cluster.x-k8s.io/owned": ""}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from shared.api.cluster import CLUSTER_NAME_LABEL, TOPOLOGY_RECONCILED
+from shared.api.cluster import CLUSTER_NAME_LABEL, TOPOLOGY_RECONCILED, is_paused
 from shared.api.conditions import get_condition
 from shared.api.resources import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET
 from shared.kube import Key, Object, deleting, dig, key_of
@@ -85,7 +85,7 @@ def is_reconciled(state: State, key: Key) -> bool:
         dig(obj, "status.observedGeneration") == obj["metadata"]["generation"]
         for resource in (MACHINE_DEPLOYMENT, MACHINE_SET)
         for obj in of_kind(state, (resource.group, resource.kind), key)
-        if not deleting(obj)
+        if not (deleting(obj) or is_paused(obj))
     )
 
 
