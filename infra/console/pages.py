@@ -326,9 +326,20 @@ def _api_error(request: Request, error: Exception) -> Response:
     return _message(request, 502, "The API server refused a request", str(error))
 
 
-def login_response(request: Request, problem: str = "", status: int = 200) -> Response:
-    """Returns the page with the form for a token."""
-    return _page(request, "login.html", status, problem=problem)
+def login_response(request: Request, problem: str = "", status: int = 200, issuer: str = "") -> Response:
+    """Returns the page with the form for a token, and a link to the login at an issuer."""
+    return _page(request, "login.html", status, problem=problem, issuer=issuer)
+
+
+def logged_in_response(request: Request) -> Response:
+    """Returns a page that leads to the overview.
+
+    It is a page and no redirect, because browsers send a cookie with `SameSite=Strict` only where a page of the site
+    leads to, and a redirect continues the way from the issuer.
+    """
+    answer = _message(request, 200, "Logged in", "")
+    answer.headers["Refresh"] = "0; url=/"
+    return answer
 
 
 def _message(request: Request, status: int, title: str, text: str) -> Response:

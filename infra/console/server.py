@@ -16,6 +16,7 @@ from infra.operations.failure import Failure
 
 from .access import Access
 from .login import Login
+from .oidc import Issuer
 from .pages import Pages, Source
 from .sessions import Sessions
 
@@ -46,7 +47,9 @@ def serving(source: Source, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def serving_logins(sessions: Sessions, address: str, port: int, hosts: Collection[str] = ()) -> Iterator[int]:
+def serving_logins(
+    sessions: Sessions, address: str, port: int, hosts: Collection[str] = (), issuer: Issuer | None = None
+) -> Iterator[int]:
     """Serves the pages to people who log in, and yields the port.
 
     Args:
@@ -54,12 +57,13 @@ def serving_logins(sessions: Sessions, address: str, port: int, hosts: Collectio
         address: The address to listen at.
         port: The port; 0 for a free one.
         hosts: The host names of the console, beside `localhost`.
+        issuer: Where people may log in.
 
     Raises:
         Failure: The port is in use.
     """
     try:
-        with _listening(lambda pages, _own: Login(pages, sessions, hosts), address, port) as own:
+        with _listening(lambda pages, _own: Login(pages, sessions, hosts, issuer), address, port) as own:
             yield own
     finally:
         sessions.end()

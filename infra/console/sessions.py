@@ -37,6 +37,10 @@ class LoginRefused(Exception):
     """A token that is not accepted; the message says why, without the token."""
 
 
+class TokenRefused(LoginRefused):
+    """A token that the API server does not accept."""
+
+
 @dataclass
 class _Session:
     source: Source
@@ -155,13 +159,13 @@ def _share_of(user: str) -> str:
 
 
 def _user(client: Client) -> str:
-    """Returns the name of a client's user. Raises `LoginRefused` for a token that the API server does not accept."""
+    """Returns the name of a client's user. Raises `TokenRefused` for a token that the API server does not accept."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         review = client.request("POST", _REVIEW, body=body)
     except ApiError as error:
         if error.status == 401:
-            raise LoginRefused(
+            raise TokenRefused(
                 "the API server does not accept this token, for example because it has expired; "
                 "`kubectl create token NAME` prints a new token of a ServiceAccount"
             ) from None

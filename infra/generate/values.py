@@ -167,6 +167,27 @@ def _of_console() -> Iterator[Value]:
         FLAG,
         "Let its pages offer rollbacks, with the rights of the person who has logged in. Default: pages only show.",
     )
+    yield Value(
+        "console.oidcIssuerURL",
+        "",
+        {**TEXT, "pattern": "^(https://.+)?$"},
+        "Let people log in at this [OpenID Connect issuer](console.md#login-at-an-issuer), whose ID tokens the API "
+        "server accepts.",
+    )
+    yield Value("console.oidcClientID", "", TEXT, "The console's client at the issuer.")
+    yield Value("console.oidcScopes", ["email"], {"type": "array", "items": TEXT}, "The scopes beside `openid`.")
+    yield Value(
+        "console.oidcSecret",
+        "",
+        TEXT,
+        "A Secret with the secret of the client in the key `client-secret`. Default: none.",
+    )
+    yield Value(
+        "console.oidcCAConfigMap",
+        "",
+        TEXT,
+        "A ConfigMap with the issuer's CA in the key `ca.crt`. Default: the system's.",
+    )
 
 
 def _of_image() -> Iterator[Value]:

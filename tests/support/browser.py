@@ -59,7 +59,9 @@ def screenshot(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
 
 
 @contextmanager
-def opened(browser: Browser, address: str, *, scheme: str = "light", expected: str = "\n") -> Iterator[Page]:
+def opened(
+    browser: Browser, address: str, *, scheme: str = "light", expected: str = "\n", issuer: str = ""
+) -> Iterator[Page]:
     """Yields a page at the address. Fails at its end if the page logged an error or sent a request to another server.
 
     Args:
@@ -67,15 +69,18 @@ def opened(browser: Browser, address: str, *, scheme: str = "light", expected: s
         address: The address of the page.
         scheme: `light` or `dark`.
         expected: A part of the errors that the test causes.
+        issuer: The URL of an issuer that the page may lead to, whose certificate is not checked.
     """
     errors: list[str] = []
-    server = urlsplit(address).netloc
+    servers = {urlsplit(url).netloc for url in (address, issuer) if url}
 
     def check(request: Request) -> None:
-        if urlsplit(request.url).netloc != server:
+        if urlsplit(request.url).netloc not in servers:
             errors.append(f"request to {request.url}")
 
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=scheme)
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 720}, color_scheme=scheme, ignore_https_errors=bool(issuer)
+    )
     context.set_default_timeout(_HANGS * 1000)
     page = context.new_page()
     page.on("console", lambda message: errors.append(message.text) if message.type in ("error", "warning") else None)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from functions.helm_release_proxy import values as helm_values
+from infra.console import oidc
 from infra.operations import deliveries
 from shared import bounded_yaml, certificates, event, memory_budget, network, redaction, semver, windows
 from shared.addons import secret_record
@@ -281,6 +282,12 @@ PARSERS = (
         _text(lambda text: list(deliveries.parse(text.splitlines()))),
         (),
         (b"2026-01-31 12:00:00,123 INFO sweep a -> 204 1ms", b'{"function": "sweep", "status": 204, "seconds": 1}'),
+    ),
+    Parser(
+        "infra.console.oidc.claims",
+        _text(oidc.claims),
+        (),
+        (b"eyJhbGciOiJub25lIn0.eyJpc3MiOiJodHRwczovL2V4YW1wbGUuY29tIn0.c2ln",),
     ),
     Parser("shared.memory_budget.loads", memory_budget.loads, (ValueError, RecursionError), (_json(_EVENT),)),
     Parser("shared.bounded_yaml.load", bounded_yaml.load, (bounded_yaml.YAMLError,), (_YAML, _KUBECONFIG)),

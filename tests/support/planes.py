@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -13,10 +13,23 @@ from shared.kube import Client, connect, dig
 
 
 @contextmanager
-def running_plane(folder: Path, *, groups: Collection[str] | None = None, controllers: bool = False) -> Iterator[Path]:
+def running_plane(
+    folder: Path,
+    *,
+    groups: Collection[str] | None = None,
+    controllers: bool = False,
+    api_server_flags: Sequence[str] = (),
+) -> Iterator[Path]:
     """Runs a control plane in `folder` with our CRDs, all or those of the API `groups`, in the block."""
     try:
-        local_control_plane.start(folder, owner=os.getpid(), progress=print, timeout=120, controllers=controllers)
+        local_control_plane.start(
+            folder,
+            owner=os.getpid(),
+            progress=print,
+            timeout=120,
+            controllers=controllers,
+            api_server_flags=api_server_flags,
+        )
         wanted = [crd for crd in crds.load() if groups is None or dig(crd, "spec.group") in groups]
         with connected(folder) as client:
             crds.install(client, wanted)

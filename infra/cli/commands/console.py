@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from infra.operations.failure import Failure
 from shared.settings import NAMESPACE
 
 from ..options import TargetOptions
@@ -22,9 +24,61 @@ from ..terminal.signals import until_signal
 if TYPE_CHECKING:
     from infra.console.actions import Actions
     from infra.console.flow import Flow
+    from infra.console.oidc import Issuer
     from infra.operations.management_cluster import ManagementCluster
 
 app = App()
+
+
+@dataclass(frozen=True)
+class IssuerOptions:
+    """The options of a login at an OpenID Connect issuer."""
+
+    issuer_url: Annotated[
+        str,
+        typer.Option(
+            "--oidc-issuer-url",
+            help="With --login: people may log in at this issuer, whose ID tokens the API server accepts.",
+            show_default=False,
+        ),
+    ] = ""
+    client_id: Annotated[
+        str, typer.Option("--oidc-client-id", help="The console's client at the issuer.", show_default=False)
+    ] = ""
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--oidc-client-secret-file", help="File with the secret of the client.", exists=True, dir_okay=False
+        ),
+    ] = None
+    issuer_ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--oidc-ca-file",
+            help="Certificates (PEM) to trust beside the system's, for the issuer.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None
+    scopes: Annotated[
+        list[str] | None,
+        typer.Option("--oidc-scope", help="Scope beside openid. Repeatable (default: email).", show_default=False),
+    ] = None
+
+    def issuer(self) -> Issuer | None:
+        """Returns the issuer; None without one. Raises `Failure` or `OSError`."""
+        from infra.console.oidc import Issuer, Registration
+
+        if not self.issuer_url:
+            return None
+        if not self.issuer_url.startswith("https://"):
+            raise Failure(f"--oidc-issuer-url: {self.issuer_url} is no https URL")
+        if not self.client_id:
+            raise Failure("--oidc-issuer-url needs --oidc-client-id")
+        secret, ca = (file.read_text() if file else "" for file in (self.secret_file, self.issuer_ca_file))
+        scopes = tuple(self.scopes or ("email",))
+        return Issuer(Registration(self.issuer_url, self.client_id, secret.strip(), ca, scopes))
+
 
 _FIRST_LISTS = 5.0
 """Seconds to wait for the first lists, so that the first page is complete."""
@@ -62,6 +116,7 @@ def console(
     allow_changes: Annotated[
         bool, typer.Option("--allow-changes", help="Offer rollbacks and the like, with the rights of the kubeconfig.")
     ] = False,
+    oidc: IssuerOptions,
     management: TargetOptions,
 ) -> None:
     """Show Clusters, providers and cluster stacks in a browser on this machine. Only reads by default.
@@ -72,7 +127,7 @@ def console(
 
     functions = functions or pod_namespace() or NAMESPACE
     if login:
-        _serve_logins(port, hosts or (), namespace, functions, allow_changes=allow_changes)
+        _serve_logins(oidc, port, hosts or (), namespace, functions, allow_changes=allow_changes)
         return
     from infra.console.pages import Source
     from infra.console.server import serving
@@ -127,14 +182,18 @@ def _actions(target: ManagementCluster) -> Actions:
     return Actions(target.client, Ingress(run["ingress"], Path(run["token"])) if run else None)
 
 
-def _serve_logins(port: int, hosts: Sequence[str], namespace: str, functions: str, *, allow_changes: bool) -> None:
+def _serve_logins(
+    oidc: IssuerOptions, port: int, hosts: Sequence[str], namespace: str, functions: str, *, allow_changes: bool
+) -> None:
     """Serves the console of a cluster, whose own account has no rights."""
     from infra.console.server import serving_logins
     from infra.console.sessions import Sessions
     from shared.kube import connect
 
-    with report_failures():
+    with report_failures(OSError):
+        issuer = oidc.issuer()
         clients = connect.token_clients()
         sessions = Sessions(clients, "this cluster", namespace, functions=functions, changes=allow_changes)
-        with serving_logins(sessions, "0.0.0.0", port, hosts) as own:  # noqa: S104 - who has no token sees nothing
+        address = "0.0.0.0"  # noqa: S104 - who has no token sees nothing
+        with serving_logins(sessions, address, port, hosts, issuer) as own:
             until_signal(ready=lambda: err.print(f"port {own}; Ctrl-C ends the console"))

@@ -445,6 +445,25 @@ def test_console_has_no_credentials(helm: Path) -> None:
     assert [volume["name"] for volume in pod(objects, "capi-functions")["volumes"]][-1] == "identity"
 
 
+def test_console_knows_the_issuer(helm: Path) -> None:
+    issuer = ("console.enabled=true", "console.oidcIssuerURL=https://issuer.example", "console.oidcClientID=console")
+    plain = pod(rendered(helm, *issuer), CONSOLE)
+    options = ["--oidc-issuer-url=https://issuer.example", "--oidc-client-id=console", "--oidc-scope=email"]
+    assert plain["containers"][0]["args"][2:] == options
+    assert [volume["name"] for volume in plain["volumes"]] == ["authority"]
+    files = ("console.oidcSecret=client", "console.oidcCAConfigMap=authority", "console.oidcScopes={email,groups}")
+    spec = pod(rendered(helm, *issuer, *files), CONSOLE)
+    [container] = spec["containers"]
+    more = [
+        "--oidc-scope=groups",
+        "--oidc-client-secret-file=/etc/oidc/client-secret",
+        "--oidc-ca-file=/etc/oidc/ca.crt",
+    ]
+    assert container["args"][2:] == [*options, *more]
+    assert container["volumeMounts"][-1] == {"name": "oidc", "mountPath": "/etc/oidc", "readOnly": True}
+    assert [[*source] for source in spec["volumes"][-1]["projected"]["sources"]] == [["secret"], ["configMap"]]
+
+
 def test_each_shard_of_the_forwarder_is_a_deployment(helm: Path) -> None:
     settings = ("deployments.forwarder.replicas=3", "forwarder.workers=9")
     objects = rendered(helm, "mode=forwarder", "forwarder.shards=2", *settings)
