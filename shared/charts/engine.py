@@ -173,9 +173,12 @@ def _by_program(
 
 
 def _written(output: Path, name: str) -> Iterator[Manifest]:
-    """Yields the manifests in the files that helm has written."""
+    """Yields the manifests in the files that helm has written.
+
+    Links are left out, because this process could follow them to files that helm must not read.
+    """
     left = MAX_BYTES
-    for path in output.rglob("*") if output.is_dir() else ():
+    for path in output.rglob("*") if output.is_dir() and not output.is_symlink() else ():
         if path.is_symlink() or not path.is_file():
             continue
         left -= path.stat().st_size

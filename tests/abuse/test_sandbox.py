@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from shared import sandbox
+from shared.charts import engine
+from shared.manifests import Manifest
 from shared.sandbox import confine
 
 ROOT = Path(__file__).parents[2]
@@ -215,6 +217,20 @@ def test_program_for_lookups_reaches_one_port_and_its_own_folder(world: World, s
         done = sandbox.run(command, input="", cwd=folder, env={}, limits=limits, port=world.port)
     assert (done.stderr == "got\n") is gets, done.stderr
     assert (done.returncode == 0) is gets
+
+
+def test_links_that_helm_has_made_lead_to_no_file(tmp_path: Path) -> None:
+    secret, output = tmp_path / "secret", tmp_path / "output"
+    (secret / "folder").mkdir(parents=True)
+    (secret / "folder" / "token").write_text("a: token")
+    output.symlink_to(secret)
+    assert [*engine._written(output, "chart")] == []
+    output.unlink()
+    output.mkdir()
+    (output / "folder").symlink_to(secret / "folder")
+    (output / "file.yaml").symlink_to(secret / "folder" / "token")
+    (output / "own.yaml").write_text("a: own")
+    assert [*engine._written(output, "chart")] == [Manifest("own.yaml", "a: own")]
 
 
 def test_folders_of_a_killed_process_are_removed_by_the_next_one(tmp_path: Path) -> None:
