@@ -12,6 +12,7 @@ from shared.api import cluster as cluster_api
 from shared.api.cluster import ROLLING_OUT, TOPOLOGY_RECONCILED
 from shared.api.conditions import READY, abridged, get_condition, is_true
 from shared.api.names import addon_of
+from shared.api.readiness import text, topology_failed, why_not_ready
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_CLASS, CLUSTER_ROLLOUT
 from shared.clients import Clients
 from shared.effects import Patch
@@ -28,9 +29,6 @@ and only then the condition `RollingOut` is True.
 """
 _MOST_NAMES: Final = 3
 """Names of ClusterRollouts in the text about one Cluster, because a namespace can have thousands."""
-
-_FAILURES: Final = ("ReconcileFailed", "ClusterClassNotReconciled", "TopologyReconcileFailed")
-"""The reasons of a topology that cannot be reconciled; the last one is from before Cluster API 1.9."""
 
 
 @dataclass(frozen=True)
@@ -174,23 +172,9 @@ def move(rollout: Object, cluster: Object) -> Patch:
 
 
 def why_unready(cluster: Object, addon: Object | None) -> str:
-    """Returns why a Cluster is not ready with its present spec; empty if it is.
-
-    A Cluster is ready if it is available, its topology is reconciled, no Machines are being replaced, and the addons of
-    its class are applied. Without a topology controller no program sets the condition about the topology.
-    """
-    found = cluster_api.conditions(cluster)
-    available = get_condition(found, "Available") or get_condition(found, READY)  # before Cluster API 1.9
-    if available is None:
-        return "no program has set the condition Available yet"
-    topology = get_condition(found, TOPOLOGY_RECONCILED)
-    for condition in filter(None, (topology, available)):
-        if condition.get("status") != "True":
-            return _text(condition)
-        if not _is_current(cluster, condition):
-            return f"{condition['type']} is not about the present spec yet"
-    if is_true(found, ROLLING_OUT):
-        return _text(get_condition(found, ROLLING_OUT) or {})
+    """Returns why a Cluster, or the addons of its class, are not ready with its present spec; empty if they are."""
+    if problem := why_not_ready(cluster):
+        return problem
     release = ReleaseName.from_class_name(cluster_api.class_name(cluster) or "")
     if release is None:
         return ""
@@ -199,7 +183,7 @@ def why_unready(cluster: Object, addon: Object | None) -> str:
     if ReleaseName.from_class_name(str(dig(addon, "spec.clusterStack") or "")) != release:
         return f"the addons of {release} are not applied yet"
     if not is_true(dig(addon, "status.conditions"), READY):
-        return f"ClusterAddon: {_text(get_condition(dig(addon, 'status.conditions'), READY) or {})}"
+        return f"ClusterAddon: {text(get_condition(dig(addon, 'status.conditions'), READY) or {})}"
     return ""
 
 
@@ -211,16 +195,11 @@ def _is_settling(cluster: Object, now: datetime) -> bool:
     return lags and changed is not None and now - changed < SETTLING
 
 
-def _is_current(cluster: Object, condition: Mapping[str, Any]) -> bool:
-    generation = dig(cluster, "metadata.generation")
-    return bool(condition.get("observedGeneration", generation) == generation)
-
-
 def has_failed(cluster: Object, addon: Object | None) -> bool:
     """Returns whether the topology controller, or the ClusterAddon, reports a failure and not only progress."""
     topology = get_condition(cluster_api.conditions(cluster), TOPOLOGY_RECONCILED) or {}
     if topology.get("status") == "False":
-        return topology.get("reason") in _FAILURES and _is_current(cluster, topology)
+        return topology_failed(cluster)
     ready = get_condition(dig(addon or {}, "status.conditions"), READY) or {}
     return ready.get("status") == "False" and ready.get("severity") in ("Error", "Warning")
 
@@ -293,7 +272,3 @@ def _version(rollout: Object) -> str:
 def _text_at(obj: Mapping[str, Any], path: str) -> str:
     value = dig(obj, path)
     return value if isinstance(value, str) else ""
-
-
-def _text(condition: Mapping[str, Any]) -> str:
-    return ": ".join(str(condition[part]) for part in ("type", "reason", "message") if condition.get(part))

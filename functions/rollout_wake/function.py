@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+
 from shared.api.resources import CLUSTER_ROLLOUT
 from shared.clients import Clients
 from shared.event import Event
-from shared.kube import NotServed, Object, key_of
+from shared.kube import NotServed, Object
 from shared.runtime import Answer, Task, done
 from shared.runtime.sink import emit
-from shared.runtime.throttle import SharedRead
 from shared.wake import wake_event
 
 from .triggers import TRIGGERS
 
-_ROLLOUTS: SharedRead[list[Object]] = SharedRead(pause=1.0)
-"""The ClusterRollouts of all namespaces, which are few. The pause also limits how often they look at their Clusters."""
+PAUSE = 5.0
+"""Seconds from one event to the next for the same ClusterRollouts, because each of them reads all its Clusters."""
+_WOKEN: dict[str, float] = {}
+"""The time of the last events by namespace, by the monotonic clock."""
 
 
 def run(clients: Clients, event: Event) -> Answer:
@@ -26,16 +29,21 @@ def run(clients: Clients, event: Event) -> Answer:
     key = TRIGGERS.key(event)
     if key is None:
         return done("the event is not for this function")
-    found = _ROLLOUTS.get(lambda: _read(clients))
-    events = [wake_event(one, source="/rollout_wake") for one in found if key_of(one).namespace == key.namespace]
+    now = time.monotonic()
+    if (pause := _WOKEN.get(key.namespace, -PAUSE) + PAUSE - now) > 0:
+        return done("they were woken a moment ago", retry_after=pause)
+    events = [wake_event(one, source="/rollout_wake") for one in _read(clients, key.namespace)]
     if not events:
         return done("the namespace has no ClusterRollout")
+    for namespace in [name for name, woken in list(_WOKEN.items()) if woken + PAUSE < now]:
+        _WOKEN.pop(namespace, None)
+    _WOKEN[key.namespace] = now
     return emit(TRIGGERS, events, f"events for the ClusterRollouts of {key.namespace}")
 
 
-def _read(clients: Clients) -> list[Object]:
+def _read(clients: Clients, namespace: str) -> list[Object]:
     try:
-        return list(clients.management.list(CLUSTER_ROLLOUT))
+        return list(clients.management.list(CLUSTER_ROLLOUT, namespace))
     except NotServed:
         return []
 

@@ -10,14 +10,13 @@ from typing import Any
 
 from shared import profiles
 from shared.api import cluster as cluster_api
-from shared.api.cluster import PAUSED_ANNOTATION, ROLLING_OUT, TOPOLOGY_RECONCILED
+from shared.api.cluster import PAUSED_ANNOTATION
 from shared.api.conditions import READY, get_condition
+from shared.api.readiness import topology_failed, why_not_ready
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_ROLLOUT
 from shared.kube import Key, dig, key_of
 from shared.triggers import READ_CRDS, Referrer, Rule, Triggers, Watch, annotation
 from shared.wake import CHANGED
-
-_CONDITIONS = ("Available", READY, TOPOLOGY_RECONCILED, ROLLING_OUT)
 
 
 def namespace_of(obj: Mapping[str, Any]) -> Key:
@@ -26,20 +25,15 @@ def namespace_of(obj: Mapping[str, Any]) -> Key:
 
 
 def relevant_in_cluster(cluster: Mapping[str, Any]) -> object:
-    """Returns the values of a Cluster on which a ClusterRollout depends."""
-    found = cluster_api.conditions(cluster)
-    conditions = [_told(get_condition(found, type_)) for type_ in _CONDITIONS]
+    """Returns the values of a Cluster on which a ClusterRollout depends; of the conditions only what follows."""
     metadata = [dig(cluster, f"metadata.{name}") for name in ("generation", "deletionTimestamp", "labels")]
-    return [*metadata, cluster_api.is_paused(cluster), *conditions]
+    return [*metadata, cluster_api.is_paused(cluster), not why_not_ready(cluster), topology_failed(cluster)]
 
 
 def relevant_in_addon(addon: Mapping[str, Any]) -> object:
     """Returns the values of a ClusterAddon on which a ClusterRollout depends."""
-    return [dig(addon, "spec.clusterStack"), _told(get_condition(dig(addon, "status.conditions"), READY))]
-
-
-def _told(condition: Mapping[str, Any] | None) -> object:
-    return [(condition or {}).get(name) for name in ("status", "reason", "observedGeneration")]
+    ready = get_condition(dig(addon, "status.conditions"), READY) or {}
+    return [dig(addon, "spec.clusterStack"), ready.get("status"), ready.get("severity")]
 
 
 def _namespaces(rollout: Mapping[str, Any]) -> Iterable[Key]:

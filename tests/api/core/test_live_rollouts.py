@@ -107,7 +107,7 @@ def test_classes_and_versions_move_wave_by_wave_beside_core(core: LiveCore) -> N
         return get_condition(dig(found, "status.conditions"), READY) or {}
 
     def waits_for_the_canary() -> bool:
-        return "not ready: c: TopologyReconciled: " in ready().get("message", "")
+        return "not ready: c: " in ready().get("message", "")
 
     def one_at_a_time() -> None:
         assert len(fleet.unready()) <= 1, fleet.details()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from functions import catalog
+from functions.rollout_wake import function
 from shared import wake
 from shared.api.names import addon_of
 from shared.api.resources import CLUSTER, CLUSTER_ADDON, CLUSTER_ROLLOUT
@@ -34,8 +35,9 @@ def rollouts(management: Client, clients: Clients, namespace: str) -> Iterator[R
 
 
 def woken(clients: Clients, sink: EventReceiver, changed: Object) -> list[str]:
-    """Delivers a change, and returns the names of the ClusterRollouts that an event follows for."""
+    """Delivers a change long after the last one; returns the names of the ClusterRollouts that an event follows for."""
     sink.received.clear()
+    function._WOKEN.clear()
     assert catalog.handler("rollout_wake")(clients, change_event(changed, "update", source="/test")).status == 204
     assert {(event.type, event.kind) for _, event, _ in sink.received} <= {(wake.CHANGED, CLUSTER_ROLLOUT.kind)}
     return sorted(event.name for _, event, _ in sink.received)
@@ -53,6 +55,19 @@ def test_changes_wake_the_rollouts_of_the_namespace(rollouts: Rollouts, sink: Ev
         assert woken(limited, sink, changed) == ["next", "other"]
     elsewhere = {**cluster, "metadata": {**cluster["metadata"], "namespace": "elsewhere"}}
     assert woken(limited, sink, elsewhere) == []
+
+
+def test_changes_that_follow_at_once_become_one_event(rollouts: Rollouts, sink: EventReceiver) -> None:
+    rollouts.fleet(main=1)
+    rollouts.rollout()
+    event = change_event(rollouts.client.get(CLUSTER, rollouts.key("main-0")), "update", source="/test")
+    handle, before = catalog.handler("rollout_wake"), rollouts.client.requests
+    assert handle(rollouts.clients, event).retry_after is None
+    assert rollouts.client.requests - before == 1
+    for _ in range(2):
+        assert 0 < (handle(rollouts.clients, event).retry_after or 0) <= function.PAUSE
+    assert rollouts.client.requests - before == 1
+    assert len(sink.received) == 1
 
 
 def test_woken_rollout_looks_at_its_clusters_although_it_was_done(

@@ -15,7 +15,11 @@ from tests.support.objects import manifest
 def cluster(
     status: str = "True", reason: str = "R", message: str = "", type_: str = "Available", **more: object
 ) -> Object:
-    conditions = [{"type": type_, "status": status, "reason": reason, "message": message, "observedGeneration": 1}]
+    others = [] if type_ == "Available" else [{"type": "Available", "status": "True"}]
+    conditions = [
+        *others,
+        {"type": type_, "status": status, "reason": reason, "message": message, "observedGeneration": 1},
+    ]
     metadata = {"generation": 1, **more}
     return manifest(CLUSTER, "one", "fleet", metadata=metadata, status={"conditions": conditions})
 
@@ -29,9 +33,14 @@ def addon(stack: str = "v1", status: str = "True", message: str = "") -> Object:
     ("before", "after", "concerns"),
     [
         (cluster("False"), cluster(), True),
-        (cluster("False", "A"), cluster("False", "B"), True),
+        (cluster("False", "A"), cluster("False", "B"), False),
         (cluster("False", message="a"), cluster("False", message="b"), False),
         (cluster("False", type_="Remediating"), cluster(type_="Remediating"), False),
+        (
+            cluster("False", type_="TopologyReconciled"),
+            cluster("False", "ReconcileFailed", type_="TopologyReconciled"),
+            True,
+        ),
         (cluster("False", type_="TopologyReconciled"), cluster(type_="TopologyReconciled"), True),
         (cluster("False", type_="RollingOut"), cluster(type_="RollingOut"), True),
         (cluster(), cluster(generation=2), True),
