@@ -89,9 +89,10 @@ def test_folder_is_a_package_so_that_its_imports_are_checked(name: str) -> None:
     assert (Path(catalog.__file__).parent / name / "__init__.py").is_file()
 
 
-def test_main_has_a_target_for_each_function_and_for_all() -> None:
-    assert main.sweep.__name__ == "sweep"
-    assert main.sweep is main.sweep
+@pytest.mark.parametrize("name", ["sweep", "cluster_hooks"])
+def test_main_has_a_target_for_each_function_and_for_all(name: str) -> None:
+    assert getattr(main, name).__name__ == name
+    assert getattr(main, name) is getattr(main, name)
     assert callable(main.functions)
     with pytest.raises(AttributeError, match="there is no function nothing"):
         _ = main.nothing
