@@ -27,10 +27,10 @@ def access(function: str, triggers: Triggers, *, account: str = "", role: str = 
     return [*_labelled(name, objects)]
 
 
-def everywhere(function: str, triggers: Triggers, *, account: str = "", role: str = "") -> list[Object]:
+def everywhere(function: str, triggers: Triggers) -> list[Object]:
     """Returns the cluster-wide rights of a function in an installation for some namespaces."""
     name = workloads.name_of(function)
-    return [*_labelled(name, rbac.everywhere(role or role_of(function), triggers.needed_rules, account or name))]
+    return [*_labelled(name, rbac.everywhere(role_of(function), triggers.needed_rules, name))]
 
 
 def role_of(function: str) -> str:

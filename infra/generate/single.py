@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 
 from functions import serving
 from shared import profiles
+from shared.buckets import DEFAULT_STORE
 from shared.kube.resources import Object
 from shared.settings import INSTALLATION, KUBECONFIGS, NAMESPACE, Group
 from shared.triggers import Rule, Triggers
 
-from . import admission, forwarder, knative, network, parts, rbac, store, workloads
+from . import admission, forwarder, knative, network, parts, rbac, workloads
 from .files import Document, component, in_namespace, kustomization, yaml_text
 from .knative import in_a_cluster, kustomization_with_image, namespace
 
@@ -27,6 +28,9 @@ INGRESS = 8081
 """The port at which the forwarder receives the events that functions emit."""
 
 _THREADS = 16
+_STORE = "/var/lib/store"
+_STORE_SIZE = "4Gi"
+"""The pod is evicted beyond it; a release has at most 256 MiB, and unused ones are deleted."""
 _NAMESPACED = """
 Takes the rights in all namespaces from the account capi-functions. Add it to the components of a kustomization that has
 infra/manifests/single or an overlay of it, and for each namespace of Clusters a kustomization with this namespace and
@@ -197,8 +201,20 @@ def deployment(part: Part, declared: Mapping[str, Triggers]) -> Object:
         workloads.set_variables(container, CAPI_FUNCTIONS_PROFILES=",".join(part.profiles))
         if part is PROVIDERS:  # whatever the settings say about other functions
             workloads.set_variables(container, CAPI_FUNCTIONS_NAMESPACES="")
-    store.keep_in_pod(result)
+    _keep_store_in_pod(result)
     return result
+
+
+def _keep_store_in_pod(deployment: Object) -> None:
+    """Adds a folder for releases, components and dead letters, which is used unless a setting names another store.
+
+    It ends with the pod, which costs another download and the dead letters. Pods that share these files need a bucket.
+    """
+    pod = deployment["spec"]["template"]["spec"]
+    pod["volumes"].append({"name": "store", "emptyDir": {"sizeLimit": _STORE_SIZE}})
+    functions = pod["containers"][0]
+    functions["volumeMounts"].append({"name": "store", "mountPath": _STORE})
+    workloads.set_variables(functions, **{DEFAULT_STORE: f"file://{_STORE}/objects"})
 
 
 def variables(part: Part, wanted: Collection[str]) -> Object:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from shared.kube import Client, Object, Resource, dig
-from shared.kube.crds import CRD, find_definition
-from shared.triggers import Triggers, Watch
+from shared.kube import Client, Object, Resource, dig, key_of
+from shared.kube.crds import CRD
+from shared.triggers import Triggers
 
 from . import crds
 
@@ -18,13 +18,9 @@ _ACCESS_REVIEW = Resource(
 
 def missing_crds(client: Client, declared: Mapping[str, Triggers]) -> list[Object]:
     """Returns this project's CRDs that the cluster lacks, for the kinds that functions watch. Raises `ApiError`."""
-    own = {(dig(crd, "spec.group"), dig(crd, "spec.names.kind")): crd for crd in crds.load()}
-    watched = [
-        own[watch.resource.group, watch.resource.kind]
-        for watch in _one_watch_per_kind(declared)
-        if _is_ours(watch, own)
-    ]
-    return [crd for crd in watched if find_definition(client, _resource(crd)) is None]
+    watched = {(resource.group, resource.kind) for resource in _kinds(declared)}
+    ours = [crd for crd in crds.load() if (dig(crd, "spec.group"), dig(crd, "spec.names.kind")) in watched]
+    return [crd for crd in ours if client.find(CRD, key_of(crd)) is None]
 
 
 def unwatchable(client: Client, declared: Mapping[str, Triggers], namespace: str = "") -> dict[str, list[str]]:
@@ -65,7 +61,7 @@ def not_in(reduced: Mapping[str, Triggers], declared: Mapping[str, Triggers]) ->
 
 
 def _kinds(declared: Mapping[str, Triggers]) -> list[Resource]:
-    return [watch.resource for watch in _one_watch_per_kind(declared)]
+    return [*dict.fromkeys(watch.resource for triggers in declared.values() for watch in triggers.watches)]
 
 
 def _name(resource: Resource) -> str:
@@ -74,18 +70,6 @@ def _name(resource: Resource) -> str:
 
 def _may_watch(client: Client, resource: Resource, namespace: str = "") -> bool:
     return all(is_allowed(client, verb, resource, namespace) for verb in ("list", "watch"))
-
-
-def _one_watch_per_kind(declared: Mapping[str, Triggers]) -> Iterable[Watch]:
-    return {watch.resource: watch for triggers in declared.values() for watch in triggers.watches}.values()
-
-
-def _is_ours(watch: Watch, own: Mapping[tuple[str, str], Object]) -> bool:
-    return (watch.resource.group, watch.resource.kind) in own
-
-
-def _resource(crd: Object) -> Resource:
-    return Resource(dig(crd, "spec.group"), "", dig(crd, "spec.names.kind"), dig(crd, "spec.names.plural"))
 
 
 def is_allowed(client: Client, verb: str, resource: Resource, namespace: str, name: str = "") -> bool:

@@ -105,6 +105,12 @@ class LocalRun:
         etcd_flags: Sequence[str] = (),
     ) -> None:
         self.directory = directory.absolute()
+        self.plane = self.directory / PLANE
+        """The folder of the control plane of the management cluster."""
+        self.kubeconfig = self.directory / "management.kubeconfig"
+        """The kubeconfig of the management cluster."""
+        self.store = self.directory / "store"
+        """The folder with releases and components, which is empty at the start of a run."""
         self._releases = releases
         self._progress = progress
         self.services = Services(self.directory / "logs" / "functions.log", self.directory / TOKEN, profiles)
@@ -122,21 +128,6 @@ class LocalRun:
     def has_managers(directory: Path) -> bool:
         """Returns whether managers of providers have run in a folder, and will run again."""
         return (directory / Managers.FOLDER).is_dir()
-
-    @property
-    def plane(self) -> Path:
-        """The folder of the control plane of the management cluster."""
-        return self.directory / PLANE
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The kubeconfig of the management cluster."""
-        return self.directory / "management.kubeconfig"
-
-    @property
-    def store(self) -> Path:
-        """The folder with releases and components, which is empty at the start of a run."""
-        return self.directory / "store"
 
     def start(self, prepare: Callable[[], None] = lambda: None) -> Urls:
         """Starts all parts, then calls `prepare`, before the run counts as up.

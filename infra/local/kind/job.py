@@ -67,21 +67,12 @@ class Job:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    @property
-    def log(self) -> Path:
+        self.log = folder / "kind.log"
         """The output of the kind program."""
-        return self.folder / "kind.log"
-
-    @property
-    def owner(self) -> Path:
+        self.owner = folder / "owner"
         """The empty folder that is mounted into the nodes."""
-        return self.folder / "owner"
-
-    @property
-    def kubeconfig(self) -> Path:
+        self.kubeconfig = folder / "kubeconfig"
         """The kubeconfig of a cluster that is ready."""
-        return self.folder / "kubeconfig"
 
     def ca(self, kind: Literal["crt", "key"]) -> Path:
         """The CA of a cluster that is ready."""

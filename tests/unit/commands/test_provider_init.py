@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from infra.cli.commands.provider.group import format_table
 from infra.cli.main import app
-from infra.cli.terminal.provider_table import format_table
 from infra.operations.failure import Failure
 from infra.operations.providers.requests import (
     ProviderRequest,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +13,9 @@ from infra.cli.options import FormatOptions, TargetOptions
 from infra.cli.terminal.failures import report_failures
 from infra.cli.terminal.option_groups import App
 from infra.cli.terminal.output import out, print_either, progress
+from infra.cli.terminal.text import columns
 from infra.operations.failure import Failure
+from infra.operations.text import plain
 
 from . import delete, render, transfer, upgrade
 from .options import (
@@ -26,6 +29,10 @@ from .options import (
     parse_settings,
 )
 
+if TYPE_CHECKING:
+    from infra.operations.providers.status import ProviderSummary
+
+_HEADINGS = ("KIND", "NAME", "NAMESPACE", "INSTALLED", "WANTED", "CONTRACT", "READY", "REASON")
 app = App(name="provider", help="Providers of Cluster API.", no_args_is_help=True)
 for module in (render, upgrade, delete, transfer):
     app.add_typer(module.app)
@@ -128,7 +135,6 @@ def list_(
     management: TargetOptions,
 ) -> None:
     """List the providers of a cluster: installed and requested version, and why one is not ready."""
-    from infra.cli.terminal.provider_table import format_table
     from infra.operations.providers.status import list_providers, status_of
 
     with report_failures(), management.open() as connection:
@@ -185,6 +191,16 @@ def plan(
             typer.echo(json.dumps([planned.dump() for planned in plans], indent=2))
     codes = [planned.exit_code for planned in plans if exit_code or planned.obstructed]
     raise typer.Exit(max(codes, default=0))
+
+
+def format_table(found: Iterable[ProviderSummary]) -> list[str]:
+    """Returns the lines of a table; the last column, the reason, is not padded."""
+    rows: list[tuple[str, ...]] = [_HEADINGS]
+    for one in found:
+        why = "" if one.ready == "True" and one.reason == "Ready" else one.why
+        cells = (one.kind, one.name, one.namespace, one.installed, one.wanted or "newest", one.contract, one.ready)
+        rows.append((*(plain(cell) or "-" for cell in cells), why))
+    return columns(rows)
 
 
 def _check_version(version: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,7 +24,7 @@ from .options import ClusterctlTargetOptions, ClusterctlWaitOptions, ProviderOpt
 
 if TYPE_CHECKING:
     from infra.operations.providers.requests import ProviderRequest
-    from shared.kube import Client, Key, Object
+    from shared.kube import Client, Object
 
 _HEADINGS = ("NAME", "NAMESPACE", "TYPE", "CURRENT VERSION", "NEXT VERSION", "NOTE")
 _UP_TO_DATE = "Already up to date"
@@ -171,16 +171,10 @@ def _planned(connection: ManagementCluster, contract: str) -> list[ProviderReque
 
 def _existing(client: Client, named: Sequence[ProviderRequest]) -> list[ProviderRequest]:
     """Returns the requests with the namespaces of the providers. Raises `Failure` if there is no such provider."""
-    from dataclasses import replace
-
-    return [replace(request, namespace=_key(client, request).namespace) for request in named]
-
-
-def _key(client: Client, request: ProviderRequest) -> Key:
     from infra.operations.providers.requests import find_provider
     from shared.kube import key_of
 
-    return key_of(find_provider(client, request))
+    return [replace(request, namespace=key_of(find_provider(client, request)).namespace) for request in named]
 
 
 def _refuse_other_versions_than_the_programs(connection: ManagementCluster, chosen: Sequence[ProviderRequest]) -> None:
