@@ -56,12 +56,23 @@ _EXAMPLES = {
 
 @dataclass(frozen=True)
 class Value:
-    """A value of the chart: its path with dots, its default, the JSON schema of its type, and its meaning."""
+    """A value of the chart: its path with dots, its default, and its meaning.
+
+    `rules` is the JSON schema of its type, if the type does not follow from the default.
+    """
 
     path: str
     default: Any
-    schema: Mapping[str, Any]
     meaning: str
+    rules: Mapping[str, Any] | None = None
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON schema of the type."""
+        return _TYPES[type(self.default)] if self.rules is None else self.rules
+
+
+_TYPES = {bool: FLAG, str: TEXT, dict: MAP, list: LIST}
 
 
 def group_key(group: Group) -> str:
@@ -72,54 +83,51 @@ def group_key(group: Group) -> str:
 def values() -> Iterator[Value]:
     """Yields all values in the order of values.yaml."""
     choices = " ".join(f"`{mode}`: {meaning}." for mode, meaning in MODES.items())
-    yield Value("mode", "single", {"enum": [*MODES]}, f"How events get to the functions. {choices}")
+    yield Value("mode", "single", f"How events get to the functions. {choices}", {"enum": [*MODES]})
     yield Value(
         "profile",
         "",
-        {"enum": ["", *PROFILES]},
         "Which functions run, see [profiles](installation.md#profiles). Default: `addons-providers-kubeconfig` where "
         "the cluster serves the Machines of a Cluster API core, else `all`.",
+        {"enum": ["", *PROFILES]},
     )
     yield Value(
         "namespaces",
         [],
-        {"type": "array", "items": {**TEXT, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}, "uniqueItems": True},
         "The namespaces of Clusters. Functions have rights, and watch, only there. Default: all. With `mode: single` "
         "the functions of providers keep their rights in all namespaces. The other modes refuse profiles with "
         "providers, and `mode: sources` refuses namespaces. See [some namespaces](installation.md#some-namespaces).",
+        {"type": "array", "items": {**TEXT, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}, "uniqueItems": True},
     )
     yield Value(
         "watchFilter",
         "",
-        {**TEXT, "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"},
         "Only Clusters and KINDClusters with this value of the label `cluster.x-k8s.io/watch-filter` are reconciled. "
         "Default: all. See [watch filter](installation.md#watch-filter).",
+        {**TEXT, "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"},
     )
     yield Value(
         "crds.install",
         True,
-        FLAG,
         "Install and upgrade our CRDs, except CRDs of Cluster API's groups that others have installed. They are "
         "never deleted.",
     )
     yield Value(
         "crds.cluster",
         None,
-        {"type": ["boolean", "null"]},
         "Also install the kinds Cluster and ClusterClass. Default: if the function `cluster` runs and there is no "
         "Cluster API core. `helm install` and `helm upgrade` never replace the CRDs of a core.",
+        {"type": ["boolean", "null"]},
     )
     yield Value(
         "admissionPolicies",
         True,
-        FLAG,
         "Make the API server refuse Clusters and providers that functions would only report as wrong. Needs "
         "Kubernetes 1.30, see [refusals](installation.md#refusals).",
     )
     yield Value(
         "serving.enabled",
         False,
-        FLAG,
         "Make a Knative Service of each function, which scales to zero, in the modes `forwarder` and `sources`. Needs "
         "Knative Serving, and one of its [features](installation.md#knative-serving) for each of `priorityClassName`, "
         "`nodeSelector`, `tolerations` and `affinity`.",
@@ -127,16 +135,16 @@ def values() -> Iterator[Value]:
     yield Value(
         "serving.maxReplicas",
         serving.REPLICAS,
-        COUNT,
         "The maximum number of replicas of a Knative Service; 0 for no limit.",
+        COUNT,
     )
-    yield Value("hooks", False, FLAG, "Run Cluster API's [runtime hooks](hooks.md).")
+    yield Value("hooks", False, "Run Cluster API's [runtime hooks](hooks.md).")
     yield Value(
         "hooksIssuer",
         "",
-        {"enum": ["", "cert-manager", "helm"]},
         "The issuer of the hooks' certificate: `helm` issues one for ten years, which upgrades keep. Default: "
         "`cert-manager` if the cluster serves its Certificates, else `helm`.",
+        {"enum": ["", "cert-manager", "helm"]},
     )
     yield from _of_console()
     yield from _of_image()
@@ -151,52 +159,48 @@ def _of_console() -> Iterator[Value]:
     yield Value(
         "console.enabled",
         False,
-        FLAG,
         "Run the [console](console.md#for-several-people), whose pod has no rights: people log in with tokens of the "
         "API server.",
     )
     yield Value(
         "console.hosts",
         [],
-        {"type": "array", "items": host, "uniqueItems": True},
         "The host names of its Ingress or Gateway, which must have HTTPS. `kubectl port-forward` needs none.",
+        {"type": "array", "items": host, "uniqueItems": True},
     )
     yield Value(
         "console.allowChanges",
         False,
-        FLAG,
         "Let its pages offer rollbacks, with the rights of the person who has logged in. Default: pages only show.",
     )
     yield Value(
         "console.oidcIssuerURL",
         "",
-        {**TEXT, "pattern": "^(https://.+)?$"},
         "Let people log in at this [OpenID Connect issuer](console.md#login-at-an-issuer), whose ID tokens the API "
         "server accepts.",
+        {**TEXT, "pattern": "^(https://.+)?$"},
     )
-    yield Value("console.oidcClientID", "", TEXT, "The console's client at the issuer.")
-    yield Value("console.oidcScopes", ["email"], {"type": "array", "items": TEXT}, "The scopes beside `openid`.")
+    yield Value("console.oidcClientID", "", "The console's client at the issuer.")
+    yield Value("console.oidcScopes", ["email"], "The scopes beside `openid`.", {"type": "array", "items": TEXT})
     yield Value(
         "console.oidcSecret",
         "",
-        TEXT,
         "A Secret with the secret of the client in the key `client-secret`. Default: none.",
     )
     yield Value(
         "console.oidcCAConfigMap",
         "",
-        TEXT,
         "A ConfigMap with the issuer's CA in the key `ca.crt`. Default: the system's.",
     )
 
 
 def _of_image() -> Iterator[Value]:
-    yield Value("image.repository", "capi-functions", TEXT, "The image, without tag.")
-    yield Value("image.tag", "", TEXT, "Its tag. Default: the version of the chart.")
-    yield Value("image.digest", "", {**TEXT, "pattern": "^(sha256:[0-9a-f]{64})?$"}, "Its digest, instead of the tag.")
+    yield Value("image.repository", "capi-functions", "The image, without tag.")
+    yield Value("image.tag", "", "Its tag. Default: the version of the chart.")
+    yield Value("image.digest", "", "Its digest, instead of the tag.", {**TEXT, "pattern": "^(sha256:[0-9a-f]{64})?$"})
     policies = {"enum": ["", "Always", "IfNotPresent", "Never"]}
-    yield Value("image.pullPolicy", "", policies, "When it is pulled. Default: the policy of Kubernetes.")
-    yield Value("image.pullSecrets", [], LIST, "Secrets of the registry: `[{name: ...}]`.")
+    yield Value("image.pullPolicy", "", "When it is pulled. Default: the policy of Kubernetes.", policies)
+    yield Value("image.pullSecrets", [], "Secrets of the registry: `[{name: ...}]`.")
 
 
 def _of_settings() -> Iterator[Value]:
@@ -208,21 +212,20 @@ def _of_settings() -> Iterator[Value]:
         yield Value(
             f"settings.{group_key(group)}",
             {},
-            {"type": "object", "properties": public, "additionalProperties": False},
             f"{group.purpose} Keys: {named}; see [configuration](configuration.md#{group.name}).",
+            {"type": "object", "properties": public, "additionalProperties": False},
         )
     for group in GROUPS:
         if group.secret:
             yield Value(
                 f"secrets.{group_key(group)}",
                 group.name,
-                TEXT,
                 f"The name of a Secret, if there is one. Its keys take precedence over settings; only it can have "
                 f"{', '.join(f'`{key}`' for key, _ in group.keys if key in group.secret)}.",
             )
-    yield Value("webIdentity.roleARN", "", TEXT, "A role for object storage, instead of keys (`AWS_ROLE_ARN`).")
-    yield Value("webIdentity.audience", "sts.amazonaws.com", TEXT, "The audience of the ServiceAccount's token.")
-    yield Value("serviceAccountAnnotations", {}, MAP, "Annotations of all ServiceAccounts, such as a cloud's role.")
+    yield Value("webIdentity.roleARN", "", "A role for object storage, instead of keys (`AWS_ROLE_ARN`).")
+    yield Value("webIdentity.audience", "sts.amazonaws.com", "The audience of the ServiceAccount's token.")
+    yield Value("serviceAccountAnnotations", {}, "Annotations of all ServiceAccounts, such as a cloud's role.")
 
 
 def _of_pods() -> Iterator[Value]:
@@ -234,112 +237,100 @@ def _of_pods() -> Iterator[Value]:
             "additionalProperties": False,
         },
     }
-    yield Value("deployments", {}, one, "By name of a Deployment: `replicas`, and `resources` of its first container.")
+    yield Value("deployments", {}, "By name of a Deployment: `replicas`, and `resources` of its first container.", one)
     yield Value(
         "replicas",
         None,
-        COUNT,
         "Replicas of the Deployments of functions. Default: 1, but 2 of `capi-functions` with `mode: single`. Minimum "
         "for Knative Services. Default: 0.",
+        COUNT,
     )
     yield from _of_forwarders()
-    yield Value("logLevel", "INFO", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]}, "The lowest level that is logged.")
-    yield Value("logFormat", "text", {"enum": ["text", "json"]}, "The format of the log.")
+    yield Value("logLevel", "INFO", "The lowest level that is logged.", {"enum": ["DEBUG", "INFO", "WARNING", "ERROR"]})
+    yield Value("logFormat", "text", "The format of the log.", {"enum": ["text", "json"]})
     taken = {"enum": sorted({tracing.SECRET, *_OWN}.union(*(group.secret for group in GROUPS)))}
     yield Value(
         "env",
         {},
-        {"type": "object", "propertyNames": {"not": taken}, "additionalProperties": SCALAR},
         "More environment variables of all pods, except secrets and variables that the chart sets by other values.",
+        {"type": "object", "propertyNames": {"not": taken}, "additionalProperties": SCALAR},
     )
     yield Value(
         "tracing.endpoint",
         "",
-        TEXT,
         "The receiver of traces (OTLP over HTTP), such as `http://collector.monitoring:4318`. Default: no traces. See "
         "[traces](operations.md#traces).",
     )
     share = {"type": ["number", "string"], "minimum": 0, "maximum": 1, "pattern": r"^(0?\.[0-9]+|0|1)$"}  # --set: text
-    yield Value("tracing.ratio", 1, share, "The share of traces that are recorded.")
+    yield Value("tracing.ratio", 1, "The share of traces that are recorded.", share)
     yield Value(
         "tracing.secret",
         "",
-        TEXT,
         f"The name of a Secret whose key `{tracing.SECRET}` has headers for the receiver, such as a token.",
     )
-    yield Value("podAnnotations", {}, MAP, "Annotations of all pods.")
-    yield Value("priorityClassName", "", TEXT, "The PriorityClass of all pods.")
-    yield Value("nodeSelector", {}, MAP, "The node selector of all pods.")
-    yield Value("tolerations", [], LIST, "The tolerations of all pods.")
-    yield Value("affinity", {}, MAP, "The affinity of all pods.")
+    yield Value("podAnnotations", {}, "Annotations of all pods.")
+    yield Value("priorityClassName", "", "The PriorityClass of all pods.")
+    yield Value("nodeSelector", {}, "The node selector of all pods.")
+    yield Value("tolerations", [], "The tolerations of all pods.")
+    yield Value("affinity", {}, "The affinity of all pods.")
     yield Value(
         "spreadOver",
         ["kubernetes.io/hostname"],
-        {"type": "array", "items": TEXT},
         "Labels of nodes. The replicas of a Deployment are spread over their values, if possible.",
+        {"type": "array", "items": TEXT},
     )
 
 
 def _of_forwarders() -> Iterator[Value]:
     positive = {"type": ["integer", "null"], "minimum": 1}
     scaling = "see [scaling](scaling.md#what-to-do-when-it-grows)"
-    yield Value("forwarder.workers", None, positive, f"The deliveries of a forwarder at a time, {scaling}. Default: 8.")
-    yield Value("forwarder.rate", None, positive, "The deliveries of a forwarder per second. Default: 500.")
-    yield Value("forwarder.resync", None, positive, "Seconds between checks of all objects. Default: 600.")
+    yield Value("forwarder.workers", None, f"The deliveries of a forwarder at a time, {scaling}. Default: 8.", positive)
+    yield Value("forwarder.rate", None, "The deliveries of a forwarder per second. Default: 500.", positive)
+    yield Value("forwarder.resync", None, "Seconds between checks of all objects. Default: 600.", positive)
     yield Value(
         "forwarder.shards",
         1,
-        {"type": "integer", "minimum": 1},
         "With `mode: forwarder`: this number of Deployments `forwarder-0`, `forwarder-1`, ..., each for a part of the "
         "namespaces. `deployments.forwarder` is for each of them.",
+        {"type": "integer", "minimum": 1},
     )
     yield Value(
-        "forwarder.resources",
-        {},
-        MAP,
-        "The resources of each container `forwarder`, also in the pods of `mode: single`.",
+        "forwarder.resources", {}, "The resources of each container `forwarder`, also in the pods of `mode: single`."
     )
 
 
 def _of_operation() -> Iterator[Value]:
     yield Value(
-        "podDisruptionBudgets", True, FLAG, "One for each Deployment with several replicas. It allows one missing pod."
+        "podDisruptionBudgets", True, "One for each Deployment with several replicas. It allows one missing pod."
     )
     yield Value(
-        "broker.class", "", TEXT, "The class of Knative's Broker, such as `Kafka`. Default: the class of the cluster."
+        "broker.class", "", "The class of Knative's Broker, such as `Kafka`. Default: the class of the cluster."
     )
-    yield Value("broker.config", {}, MAP, "The object that configures it: `{apiVersion, kind, name, namespace}`.")
+    yield Value("broker.config", {}, "The object that configures it: `{apiVersion, kind, name, namespace}`.")
     yield Value(
         "broker.delivery",
         {},
-        MAP,
         "Changes of its `spec.delivery`: `retry`, `timeout`, another `deadLetterSink`, or `retryAfterMax`, which "
         "needs the feature `delivery-retryafter` of Knative Eventing.",
     )
     yield Value(
-        "broker.ordered",
-        False,
-        FLAG,
-        "With the class `Kafka`: deliver the events about one object one after the other.",
+        "broker.ordered", False, "With the class `Kafka`: deliver the events about one object one after the other."
     )
     yield Value(
         "broker.jetStream",
         eventing.JETSTREAM,
-        MAP,
         "With the class `NatsJetStreamBroker`: its stream and its filter. A stream that exists keeps its settings. See "
         "[durable brokers](installation.md#durable-brokers).",
     )
     yield Value(
         "eventPolicy",
         False,
-        FLAG,
         "An EventPolicy that admits only senders of the namespace. Needs Knative's `authentication-oidc`.",
     )
-    yield Value("networkPolicy.enabled", True, FLAG, "Restrict the senders of requests to the pods.")
+    yield Value("networkPolicy.enabled", True, "Restrict the senders of requests to the pods.")
     yield Value(
         "networkPolicy.egress",
         False,
-        FLAG,
         "Restrict also the connections of the pods of functions and forwarders to names (port 53), pods of their own "
         "namespace and of the Broker, and `egressPorts` of any address. See [egress](installation.md#egress).",
     )
@@ -347,33 +338,25 @@ def _of_operation() -> Iterator[Value]:
     yield Value(
         "networkPolicy.egressPorts",
         [*network.EGRESS],
-        {"type": "array", "items": port},
         "These ports. Add the ports of workload API servers, proxies, registries and object stores.",
+        {"type": "array", "items": port},
     )
+    yield Value("networkPolicy.brokers", "knative-eventing", "The namespace from which Knative's brokers deliver.")
     yield Value(
-        "networkPolicy.brokers", "knative-eventing", TEXT, "The namespace from which Knative's brokers deliver."
+        "networkPolicy.core", "capi-system", "The namespace of Cluster API's core controller, which calls the hooks."
     )
+    yield Value("networkPolicy.prometheus", "monitoring", "The namespace of Prometheus.")
+    yield Value("networkPolicy.serving", network.SERVING, "The namespace of Knative Serving.")
+    yield Value("networkPolicy.gateway", network.GATEWAY, "The namespace of Knative Serving's gateway.")
     yield Value(
-        "networkPolicy.core",
-        "capi-system",
-        TEXT,
-        "The namespace of Cluster API's core controller, which calls the hooks.",
+        "serviceMonitor.enabled", False, "A ServiceMonitor of the Prometheus Operator, with `serving` a PodMonitor."
     )
-    yield Value("networkPolicy.prometheus", "monitoring", TEXT, "The namespace of Prometheus.")
-    yield Value("networkPolicy.serving", network.SERVING, TEXT, "The namespace of Knative Serving.")
-    yield Value("networkPolicy.gateway", network.GATEWAY, TEXT, "The namespace of Knative Serving's gateway.")
-    yield Value(
-        "serviceMonitor.enabled",
-        False,
-        FLAG,
-        "A ServiceMonitor of the Prometheus Operator, with `serving` a PodMonitor.",
-    )
-    yield Value("serviceMonitor.labels", {}, MAP, "Its labels.")
-    yield Value("serviceMonitor.interval", "30s", TEXT, "The interval of the requests.")
-    yield Value("prometheusRule.enabled", False, FLAG, "Alerts, as a PrometheusRule of the Prometheus Operator.")
-    yield Value("prometheusRule.labels", {}, MAP, "Its labels.")
-    yield Value("dashboard.enabled", False, FLAG, "A dashboard, as a ConfigMap for Grafana's sidecar.")
-    yield Value("dashboard.labels", {"grafana_dashboard": "1"}, MAP, "The labels that the sidecar looks for.")
+    yield Value("serviceMonitor.labels", {}, "Its labels.")
+    yield Value("serviceMonitor.interval", "30s", "The interval of the requests.")
+    yield Value("prometheusRule.enabled", False, "Alerts, as a PrometheusRule of the Prometheus Operator.")
+    yield Value("prometheusRule.labels", {}, "Its labels.")
+    yield Value("dashboard.enabled", False, "A dashboard, as a ConfigMap for Grafana's sidecar.")
+    yield Value("dashboard.labels", {"grafana_dashboard": "1"}, "The labels that the sidecar looks for.")
 
 
 def _of_providers() -> Iterator[Value]:
@@ -382,20 +365,20 @@ def _of_providers() -> Iterator[Value]:
         yield Value(
             provider_key(kind),
             {},
-            {"type": "object", "additionalProperties": one},
             f"Creates objects of the kind {kind.kind} by name, such as "
             f"`{{{_EXAMPLES[kind.type_name]}: {{version: ...}}}}`: `namespace`, `version`, `createNamespace` (default "
             "true) and any other field of "
             "[`spec`](providers.md#fields). See [providers](installation.md#providers).",
+            {"type": "object", "additionalProperties": one},
         )
-    yield Value("fetchConfig", {}, MAP, "`spec.fetchConfig` of providers, by name.")
+    yield Value("fetchConfig", {}, "`spec.fetchConfig` of providers, by name.")
     yield Value(
         "configSecret",
         {},
-        {"type": "object", "properties": {"name": TEXT, "namespace": TEXT}, "additionalProperties": False},
         "`spec.configSecret` of all providers.",
+        {"type": "object", "properties": {"name": TEXT, "namespace": TEXT}, "additionalProperties": False},
     )
-    yield Value("manager.featureGates", {}, MAP, "`spec.manager.featureGates` of providers, by name.")
+    yield Value("manager.featureGates", {}, "`spec.manager.featureGates` of providers, by name.")
 
 
 def provider_key(kind: ProviderKind) -> str:
