@@ -14,7 +14,7 @@ from infra import reference
 from shared.api.models import CUSTOM_RESOURCES
 from shared.triggers import Triggers
 
-from . import chart, console, crds, docs, forwarder, hooks, knative, profiles, refusals, serving, single, sources
+from . import chart, console, crds, docs, forwarder, hooks, knative, profiles, serving, single, sources
 from .files import NOTICE
 
 PROJECT = Path(__file__).parents[2]
@@ -36,7 +36,6 @@ def generated(declared: Mapping[str, Triggers]) -> dict[str, str]:
         | {f"infra/manifests/profiles/{name}": text for name, text in profiles.files(declared).items()}
         | {f"infra/manifests/hooks/{name}": text for name, text in hooks.files().items()}
         | {f"infra/manifests/console/{name}": text for name, text in console.files().items()}
-        | {f"infra/manifests/admission/{name}": text for name, text in refusals.files().items()}
         | {"docs/triggers.md": docs.triggers_page(declared)}
         | {"docs/chart.md": docs.chart_page()}
         | reference.pages()

@@ -32,14 +32,9 @@ the settings of the installation.
 
 def documents() -> Iterable[Document]:
     """Yields the policy and its binding."""
-    yield from policy(NAME, _WHY, _policy(), "Deny")
-
-
-def policy(name: str, why: str, spec: Object, action: str) -> Iterable[Document]:
-    """Yields a policy and its binding; `why` is the comment, `action` is Deny or Warn."""
-    metadata = {"name": name, "labels": dict([workloads.PART_OF])}
-    binding = {"policyName": name, "validationActions": [action]}
-    yield why, {"apiVersion": _API, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec}
+    metadata = {"name": NAME, "labels": dict([workloads.PART_OF])}
+    binding = {"policyName": NAME, "validationActions": ["Deny"]}
+    yield _WHY, {"apiVersion": _API, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": _policy()}
     yield "", {"apiVersion": _API, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": binding}
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 from infra import version
-from shared import profiles
+from shared import bounded_yaml, profiles
 from shared.api.models import CUSTOM_RESOURCES
 from shared.api.provider import KINDS
 from shared.kube.resources import Object
@@ -30,7 +31,6 @@ from . import (
     network,
     parts,
     rbac,
-    refusals,
     serving,
     single,
     sources,
@@ -39,6 +39,7 @@ from . import (
 )
 from .files import NOTICE, Document, yaml_text
 
+_REFUSALS = Path(__file__).parents[1] / "manifests/admission/policies.yaml"
 _RELEASE = "{{ .Release.Namespace }}"
 _CHOSEN = '{{ .Values.profile | replace "-" "," }}'
 _PEERS = {
@@ -99,7 +100,7 @@ def _data(declared: Mapping[str, Triggers]) -> Object:
         "providerKinds": [
             {"value": values.provider_key(kind), "kind": kind.kind, "prefix": kind.prefix} for kind in KINDS
         ],
-        "refusals": _in_release(_objects(refusals.documents())),
+        "refusals": _in_release(bounded_yaml.load_all(_REFUSALS.read_text())),
         "admission": f">={admission.SINCE}",
         "egress": _in_release([network.egress()]),
         "serving": serving.changes()

@@ -1,4 +1,4 @@
-"""The generated admission policies on a real API server: which Clusters and providers it refuses, and which not."""
+"""The admission policies on a real API server: which Clusters and providers it refuses, and which not."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from infra import local_control_plane
-from infra.generate import refusals
 from shared.api.provider import CORE, INFRASTRUCTURE
 from shared.api.resources import CLUSTER, KIND_CLUSTER
 from shared.applier.policy import CHOICES, PREFIX
@@ -23,6 +23,8 @@ from tests.support.objects import manifest
 from tests.support.planes import connected, running_plane
 from tests.support.until import until
 
+FILE = Path(__file__).parents[3] / "infra/manifests/admission/policies.yaml"
+DOCUMENTS = [*yaml.safe_load_all(FILE.read_text())]
 POLICY = Resource(
     "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False
 )
@@ -38,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def client(folder: Path) -> Iterator[Client]:
     with connected(folder) as client:
-        accounts.install(client, (obj for _, obj in refusals.documents()))
+        accounts.install(client, DOCUMENTS)
         wrong = cluster("x", "docker-ferrol-1-27-v1", "v1.28.0")
         until(lambda: refusal(client, CLUSTER, wrong), "the policy of Clusters is enforced")
         unknown = provider(**{provider_annotations.CERTIFICATES: "x"})
@@ -110,7 +112,7 @@ def test_upgrade_of_a_cluster(client: Client, class_name: str, version: str, wor
 
 
 def test_cluster_that_was_wrong_before_the_policy_keeps_its_labels_and_can_be_deleted(client: Client) -> None:
-    name = refusals.CLUSTER_POLICY
+    name = "capi-functions-clusters"
     policy = client.get(POLICY, Key("", name))
     client.delete(POLICY, Key("", name))
     wrong = cluster("wrong", STACK, "v1.30.0")

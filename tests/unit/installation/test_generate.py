@@ -16,8 +16,12 @@ from infra.generate import crds, docs, eventing, knative, profiles, rbac
 from infra.generate.__main__ import PROJECT, generated, stale, write
 from infra.generate.files import NOTICE, yaml_text
 from shared.api.models import CUSTOM_RESOURCES, Model
+from shared.api.provider import GROUP, KINDS
 from shared.api.resources import CLUSTER, CONFIG_MAP, SECRET
+from shared.applier.policy import CHOICES, PREFIX
 from shared.event import OWN, REFERENCE, Change, change_event
+from shared.providers import annotations
+from shared.releases.naming import PATTERN
 from shared.settings import HOOKS, STORAGE
 from shared.triggers import Rule, Subscription, Triggers, Watch
 
@@ -315,3 +319,25 @@ def test_stale_files_are_written_and_leftovers_deleted(tmp_path: Path) -> None:
 
 def test_generated_files_are_up_to_date() -> None:
     assert stale(generated(catalog.triggers()), PROJECT) == {}, "run `python -m infra.generate`"
+
+
+def test_admission_policies_have_the_rules_of_the_functions() -> None:
+    policies = {
+        obj["metadata"]["name"]: obj["spec"]
+        for obj in yaml.safe_load_all((PROJECT / "infra/manifests/admission/policies.yaml").read_text())
+        if obj["kind"] == "ValidatingAdmissionPolicy"
+    }
+    releases = [each["expression"] for each in policies["capi-functions-clusters"]["variables"]]
+    assert sum(f"'^(?:{PATTERN})$'" in expression for expression in releases) == 2
+    [rule] = policies["capi-functions-providers"]["matchConstraints"]["resourceRules"]
+    assert (rule["apiGroups"], rule["resources"]) == ([GROUP], [kind.resource.plural for kind in KINDS])
+    known = {
+        **{PREFIX + name: CHOICES[name] for name in ("conflicts", "wait")},
+        annotations.CERTIFICATES: annotations.ISSUERS,
+        annotations.FORCE_DELETE: ("true", "false"),
+        annotations.KEEP_DOWNLOAD: annotations.DOWNLOADS,
+    }
+    validations = policies["capi-functions-providers"]["validations"][1:]
+    for validation, (name, values) in zip(validations, known.items(), strict=True):
+        assert f"variables.annotations['{name}'] in {[*values]}" in validation["expression"]
+        assert validation["message"] == f"annotation {name} must be one of {', '.join(values)}"
