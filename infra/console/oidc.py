@@ -27,6 +27,8 @@ from .sessions import LoginRefused
 
 MOST = 200
 """People who are logged in at the same time; only 20 of them have watches."""
+MOST_OF_ONE = 5
+"""Logins of one person; a further login ends the oldest of them."""
 _IDLE = 3600.0
 """Seconds without a request after which a login ends."""
 _EARLY = 30.0
@@ -207,6 +209,9 @@ class Logins:
         name, now = secrets.token_urlsafe(32), time.monotonic()
         with self._lock:
             self._logins = {key: login for key, login in self._logins.items() if now - login.used < _IDLE}
+            own = [(login.used, key) for key, login in self._logins.items() if login.tokens.subject == tokens.subject]
+            if len(own) >= MOST_OF_ONE:
+                del self._logins[min(own)[1]]
             if len(self._logins) >= MOST:
                 raise LoginRefused(f"{MOST} people are logged in already: try again in some minutes")
             self._logins[name] = _Login(tokens, now)

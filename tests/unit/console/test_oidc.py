@@ -169,6 +169,16 @@ def test_idle_logins_end_and_their_number_is_bounded(issuer: Issuer, monkeypatch
     logins.add(tokens)
 
 
+def test_further_login_of_a_person_ends_the_oldest_of_them(issuer: Issuer) -> None:
+    logins, end = Logins(issuer), time.time() + 3600
+    other = logins.add(Tokens("a.b.c", "", "john", end))
+    names = [logins.add(Tokens("a.b.c", "", "jane", end)) for _ in range(oidc.MOST_OF_ONE + 1)]
+    for kept in (other, *names[1:]):
+        assert logins.token(kept) == ("a.b.c", "")
+    with pytest.raises(LoginRefused, match="has expired"):
+        logins.token(names[0])
+
+
 @pytest.mark.parametrize("cookie", ["", "a.b.c", "x" * 200, ".".join(["x" * 43] * 4)])
 def test_damaged_cookie_is_no_attempt(cookie: str) -> None:
     assert Attempt.parse(cookie) is None
