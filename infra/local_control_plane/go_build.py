@@ -28,6 +28,8 @@ _OUTPUT = {
 """Settings of `go` that change the bytes of an executable; empty for Go's default."""
 _INPUT = ("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOAUTH", "GOMODCACHE", "GOCACHE")
 """Settings of `go` for the source of its input; go.sum pins the content by checksum."""
+_OWN_GO_MOD = "-mod=readonly"
+"""The flag for a downloaded module, which may have a list of vendored packages, but lacks the packages."""
 _MODULE = re.compile(r"([A-Za-z0-9][\w.~-]*(?:/[\w.~-]+)+)@(v[0-9]+\.[0-9]+\.[0-9][\w.+-]*)", re.ASCII)
 
 _LOCAL_REPLACEMENT = re.compile(r"^(?:replace )?[ \t]*(\S+) => \./\S+$", re.M)
@@ -152,7 +154,7 @@ def of_module(name: str, wanted: str, progress: Progress) -> Path:
                     (Path(dependent) / "go.mod").write_text(_dependent(module, found[2], requirements))
                     into(target, name, found[1], progress, folder=Path(dependent), version=found[2], GOFLAGS="-mod=mod")
                 else:
-                    into(target, name, package, progress, folder=folder, version=found[2])
+                    into(target, name, package, progress, folder=folder, version=found[2], GOFLAGS=_OWN_GO_MOD)
     return target
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -65,3 +68,43 @@ def test_executable_depends_on_nothing_of_the_machine(tmp_path: Path, monkeypatc
     assert f": {go_build.TOOLCHAIN}\n" in about
     printed = subprocess.run([str(first)], capture_output=True, text=True, check=True).stdout
     assert printed.split() == ["v1", "example.com/it/main.go"]
+
+
+def publish(proxy: Path, module: str, files: Mapping[str, str]) -> None:
+    """Publishes version v1.0.0 of a module with these files, and a go.mod."""
+    versions = proxy / module / "@v"
+    versions.mkdir(parents=True)
+    files = {"go.mod": f"module {module}\n\ngo 1.26.0\n", **files}
+    (versions / "v1.0.0.info").write_text('{"Version": "v1.0.0"}')
+    (versions / "v1.0.0.mod").write_text(files["go.mod"])
+    with zipfile.ZipFile(versions / "v1.0.0.zip", "w") as packed:
+        for name, text in files.items():
+            packed.writestr(f"{module}@v1.0.0/{name}", text)
+
+
+def test_module_with_a_list_of_vendored_packages_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that is downloaded has that list, and lacks the packages."""
+    proxy, used = tmp_path / "proxy", "example.com/used"
+    cache = subprocess.run([str(GO), "env", "GOCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+    for name, value in {
+        "PATH": f"{Path(str(GO)).parent}{os.pathsep}{os.environ['PATH']}",
+        "CAPI_FUNCTIONS_CACHE": str(tmp_path / "cache"),
+        "GOCACHE": cache,
+        "GOFLAGS": "-modcacherw",
+        "GOMODCACHE": str(tmp_path / "modules"),
+        "GOPROXY": f"file://{proxy}",
+        "GOSUMDB": "off",
+    }.items():
+        monkeypatch.setenv(name, value)
+    publish(proxy, used, {"used.go": 'package used\n\nconst Text = "used"\n'})
+    command = [str(GO), "mod", "download", "-json", f"{used}@v1.0.0"]
+    sums = json.loads(subprocess.run(command, cwd="/", capture_output=True, text=True, check=True).stdout)
+    files = {
+        "go.mod": f"module example.com/it\n\ngo 1.26.0\n\nrequire {used} v1.0.0\n",
+        "go.sum": f"{used} v1.0.0 {sums['Sum']}\n{used} v1.0.0/go.mod {sums['GoModSum']}\n",
+        "main.go": f'package main\n\nimport "{used}"\n\nfunc main() {{ println(used.Text) }}\n',
+        "vendor/modules.txt": f"# {used} v1.0.0\n## explicit; go 1.26.0\n{used}\n",
+    }
+    publish(proxy, "example.com/it", files)
+    program = go_build.of_module("it", "example.com/it@v1.0.0", print)
+    assert subprocess.run([str(program)], capture_output=True, text=True, check=True).stderr == "used\n"
