@@ -18,7 +18,8 @@ from .memory_budget import BUDGET, MAX_INPUT
 YAMLError = yaml.YAMLError
 
 MAX_NODES: Final = 1_000_000
-"""The maximum number of values in a stream, with aliases expanded. Few nested aliases can stand for billions."""
+"""The maximum number of values in texts that are used together, with aliases expanded. Few aliases can stand for
+billions."""
 
 MAX_COMPOSED: Final = 200_000
 """The maximum number of values in one document as it is written."""
@@ -126,19 +127,22 @@ _Loader.add_constructor("tag:yaml.org,2002:bool", _Loader.boolean)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.text)
 
 
-def load_all(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED) -> Iterator[Any]:
+def load_all(
+    text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED, copier: Copier | None = None
+) -> Iterator[Any]:
     """Yields the documents of a stream as JSON values: mappings have string keys, and aliases are copies.
 
     Args:
         text: The stream.
         untyped: Every scalar is a string, as it is written in the stream.
         most: The maximum number of values of a document, as they are written.
+        copier: The copier of all texts that are used together.
 
     Raises:
         YAMLError: A document is invalid or exceeds a limit; raised when the iteration reaches it.
         MemoryBusy: Other inputs use too much memory.
     """
-    copier = _JsonCopier()
+    copier = copier or Copier()
     try:
         with BUDGET.parsing(_weight(text, most)):
             loader = (_UntypedLoader if untyped else _Loader)(text)
@@ -154,12 +158,12 @@ def load_all(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOS
         raise YAMLError(str(error)) from error
 
 
-def load(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED) -> Any:
+def load(text: str | bytes, *, untyped: bool = False, most: int = MAX_COMPOSED, copier: Copier | None = None) -> Any:
     """Returns the only document of a text; None if it is empty. Raises `YAMLError`, also for a second document.
 
     Takes the arguments of `load_all`, and raises its other errors.
     """
-    documents = [document for document in load_all(text, untyped=untyped, most=most) if document is not None]
+    documents = [one for one in load_all(text, untyped=untyped, most=most, copier=copier) if one is not None]
     if len(documents) > 1:
         raise YAMLError(f"expected one YAML document, found {len(documents)}")
     return documents[0] if documents else None
@@ -220,13 +224,14 @@ def _plain(number: float) -> int | float:
 _SCALARS = (str, bool, int, float, type(None))
 
 
-class _JsonCopier:
-    """Copies the documents of one text into JSON values, up to a limit."""
+class Copier:
+    """Copies documents into JSON values, `MAX_NODES` in all."""
 
     def __init__(self) -> None:
         self._nodes = 0
 
     def copy(self, value: Any) -> Any:
+        """Returns a copy of a document. Raises `YAMLError`."""
         self._count(1)
         return value if type(value) in _SCALARS else self._copy(value)
 
@@ -243,7 +248,7 @@ class _JsonCopier:
     def _count(self, nodes: int) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise YAMLError(f"the text has more than {MAX_NODES} values")
+            raise YAMLError(f"the texts have more than {MAX_NODES} values together")
 
 
 def _key(key: Any) -> str:

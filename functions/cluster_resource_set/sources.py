@@ -11,6 +11,7 @@ from typing import Any
 
 from shared.api.resource_set import SOURCE_TYPE, SourceRef
 from shared.api.resources import SECRET
+from shared.bounded_yaml import Copier
 from shared.kube import Object, dig
 from shared.manifests import ManifestError, documents, identity, install_rank
 
@@ -64,22 +65,22 @@ class Source:
         values = self.values.values()
         return sum(map(len, values)), sum(value.count(mark) for value in values for mark in _BEFORE_VALUES)
 
-    def objects(self) -> list[Object]:
-        """Returns the objects in the order of the keys. Raises `SourceError`.
+    def objects(self, copier: Copier | None = None) -> list[Object]:
+        """Returns the objects in the order of the keys; `copier` is the copier of all sources. Raises `SourceError`.
 
         A source without content fails, because `ApplyOnce` would ignore the content that it gets later.
         """
         if not any(value.strip() for value in self.values.values()):
             raise SourceError("the source has no content")
-        return [obj for key, value in self.values.items() for obj in self._objects(key, value)]
+        return [obj for key, value in self.values.items() for obj in self._objects(key, value, copier)]
 
-    def _objects(self, key: str, value: bytes) -> Iterator[Object]:
+    def _objects(self, key: str, value: bytes, copier: Copier | None) -> Iterator[Object]:
         place = f"key {key}"
         try:
             text = value.decode()
             if text.lstrip().startswith("["):  # a list of objects, as Cluster API reads it
                 text = f'{{"kind": "List", "items": {text}\n}}'
-            for _, obj in documents(place, text):
+            for _, obj in documents(place, text, copier):
                 yield obj
         except ManifestError as error:
             problem = "does not contain Kubernetes objects as YAML or JSON"
@@ -112,6 +113,7 @@ def parse_all(sources: Iterable[Source]) -> tuple[list[SourceObject], dict[Sourc
     found: list[SourceObject] = []
     problems: dict[SourceRef, str] = {}
     size = values = 0
+    copier = Copier()
     for source in sources:
         more = source.weight
         size, values = size + more[0], values + more[1]
@@ -121,7 +123,7 @@ def parse_all(sources: Iterable[Source]) -> tuple[list[SourceObject], dict[Sourc
                     f"all sources together have more than {MAX_BYTES >> 20} MiB or {MAX_VALUES} values: "
                     "move some of them to another ClusterResourceSet"
                 )
-            found += [SourceObject(source, obj) for obj in source.objects()]
+            found += [SourceObject(source, obj) for obj in source.objects(copier)]
         except SourceError as error:
             problems[source.ref] = str(error)
     return sorted(found, key=lambda one: (phase(one.obj), install_rank(one.obj))), problems

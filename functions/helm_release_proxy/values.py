@@ -40,6 +40,7 @@ def read_values(clients: Clients, spec: Mapping[str, Any], namespace: str) -> Va
     """
     merged: Object = {}
     confidential: set[str] = set()
+    copier = bounded_yaml.Copier()
     for source in dig(spec, "valuesFrom", []):
         kind, name, key = (str(dig(source, part, "")) for part in ("kind", "name", "key"))
         text = _text(clients, kind, Key(namespace, name), key or _KEY)
@@ -48,11 +49,12 @@ def read_values(clients: Clients, spec: Mapping[str, Any], namespace: str) -> Va
             if dig(source, "optional") is not True:
                 raise InvalidValues(f"{where} does not exist")
             continue
-        parsed = parse(text, where, quote=kind != SECRET.kind)
+        parsed = parse(text, where, copier, quote=kind != SECRET.kind)
         if kind == SECRET.kind:
             confidential |= texts(parsed)
         merged = merge(merged, parsed)
-    return Values(merge(merged, parse(str(spec.get("values") or ""), "spec.values")), frozenset(confidential))
+    values = parse(str(spec.get("values") or ""), "spec.values", copier)
+    return Values(merge(merged, values), frozenset(confidential))
 
 
 def _text(clients: Clients, kind: str, key: Key, entry: str) -> str | None:
@@ -84,10 +86,13 @@ def text_of(secret: Mapping[str, Any], name: str, entry: str) -> str | None:
         raise InvalidValues(f"spec.valuesFrom: key {entry} of Secret {name} is not UTF-8 text") from error
 
 
-def parse(text: str, where: str, *, quote: bool = True) -> Object:
-    """Returns the values in a text. Raises `InvalidValues`, whose message names `where`, and may `quote` the text."""
+def parse(text: str, where: str, copier: bounded_yaml.Copier | None = None, *, quote: bool = True) -> Object:
+    """Returns the values in a text; the copier limits the values of all sources together.
+
+    Raises `InvalidValues`, whose message names `where`, and may `quote` the text.
+    """
     try:
-        parsed = bounded_yaml.load(text)
+        parsed = bounded_yaml.load(text, copier=copier)
     except bounded_yaml.YAMLError as error:
         raise InvalidValues(f"{where} is not YAML" + (f": {error}" if quote else "")) from None
     if parsed is not None and not isinstance(parsed, dict):

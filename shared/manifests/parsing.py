@@ -40,8 +40,9 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str, hooks: Set[str] 
     """
     objects: list[Object] = []
     seen: dict[Identity, tuple[str, Object]] = {}
+    copier = bounded_yaml.Copier()
     for source, text in texts:
-        for place, obj in documents(source, text):
+        for place, obj in documents(source, text, copier):
             if hooks_of(obj) and not hooks_of(obj) & hooks:
                 continue
             written = identity(obj)
@@ -56,14 +57,15 @@ def parse(texts: Iterable[Manifest], *, default_namespace: str, hooks: Set[str] 
     return objects
 
 
-def documents(source: str, text: str) -> Iterator[tuple[str, Object]]:
+def documents(source: str, text: str, copier: bounded_yaml.Copier | None = None) -> Iterator[tuple[str, Object]]:
     """Yields each object with its place in the manifest: the file and the number of the document.
 
-    Skips empty documents, and replaces lists by their items. Raises `ManifestError`.
+    Skips empty documents, and replaces lists by their items. The copier limits the values of all manifests together.
+    Raises `ManifestError`.
     """
     place = f"{source}, document 1"
     try:
-        for number, document in enumerate(bounded_yaml.load_all(text), start=1):
+        for number, document in enumerate(bounded_yaml.load_all(text, copier=copier), start=1):
             place = f"{source}, document {number}"
             for obj in _flatten_lists(document, place):
                 yield place, _validated(obj, place)

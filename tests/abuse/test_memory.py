@@ -239,3 +239,31 @@ def test_yaml_is_composed_within_limits(text: str, most: int, error: str) -> Non
     """)
     assert found == error
     assert needed < most
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param("manifests.parse([Manifest(str(n), text) for n in range(20)], default_namespace='a')", id="chart"),
+        pytest.param("raise_problems(parse_all([Source(REF, {str(n): text.encode() for n in range(20)})]))", id="set"),
+        pytest.param("[values.parse(text, 'a', copier) for n in range(20)]", id="values"),
+    ],
+)
+def test_aliases_in_many_texts_are_counted_together(use: str) -> None:
+    needed, found = needed_mib(f"""
+        from functions.cluster_resource_set.sources import Source, SourceError, parse_all
+        from functions.helm_release_proxy import values
+        from shared import bounded_yaml, manifests
+        from shared.api.resource_set import SourceRef
+        from shared.manifests import Manifest
+        REF = SourceRef("ConfigMap", "a")
+        head = "apiVersion: v1\\nkind: ConfigMap\\nmetadata: {{name: a}}\\n"
+        text = head + "x: &a [" + "{{}}," * 900 + "{{}}]\\ny: [" + "*a," * 400 + "*a]\\n"
+        copier = bounded_yaml.Copier()
+        def raise_problems(parsed):
+            for problem in parsed[1].values():
+                raise SourceError(problem)
+        measured(lambda: {use})
+    """)
+    assert "the texts have more than 1000000 values together" in found
+    assert needed < 150
