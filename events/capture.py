@@ -58,7 +58,7 @@ class Capture:
         self._events = folder / "events"
         self._events.mkdir(parents=True, exist_ok=True)
         if any(self._events.iterdir()):
-            raise FileExistsError(f"{self._events} has a recording already; name a new folder")
+            raise FileExistsError(f"{self._events} already contains a recording; name a new folder")
         self._lock = threading.Lock()
         self._number = 0
         self._inputs: dict[tuple[str, str, Key], Object] = {}
@@ -120,7 +120,7 @@ class Capture:
 
 
 def ordered(objects: Iterable[Object]) -> Iterator[Object]:
-    """Yields the namespaces of the objects, also those that are only referred to, then the objects in their order."""
+    """Yields the namespaces that the objects are in or refer to, then the objects in their order."""
     objects = list(objects)
     given = {obj["metadata"]["name"]: obj for obj in objects if _is_namespace(obj)}
     for name in dict.fromkeys([*given, *(key_of(obj).namespace for obj in objects)]):

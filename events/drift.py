@@ -108,7 +108,7 @@ class DriftLooks:
                     try:
                         self._submit(event, functions)
                     except Exception:
-                        log.exception("submitting a look for drift failed")
+                        log.exception("submitting a check for drift failed")
                 case wait:
                     with self._changed:
                         if not self._stopped:

@@ -74,7 +74,7 @@ class LetterBox:
     def add(self, function: str, event: Event, answer: Answer) -> None:
         """Takes an event that a function has rejected: its attributes, not the content."""
         if self.waiting >= _MAX_LETTERS:
-            log.warning("too many dead letters: that of event %s is lost", event.id)
+            log.warning("too many dead letters: the letter of event %s is lost", event.id)
             return
         failure = DeliveryFailure(function, answer.status, answer.message)
         self._dispatcher.submit(without_content(replace(event, failure=failure)))

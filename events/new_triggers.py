@@ -51,7 +51,10 @@ class NewTriggers:
     def _run(self) -> None:
         pause = _PAUSE
         while (new := self._new()) and not self._stop.wait(pause):
-            log.info("what is not reconciled is sent again, since these Triggers are new: %s", ", ".join(sorted(new)))
+            log.info(
+                "objects that are not reconciled are sent again, because these Triggers are new: %s",
+                ", ".join(sorted(new)),
+            )
             self._repeat()
             pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -81,7 +81,7 @@ def replay_to(
         url: Where to post to.
         events: In the order of the recording.
         attempts: The maximum number of attempts per event, which is repeated after an error or a request to retry.
-        longest_wait: Seconds to wait at most for a retry, whatever `Retry-After` says.
+        longest_wait: The maximum wait for a retry in seconds, even if `Retry-After` is longer.
         token: The file with the token for the receiver in a local run.
         progress: Called with each event and its last answer.
 

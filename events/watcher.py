@@ -189,7 +189,7 @@ class Watcher:
         with self._starting:
             self._defined.pop(name, None)
             for informer in present:
-                log.info("%s is not watched any more in version %s", informer.spec, informer.resource.version)
+                log.info("%s is no longer watched in version %s", informer.spec, informer.resource.version)
                 informer.end(undefined=crd is None and not self._stop.is_set())
             self._ended = [informer for informer in (*self._ended, *present) if informer.thread.is_alive()]
             if specs and not self._stop.is_set():

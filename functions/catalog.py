@@ -1,4 +1,4 @@
-"""Finds the functions: each folder of this package that has a `triggers.py` is one, named like its folder.
+"""Finds the functions: each folder of this package with a `triggers.py` is a function, named like the folder.
 
 Declarations load quickly; a function itself loads with its handler or target.
 
@@ -69,7 +69,7 @@ def _load_and_handle(name: str, clients: Clients, event: Event) -> Answer:
     from shared.runtime import Answer
 
     if not belongs(_declaration(name).profiles, _profiles()):
-        return Answer(404, f"{name} is not a function of this process's profiles")
+        return Answer(404, f"{name} is not a function of the profiles that this process runs")
     return handler(name)(clients, event)
 
 
@@ -111,5 +111,7 @@ def _profiles() -> tuple[str, ...]:
 def _declaration(name: str) -> Triggers:
     declared: Triggers = import_module(f"functions.{name}.triggers").TRIGGERS
     if declared.name != name:
-        raise ValueError(f"functions/{name}/triggers.py declares the name {declared.name!r}: name it like its folder")
+        raise ValueError(
+            f"functions/{name}/triggers.py declares the name {declared.name!r}: use the name of the folder"
+        )
     return declared

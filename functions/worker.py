@@ -57,7 +57,7 @@ class _Sending:
         try:
             super().sendall(*arguments)  # type: ignore[misc]
         except TimeoutError as error:  # gunicorn ignores a broken pipe, and logs other errors with their trace
-            raise BrokenPipeError(errno.EPIPE, "the client does not take the response") from error
+            raise BrokenPipeError(errno.EPIPE, "the client does not read the response") from error
 
 
 class _Socket(_Sending, socket.socket):
@@ -213,7 +213,7 @@ class Worker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
             largest = max(self._waiting, key=lambda waiting: waiting.size)
             if largest.size <= _SMALL:
                 return
-            self._refuse(largest, 503, "too many large requests arrive at a time")
+            self._refuse(largest, 503, "too many large requests arrive at the same time")
 
     def _hand_over(self, connection: _Connection) -> None:
         """Passes a complete request to a thread."""

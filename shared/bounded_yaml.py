@@ -28,7 +28,7 @@ MAX_EVENTS: Final = 4_000_000
 """The maximum number of events in a document that is read without being built. Each takes about two microseconds."""
 
 _COMPOSED: Final = 750
-"""The maximum number of bytes of such an event until its document is parsed."""
+"""The number of bytes that one such event needs until its document is parsed."""
 
 MAX_NESTING: Final = 200
 """The maximum depth of a document. libyaml's composer recurses in C, where a stack overflow ends the process."""
@@ -243,7 +243,7 @@ class Copier:
         if isinstance(value, list):
             self._count(len(value))
             return [item if type(item) in _SCALARS else self._copy(item) for item in value]
-        raise YAMLError(f"the document holds a {type(value).__name__}, which JSON cannot represent")
+        raise YAMLError(f"the document contains a {type(value).__name__}, which JSON cannot represent")
 
     def _count(self, nodes: int) -> None:
         self._nodes += nodes

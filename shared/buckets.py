@@ -347,7 +347,7 @@ def failure(error: Exception, bucket: Bucket) -> StorageError:
             return kind(f"{found.expand(reason)}: {bucket.remedy}")
     if isinstance(error, ValueError):
         return StorageError("this is not a key")
-    return StorageError(f"{bucket.place} does not answer as an object store does: {bucket.remedy}")
+    return StorageError(f"{bucket.place} does not answer like an object store: {bucket.remedy}")
 
 
 _CAUSES = (

@@ -23,7 +23,7 @@ CLOCK_SKEW = datetime.timedelta(minutes=5)
 _MAX_KEY = 4 << 10
 """The maximum number of bytes of a key in PEM, enough for RSA with 4096 bits; checking longer keys takes seconds."""
 _WRONG_CLOCK = datetime.timedelta(days=1)
-"""The largest expected difference of clocks that are not synchronized, such as those that are set to local time."""
+"""The largest expected difference of clocks that are not synchronized, such as clocks that are set to local time."""
 
 
 @dataclass(frozen=True)

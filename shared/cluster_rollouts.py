@@ -60,7 +60,7 @@ class Plan:
         targets: The Clusters that take part.
         rollout: The state of the rollout.
         unready: Why a Cluster is not ready, by its name.
-        twice: The names of other ClusterRollouts that select a Cluster, too, by its name.
+        twice: The names of other ClusterRollouts that also select a Cluster, by the name of the Cluster.
         left: Why a Cluster takes no part, by its name; without Clusters that are paused or being deleted.
         settling: Whether a Cluster is unavailable only because its topology has just been changed.
     """
@@ -80,19 +80,19 @@ class Plan:
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """Which Clusters another ClusterRollout selects, too, and which are left as they are."""
-        twice = [f"{name}: ClusterRollout {other} selects it, too" for name, other in sorted(self.twice.items())]
-        return (*twice, *(f"{name} is left as it is: {reason}" for name, reason in sorted(self.left.items())))
+        """Which Clusters another ClusterRollout also selects, and which stay unchanged."""
+        twice = [f"{name}: ClusterRollout {other} also selects it" for name, other in sorted(self.twice.items())]
+        return (*twice, *(f"{name} stays unchanged, because {reason}" for name, reason in sorted(self.left.items())))
 
 
 @dataclass(frozen=True)
 class MoveClusters:
-    """Executes all moves. A failure of one Cluster stops no other."""
+    """Executes all moves. A failure of one Cluster does not stop the others."""
 
     moves: tuple[Patch, ...]
 
     def execute(self, clients: Clients) -> dict[str, ApiError]:
-        """Returns the failures by Cluster. A Cluster that has changed or gone meanwhile is looked at again.
+        """Returns the failures by Cluster. A Cluster that has changed or gone meanwhile is checked again.
 
         Raises nothing for a single Cluster.
         """
@@ -153,7 +153,7 @@ def plan(rollout: Object, observed: Observed, now: datetime) -> Plan:
             problem, settling = "its topology has just been changed", True
         if problem:
             unready[name] = problem
-        waits_for = f"ClusterRollout {rivals} selects it, too" if rivals else _missing_class(rollout, observed, cluster)
+        waits_for = f"ClusterRollout {rivals} also selects it" if rivals else _missing_class(rollout, observed, cluster)
         state: State = "unavailable" if problem else "available"
         failed = bool(problem) and has_failed(cluster, addon)
         targets.append(Target(name, labels, _is_moved(rollout, cluster), state, waits_for, failed))

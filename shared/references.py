@@ -72,11 +72,13 @@ def get_reference(
     group = group_of(reference)
     if group in BUILT_IN_GROUPS:
         kind_of_group = f"{kind} of {group or 'the core group'}"
-        return _not_allowed(kind, f"a reference to a {kind_of_group} is not allowed: the kind is built into Kubernetes")
+        return _not_allowed(
+            kind, f"a reference to a {kind_of_group} is not allowed, because the kind is built into Kubernetes"
+        )
     try:
         resource = clients.discovery.preferred(group, kind)
         if resource is not None and not resource.namespaced:
-            return _not_allowed(kind, f"a reference to a {kind} is not allowed: the kind is cluster-scoped")
+            return _not_allowed(kind, f"a reference to a {kind} is not allowed, because the kind is cluster-scoped")
         if resource is not None and by_contract:
             resource, contract = _by_contract(clients, resource)
             return replace(_get(clients, resource, Key(namespace, name)), contract=contract)

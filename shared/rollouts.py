@@ -126,7 +126,7 @@ def assess(strategy: Mapping[str, Any], targets: Iterable[Target], now: datetime
     is_open, start, wrong = opening(windows, now) if windows else (True, None, [])
     before = _held(strategy, [one for _, _, found in members for one in found])
     if not before and not is_open:
-        before = f"no window is open until {start:%Y-%m-%dT%H:%MZ}" if start else "no window will open"
+        before = f"no window is open until {start:%Y-%m-%dT%H:%MZ}" if start else "no window will open again"
     for name, limit, found in members:
         most = _count(limit if limit is not None else strategy.get("maxUnavailable", "100%"), len(found))
         chosen = set() if before else _choose(found, most)
@@ -134,7 +134,10 @@ def assess(strategy: Mapping[str, Any], targets: Iterable[Target], now: datetime
         up_to_date = sum(one.up_to_date or one.name in chosen for one in found)
         done = all(one.done for one in found)
         partitions.append(Partition(name, tuple(one.name for one in found), most, up_to_date, unavailable, done))
-        full = f"{len(unavailable)} of {len(found)} Clusters of partition {name} are unavailable, and {most} may be"
+        full = (
+            f"{len(unavailable)} of {len(found)} Clusters of partition {name} are unavailable, and at most {most} may "
+            "be"
+        )
         for one in found:
             if not one.up_to_date and one.name not in chosen:
                 waiting[one.name] = before or one.waits_for or full

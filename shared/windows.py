@@ -61,11 +61,13 @@ class Window:
         except (ValueError, OverflowError) as error:
             raise WindowError(f"duration: {error}") from error
         if not timedelta(0) < duration <= _LONGEST_WINDOW:
-            raise WindowError("duration is more than 0 and at most 168h")
+            raise WindowError("duration must be more than 0 and at most 168h")
         try:
             found = ZoneInfo(zone)
         except (ValueError, OSError, KeyError) as error:
-            raise WindowError(f"timeZone {zone[:64]!r} is not in the IANA database, as Europe/Berlin is") from error
+            raise WindowError(
+                f"timeZone {zone[:64]!r} is not a name in the IANA time zone database, such as Europe/Berlin"
+            ) from error
         either = not (parts[2].startswith("*") or parts[4].startswith("*"))
         minutes, hours, days, months, weekdays = values
         return cls(minutes, hours, days, months, frozenset(day % 7 for day in weekdays), either, duration, found)
@@ -131,7 +133,7 @@ def _part(text: str, name: str, low: int, high: int, names: Mapping[str, int]) -
         found = names.get(digits)
         if found is None:
             if not (digits.isascii() and digits.isdecimal() and len(digits) <= 2 and low <= int(digits) <= high):
-                raise WindowError(f"schedule: {digits[:20]!r} is no {name} from {low} to {high}")
+                raise WindowError(f"schedule: {digits[:20]!r} is not a valid {name} ({low} to {high})")
             found = int(digits)
         return found
 
@@ -142,5 +144,5 @@ def _part(text: str, name: str, low: int, high: int, names: Mapping[str, int]) -
         end = number(last) if dash else high if slash else begin
     every = int(step) if slash and step.isascii() and step.isdecimal() and len(step) <= 2 else 0 if slash else 1
     if every < 1 or end < begin:
-        raise WindowError(f"schedule: {text[:20]!r} is no range for the {name}")
+        raise WindowError(f"schedule: {text[:20]!r} is not a range of the {name}")
     yield from range(begin, end + 1, every)

@@ -59,7 +59,7 @@ def _log_context(observed: Observed) -> dict[str, str]:
 def _decide(observed: Observed, now: datetime, results: Results | None) -> Decision:
     addon, cluster = observed.addon, observed.cluster
     if addon is None:
-        return Decision(message="the ClusterAddon is gone")
+        return Decision(message="the ClusterAddon does not exist")
     if cluster is None and isinstance(observed.finding, ConnectionFailed) and not deleting(addon):
         return guards.connection_failed(AddonStatusBuilder.as_recorded(addon, now), observed.finding)
     if deleting(addon) or cluster is None or deleting(cluster):
@@ -71,7 +71,7 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
     if belongs_to_earlier_cluster(addon, cluster):
         # `addon_create` recreates it for the present Cluster, with that Cluster's uid.
         return Decision(
-            (Delete(CLUSTER_ADDON, addon),), message="the ClusterAddon belongs to an earlier Cluster of that name"
+            (Delete(CLUSTER_ADDON, addon),), message="the ClusterAddon belongs to an earlier Cluster with the same name"
         )
     builder = AddonStatusBuilder.of(addon, cluster, now)
     if cluster_api.is_paused(cluster):

@@ -40,7 +40,7 @@ def is_orphan(addon: Object) -> bool:
 
 def delete_orphan(addon: Object) -> Decision:
     """Decides to delete an addon whose Cluster does not exist, because a local run has no garbage collector."""
-    return Decision((Delete(CLUSTER_ADDON, addon),), message="its Cluster does not exist")
+    return Decision((Delete(CLUSTER_ADDON, addon),), message="the Cluster of the ClusterAddon does not exist")
 
 
 def finalize(addon: Object, cluster: Object | None) -> Decision:
@@ -58,7 +58,7 @@ def finalize(addon: Object, cluster: Object | None) -> Decision:
     stays = cluster is not None and not deleting(cluster) and not names_another_cluster(addon, cluster)
     if cluster is not None and stays and succession.is_recorded(addon):
         keep: tuple[Effect, ...] = (succession.KeepRecord(addon, cluster), remove)
-        return Decision(keep, message="record kept, finalizer removed")
+        return Decision(keep, message="record of the ClusterAddon kept, finalizer removed")
     # A killed sync may have stored either Secret before the status reports it.
     delete: tuple[Effect, ...] = (DeleteSecret(addon, "manifests"), DeleteSecret(addon, "generated"))
     if dig(addon, ("metadata", "annotations", SUCCESSOR_ANNOTATION)):
@@ -72,12 +72,14 @@ def take_over(addon: Object, cluster: Object, record: Object) -> Decision:
     adopt = Patch(CLUSTER_ADDON, addon, parts)
     status = write_ahead(CLUSTER_ADDON, addon, record.get("status") or {})
     effects: tuple[Effect, ...] = (succession.TakeSecrets(addon, cluster), adopt, *status)
-    return Decision(effects, proceed=True, message="the record of the deleted ClusterAddon is taken over")
+    return Decision(
+        effects, proceed=True, message="the ClusterAddon continues with the record of the deleted ClusterAddon"
+    )
 
 
 def paused(builder: AddonStatusBuilder) -> Decision:
     """Decides to change nothing but the status, while the Cluster is paused."""
-    builder.set_false("ClusterReady", PAUSED, "The Cluster is paused: its addons are not changed", event_type="Normal")
+    builder.set_false("ClusterReady", PAUSED, "The Cluster is paused, so its addons do not change", event_type="Normal")
     ready = dig(builder.obj, "status.ready") is True and not builder.is_new_target
     return builder.decision(ready=ready, message="paused")
 
@@ -99,7 +101,9 @@ def moved(addon: Object, cluster: Object, applied: manifest_history.StoredManife
         message = f"{applied.problem}: objects that the next release does not contain will stay in the workload cluster"
         lost = (KubernetesEvent("InventoryLost", message, "Warning"),)
     adopt = Patch(CLUSTER_ADDON, addon, reference)
-    return Decision((adopt,), kubernetes_events=lost, proceed=True, message="moved with its Cluster")
+    return Decision(
+        (adopt,), kubernetes_events=lost, proceed=True, message="the ClusterAddon gets the uid of the moved Cluster"
+    )
 
 
 def relabel(addon: Object, cluster: Object) -> Decision:
@@ -118,7 +122,7 @@ def no_cluster_stack(builder: AddonStatusBuilder, cluster: Object) -> Decision:
     """Decides to leave the addons unchanged, because the Cluster's class does not belong to a cluster stack."""
     name = cluster_api.class_name(cluster)
     what = f"class {name} does not belong to a cluster stack" if name else "the Cluster has no class"
-    left = "the addon objects in the workload cluster stay, and nobody manages them"
+    left = "the addon objects in the workload cluster stay unchanged"
     message = f"{what}, so {left}; a class of a cluster stack has a name like local-demo-1-36-v1"
     builder.set_false(DOWNLOADED, "NoClusterStack", message, "Warning", event_type="Warning")
     return builder.decision(ready=False)

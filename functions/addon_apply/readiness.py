@@ -1,4 +1,4 @@
-"""Reports whether applied objects are ready, and checks again those that were not."""
+"""Reports whether applied objects are ready, and checks objects again that were not ready."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def _how_to_release(waiting: InventoryEntry) -> str:
     command = f"kubectl -n {waiting.namespace} patch job {waiting.name} --type merge"
     patch = '{"spec":{"suspend":true}}'
     return (
-        f"; hooks are waited for whatever {PREFIX}wait says; to run the Job again, delete it; "
-        f"to go on without it, suspend it in the workload cluster: {command} -p '{patch}'"
+        f"; a rollout waits for hooks even if {PREFIX}wait is false; to run the Job again, delete it; to continue "
+        f"without the Job, suspend it in the workload cluster: {command} -p '{patch}'"
     )
 
 
@@ -94,11 +94,11 @@ def _add_events(builder: AddonStatusBuilder, outcome: SyncOutcome) -> None:
         kept = ", ".join(str(entry) for entry in outcome.kept[:5])
         builder.add_event(
             "ObjectsKept",
-            f"these objects were not pruned, since they belong to other owners or are annotated to be kept: {kept}",
+            f"these objects were not pruned, because they belong to other owners or are annotated to be kept: {kept}",
         )
     if outcome.conflicts:
         conflicts = "; ".join(f"{entry}: {conflict}" for entry, conflict in outcome.conflicts[:5])
-        builder.add_event("FieldConflicts", f"other managers owned these applied fields: {conflicts}")
+        builder.add_event("FieldConflicts", f"these applied fields belonged to other field managers: {conflicts}")
     if outcome.drift and outcome.listed_drift != dig(builder.obj, "status.drift"):
         shown = abridged([*map(str, outcome.drift)], 5)
         builder.add_event("DriftFound", f"these objects have changed in the workload cluster: {shown}", "Warning")
@@ -113,7 +113,7 @@ def report_generated_values(
         return
     if effect.too_large:
         differ = f"{stored_values.fields_differ(effect.fields)} each time that the release is rendered"
-        message = f"{name}: {differ}, and the values do not fit into a Secret: each rollout writes new values"
+        message = f"{name}: {differ}, and the values do not fit into a Secret, so each rollout writes new values"
         builder.set(GENERATED_VALUES_KEPT, "False", "TooLarge", message, severity="Warning", event_type="Warning")
         return
     builder.set_true(

@@ -83,7 +83,7 @@ def await_condition(
     elif obstacle.invalid:
         builder.set_false("EvaluatedCEL", reason, message, "Error", event_type="Warning")
     elif position.is_overdue(builder.now):
-        message += f"; this has taken longer than {position.stage.timeout:g} s"
+        message += f"; the timeout of the stage ({position.stage.timeout:g} s) has passed"
         builder.set_false("EvaluatedCEL", f"{which}ConditionOverdue", message, "Warning", event_type="Warning")
     else:
         builder.set_false("EvaluatedCEL", reason, message, event_type="Normal")

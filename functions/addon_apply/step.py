@@ -75,7 +75,7 @@ Step = (
     | ConnectionFailed
     | RenderedAddons
 )
-"""The next step, or why there is none yet. `RenderedAddons` are the objects to apply or delete next."""
+"""The next step, or the obstacle to it. `RenderedAddons` are the objects to apply or delete next."""
 
 
 @dataclass(frozen=True)

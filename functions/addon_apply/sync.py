@@ -169,7 +169,7 @@ def report_rolled_back(builder: AddonStatusBuilder, context: RollbackContext, ou
     """Reports a complete rollback. The addon is not ready, because its Cluster still refers to the rejected class."""
     message = (
         f"rolled back to {context.manifest.class_name} (addons {context.manifest.version}); "
-        f"remove annotation {ROLLBACK_ANNOTATION} or give the Cluster another class to go on"
+        f"to continue, remove annotation {ROLLBACK_ANNOTATION} from the Cluster, or give the Cluster another class"
     )
     builder.set_false("HelmChartApplied", ROLLED_BACK, message, "Warning", event_type="Warning")
     builder.remove("ObjectsReady", DOWNLOADED)
@@ -188,11 +188,12 @@ def report_removed(builder: AddonStatusBuilder, outcome: SyncOutcome) -> Decisio
     """Reports that the removal is complete, and which objects stay."""
     stay = ""
     if outcome.kept:
-        stay = f"; these stay, since they are to be kept or not ours: {abridged([*map(str, outcome.kept)], 5)}"
+        kept = abridged([*map(str, outcome.kept)], 5)
+        stay = f"; these objects stay, because they belong to other owners or are annotated to be kept: {kept}"
     cluster = dig(builder.obj, "spec.clusterRef.name", "")
     message = (
-        f"the addons are removed{stay}; `capi-functions addons remove {cluster} --undo`, which removes annotation "
-        f"{REMOVE_ANNOTATION} of the Cluster, applies them again"
+        f"the addons are removed{stay}; to apply the addons again, run `capi-functions addons remove {cluster} "
+        f"--undo`, which removes annotation {REMOVE_ANNOTATION} from the Cluster"
     )
     builder.set_false("HelmChartApplied", REMOVED, message, "Warning", event_type="Normal")
     builder.remove("ObjectsReady", DOWNLOADED)

@@ -39,9 +39,12 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     if isinstance(leftovers, ConnectionFailed):
         message = leftovers.message
     else:
-        message = f"waiting until deleted: {abridged(leftovers.awaited if leftovers else [], _SHOWN)}"
+        message = f"waiting for the deletion of {abridged(leftovers.awaited if leftovers else [], _SHOWN)}"
     if _overdue(addon, observed.cluster or {}, now, observed.deadline):
-        message = f"given up after {observed.deadline.total_seconds():g} s; delete at the cloud what is left: {message}"
+        message = (
+            f"the clean-up ended after its timeout of {observed.deadline.total_seconds():g} s; delete the remaining "
+            f"objects in the cloud by hand: {message}"
+        )
         builder.set_false(CLEANED_UP, "CleanupGivenUp", message, "Warning", event_type="Warning")
         return builder.decision(message=message)
     if isinstance(leftovers, ConnectionFailed):

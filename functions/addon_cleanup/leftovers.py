@@ -62,7 +62,7 @@ def leftovers(
 
 
 def _part(objects: Iterable[Object]) -> list[Object]:
-    """Returns as many of the objects as fit: of those that are being deleted, and of the others."""
+    """Returns the objects within the limit `MOST`, which counts objects that are being deleted separately."""
     part: list[Object] = []
     sizes = {True: 0, False: 0}
     for obj in objects:

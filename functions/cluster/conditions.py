@@ -103,7 +103,7 @@ def set_available(builder: ClusterStatusBuilder, observed: Observed) -> None:
     own = dig(builder.cluster, "spec.availabilityGates")
     listed = (observed.class_gates or ()) if own is None else own
     foreign = {condition["type"] for condition in foreign_conditions(builder.conditions)}
-    if observed.class_gates is None and foreign - {TOPOLOGY_RECONCILED}:  # that one is summarized anyway
+    if observed.class_gates is None and foreign - {TOPOLOGY_RECONCILED}:  # TopologyReconciled is summarized anyway
         builder.waits.append(0.0)
     gates = {gate["conditionType"]: gate.get("polarity") for gate in listed if gate.get("conditionType")}
     negative = {"Deleting", *(type_ for type_, polarity in gates.items() if polarity == "Negative")}

@@ -35,17 +35,17 @@ from .status import FINALIZER, ClusterStatusBuilder, status_fields
 CORE_RETRY = 30.0
 """Seconds until the next check whether core has observed a change: core's writes do not trigger this function."""
 CORE_GONE = (
-    "Cluster API core managed this Cluster but has not observed a change for ten minutes: the Cluster is reconciled "
-    "without core, until core writes its status again. Start core to have it manage the Cluster again"
+    "Cluster API core managed this Cluster but has not observed a change for ten minutes, so functions reconcile the "
+    "Cluster until core writes its status again. To have core manage the Cluster, start core"
 )
 NOT_WATCHED = (
-    "No event source watches {kind} ({group}), so this Cluster follows its object with delay: apply the output of "
-    "`capi-functions sources`, which names the kinds of all providers"
+    "No event source watches {kind} ({group}), so changes of this kind reach the Cluster with a delay: apply the "
+    "output of `capi-functions sources`, which lists the kinds of all providers"
 )
 LEFT_TO_CORE = KubernetesEvent(
     MANAGED_BY_CORE,
-    "Cluster API core manages this Cluster, so it is not reconciled here. Where core does not run any more, the "
-    f"annotation {CORE_ANNOTATION}: ignore has it reconciled here at once",
+    "Cluster API core manages this Cluster, so functions leave it to core. If core no longer runs, annotate the "
+    f"Cluster with {CORE_ANNOTATION}: ignore to have functions reconcile it at once",
     once=True,
 )
 
@@ -58,7 +58,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     """
     cluster = observed.cluster
     if cluster is None:
-        return Decision(message="the Cluster is gone")
+        return Decision(message="the Cluster does not exist")
     newest = latest(cluster, results) if results else cluster
     if dig(newest, "metadata.generation") != dig(cluster, "metadata.generation"):
         return decide(replace(observed, cluster=dict(newest)), now)

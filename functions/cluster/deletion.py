@@ -1,6 +1,6 @@
 """Deletes a Cluster's objects in order: workers, control plane, infrastructure, its own Secrets, then the finalizer.
 
-Before, the charts are uninstalled whose HelmReleaseProxies request it.
+Charts are uninstalled first if their HelmReleaseProxies request this.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DeleteSecrets:
 def waits_for_reference(observed: Observed) -> bool:
     """Returns whether a referenced object is all that the deletion waits for.
 
-    The condition shows that nothing was left to delete before it. That is verified once the object is gone.
+    The condition shows that the earlier steps are complete. The function verifies this once the object is gone.
     """
     cluster = observed.cluster or {}
     condition = get_condition(dig(cluster, "status.conditions"), "Deleting") or {}

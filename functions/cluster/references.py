@@ -67,8 +67,8 @@ def check_contract(found: LookupResult) -> LookupResult:
     if resource is None or (resource.kind.endswith(ENDINGS) and (resource.group in GROUPS or found.contract)):
         return found
     problem = (
-        f"a reference to a {resource.kind} of {resource.group} is not allowed: its name must end with "
-        f"{' or '.join(ENDINGS)}, and its CRD needs a label of a contract of Cluster API, such as {LABEL}{CONTRACTS[0]}"
+        f"a reference to a {resource.kind} of {resource.group} is not allowed: the name of the kind must end with "
+        f"{' or '.join(ENDINGS)}, and its CRD must have the label of a contract, such as {LABEL}{CONTRACTS[0]}"
     )
     return LookupResult("failed", found.kind, resource=resource, error=problem, reason=NOT_ALLOWED)
 
@@ -83,7 +83,7 @@ def check_reference(cluster: Object, found: LookupResult) -> LookupResult:
     owning = [owner.get("name") for owner in owners(obj, CLUSTER.kind, CLUSTER.group)]
     others = [name for name in owning if name != key_of(cluster).name]
     if group in (CLUSTER.group, CLUSTER_ADDON.group):
-        problem = f"a reference to {what} is not allowed: its kind does not belong to a provider"
+        problem = f"a reference to {what} is not allowed, because its kind does not belong to a provider"
     elif others:
         problem = f"{what} belongs to Cluster {others[0]}; refer to an object that no other Cluster owns"
     else:

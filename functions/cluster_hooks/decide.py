@@ -3,7 +3,7 @@
 A request only selects a Cluster, because anyone who reaches the Service can send requests. The objects in the API
 server determine whether to wait, for which objects and since when.
 
-Before a deletion the charts are uninstalled whose HelmReleaseProxies request it.
+Before a deletion, charts are uninstalled if their HelmReleaseProxies request this.
 
 `addon_apply` applies the addons of a Cluster's class by itself. Hooks only trigger it, and block Cluster API until the
 ClusterAddon's status reports success or a deadline has passed: nothing is blocked forever.
@@ -95,15 +95,17 @@ def _after_control_plane_initialized(
 ) -> HookDecision:
     """Requests the first reconciliation of the addons; never blocks."""
     if dig(addon, "spec.clusterStack") or dig(addon, "spec.hook"):
-        return HookDecision("continue", "the addons are being applied already")
-    return HookDecision("continue", "the addons are requested", {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}})
+        return HookDecision("continue", "the addons are already being applied")
+    return HookDecision(
+        "continue", "the first rollout of the addons is requested", {"spec": {"hook": AFTER_CONTROL_PLANE_INITIALIZED}}
+    )
 
 
 def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, deadlines: HookDeadlines) -> HookDecision:
     """Blocks the upgrade until the addons of the new class are applied."""
     name = _stack_name(cluster)
     if name is None:
-        return HookDecision("continue", "the Cluster's class belongs to no cluster stack")
+        return HookDecision("continue", "the class of the Cluster does not belong to a cluster stack")
     if is_removal_requested(cluster):
         return HookDecision("continue", "the addons are removed", _clear_wait(addon))
     if dig(addon, "spec.clusterStack") == name and dig(addon, "status.ready") is True:
@@ -116,16 +118,18 @@ def _before_cluster_upgrade(cluster: Object, addon: Object, now: datetime, deadl
 def _after_cluster_upgrade(cluster: Object, addon: Object, _now: datetime, _deadlines: HookDeadlines) -> HookDecision:
     """Requests a reconciliation of the addons; never blocks."""
     if _stack_name(cluster) is None:
-        return HookDecision("continue", "the Cluster's class belongs to no cluster stack")
+        return HookDecision("continue", "the class of the Cluster does not belong to a cluster stack")
     # Keeps the recorded wait, because otherwise repeated calls could restart it forever.
     patch = {"spec": {"hook": AFTER_CLUSTER_UPGRADE}}
-    return HookDecision("continue", "the addons are reconciled again", patch if would_change(addon, patch) else None)
+    return HookDecision(
+        "continue", "the addons are to be reconciled again", patch if would_change(addon, patch) else None
+    )
 
 
 def _before_cluster_delete(cluster: Object, addon: Object, now: datetime, deadlines: HookDeadlines) -> HookDecision:
     """Blocks the deletion until `addon_cleanup` has cleaned up the workload cluster."""
     if not cleanup_enabled(cluster):
-        return HookDecision("continue", "the clean-up is disabled by annotation")
+        return HookDecision("continue", "an annotation of the Cluster disables the clean-up")
     if is_true(dig(addon, "status.conditions"), CLEANED_UP):
         return HookDecision("continue", "the workload cluster is cleaned up")
     wait = cleanup_wait(cluster, now)
@@ -158,7 +162,7 @@ def _block(
     if not wait.continues(recorded, earliest=earliest):
         patch["metadata"] = {"annotations": {WAIT_ANNOTATION: wait.dump()}}
     elif recorded is not None and wait.since - recorded.since >= limit:
-        message = f"not blocked any longer after {limit.total_seconds():g} s: {message}"
+        message = f"no longer blocked after {limit.total_seconds():g} s: {message}"
         return HookDecision("overdue", message, event_suffix=f"{wait.hook.lower()}-{recorded.since:%Y%m%d%H%M%S}")
     return HookDecision("block", message, patch if would_change(addon, patch) else None)
 
@@ -169,8 +173,8 @@ def _obstacle(addon: Object) -> str:
     A Ready that is True belongs to the previous class, because `addon_apply` has not observed the new class yet.
     """
     ready = get_condition(dig(addon, "status.conditions"), "Ready") or {}
-    message = ready.get("message") or "they are not being applied yet"
-    return str(message if ready.get("status") != "True" else "they are not being applied yet")
+    message = ready.get("message") or "their rollout has not begun"
+    return str(message if ready.get("status") != "True" else "their rollout has not begun")
 
 
 def _stack_name(cluster: Object) -> str | None:

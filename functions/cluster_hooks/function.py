@@ -140,7 +140,7 @@ def _reconcile(clients: Clients, hook: str, cluster: Object) -> HookDecision:
         try:
             clients.management.patch(CLUSTER_ADDON, key, {**decision.patch, "metadata": metadata}, manager=MANAGER)
         except NotFound:
-            return HookDecision("continue", "the Cluster has no addons any more")
+            return HookDecision("continue", "the Cluster no longer has addons")
     if decision.event_suffix:
         name = f"{key.name[:200]}.{decision.event_suffix}"
         record_event(clients, addon, KubernetesEvent(f"{hook}Overdue", decision.message, "Warning"), name=name)

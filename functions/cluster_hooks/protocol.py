@@ -75,7 +75,7 @@ def hook_at(path: str) -> str:
             return handler.hook
     if path.endswith(f"/{API_VERSION}/{DISCOVERY.lower()}"):
         return DISCOVERY
-    raise UnknownHook(f"no hook is served at this path; the hooks are {', '.join(one.path for one in HANDLERS)}")
+    raise UnknownHook(f"this path serves no hook; the hooks are {', '.join(one.path for one in HANDLERS)}")
 
 
 def cluster_of(hook: str, body: bytes) -> Object:

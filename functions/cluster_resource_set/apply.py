@@ -47,7 +47,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Applied:
-    """The result for one Cluster. `is_connected` is False if its API server cannot be used, `tried` if time was up."""
+    """The result for one Cluster.
+
+    `is_connected` is False if its API server cannot be used, `tried` is False if the time was up.
+    """
 
     problems: tuple[str, ...] = ()
     is_connected: bool = True
@@ -56,7 +59,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class ApplySources:
-    """The effect that does the work for all Clusters. A failing Cluster holds up no other one."""
+    """The effect that does the work for all Clusters. A failing Cluster delays no other Cluster."""
 
     resource_set: Object
     work: tuple[Work, ...]
@@ -69,7 +72,7 @@ class ApplySources:
         due = {source.ref: source for work in self.work for source in work.due}
         objects, problems = parse_all(due.values())
         run = _Run(self, clients, objects, problems, time.monotonic() + _START_SECONDS)
-        # In random order, clusters that do not answer keep no other one from its turn for ever.
+        # The order is random, so that clusters that do not answer cannot delay the same other clusters for ever.
         work = random.sample(self.work, len(self.work))
         size = min(_CLUSTERS, len(work))
         with ThreadPoolExecutor(size, thread_name_prefix="apply", initializer=tracing.in_threads()) as pool:
@@ -124,7 +127,7 @@ class _Cluster:
     _kinds: dict[tuple[str, str], Resource | None] = field(default_factory=dict)
 
     def apply_all(self, objects: Sequence[SourceObject]) -> list[tuple[SourceObject, str]]:
-        """Applies the objects in their order. Returns those that failed, each with the problem."""
+        """Applies the objects in their order. Returns the failed objects, each with the problem."""
         failed: list[tuple[SourceObject, str]] = []
         for of_phase in by_phase(objects):
             crds: dict[str, tuple[SourceObject, Object]] = {}
@@ -158,7 +161,7 @@ class _Cluster:
                 return None
 
     def _resource(self, api_version: str, kind: str) -> Resource | None:
-        """Returns the kind; None if the cluster does not serve it, as it does with a kind whose CRD failed."""
+        """Returns the kind; None if the cluster does not serve it, for example because its CRD failed."""
         kinds, who = self._kinds, (api_version, kind)
         if who not in kinds:
             discovery = self.connection.cluster.discovery
@@ -166,7 +169,7 @@ class _Cluster:
         return kinds[who]
 
     def _not_established(self, crds: Mapping[str, tuple[SourceObject, Object]]) -> list[tuple[SourceObject, str]]:
-        """Waits until the kinds of CRDs, given by name, are served. Returns those that are not, with the problem."""
+        """Waits until the kinds of these CRDs are served. Returns the CRDs of unserved kinds, with the problem."""
         if not crds:
             return []
         try:

@@ -84,7 +84,7 @@ def merged(
 
 
 def _differs(before: Object, after: Object) -> bool:
-    """Returns whether two records differ. A failure that repeats is no difference, although its time does."""
+    """Returns whether two records differ. A repeated failure is not a difference, although its time differs."""
     is_failure = not (before.get("applied") or after.get("applied"))
     times = {"lastAppliedTime": None} if is_failure else {}
     return {**before, **times} != {**after, **times}

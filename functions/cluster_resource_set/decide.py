@@ -38,13 +38,15 @@ WAIT_RETRY = 20.0
 FAILED_RETRY = 30.0
 """Seconds until objects that failed are applied again."""
 LEFT_TO_CORE = KubernetesEvent(
-    MANAGED_BY_CORE, "Cluster API core runs and reconciles ClusterResourceSets, so nothing is applied here", once=True
+    MANAGED_BY_CORE,
+    "Cluster API core runs and reconciles ClusterResourceSets, so functions leave them to core",
+    once=True,
 )
 
 
 @dataclass(frozen=True)
 class OwnSource(Patch):
-    """Makes the set an owner of a source, so that `clusterctl move` moves both. A refusal holds up nothing."""
+    """Makes the set an owner of a source, so that `clusterctl move` moves both. A rejected patch delays nothing."""
 
     def execute(self, clients: Clients) -> Object:
         """Returns the patched source, or the source as it was. Raises `Conflict` if it was changed."""
@@ -61,9 +63,11 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     """Decides about one set: leave it to core, wait while it is paused, clean up after it, or apply its objects."""
     resource_set = observed.resource_set
     if resource_set is None:
-        return Decision(message="the ClusterResourceSet is gone")
+        return Decision(message="the ClusterResourceSet does not exist")
     if observed.core:
-        return Decision(kubernetes_events=(LEFT_TO_CORE,), message=f"left to the core {observed.core}")
+        return Decision(
+            kubernetes_events=(LEFT_TO_CORE,), message=f"Cluster API core {observed.core} reconciles this object"
+        )
     status = SetStatusBuilder(resource_set, now)
     status.set_paused(cluster_api.is_paused(resource_set))
     if cluster_api.is_paused(resource_set):
@@ -167,7 +171,9 @@ def _obstacle(cluster: Object) -> str:
     """Returns why nothing can be applied to a Cluster now; empty if it can."""
     if cluster_api.is_paused(cluster):
         return "the Cluster is paused"
-    return "" if cluster_api.control_plane_initialized(cluster) else "its control plane is not initialized"
+    return (
+        "" if cluster_api.control_plane_initialized(cluster) else "the control plane of the Cluster is not initialized"
+    )
 
 
 def _note_owned(observed: Observed, resource_set: Object) -> Iterator[Effect]:

@@ -44,12 +44,14 @@ def observe(clients: Clients, request: Request) -> Observed:
 def decide(observed: Observed, _now: datetime, _results: Results | None = None) -> Decision:
     """Deletes the binding if its Cluster is deleted."""
     if observed.binding is None:
-        return Decision(message="there is no binding")
+        return Decision(message="the ClusterResourceSetBinding does not exist")
     if observed.core:
-        return Decision(message=f"left to the core {observed.core}")
+        return Decision(message=f"Cluster API core {observed.core} reconciles this object")
     if observed.cluster is not None and not deleting(observed.cluster):
         return Decision(message="the Cluster exists")
-    return Decision((Delete(CLUSTER_RESOURCE_SET_BINDING, observed.binding),), message="its Cluster is deleted")
+    return Decision(
+        (Delete(CLUSTER_RESOURCE_SET_BINDING, observed.binding),), message="the Cluster of the binding is deleted"
+    )
 
 
 handle = Function(TRIGGERS, observe, decide).handle

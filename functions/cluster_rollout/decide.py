@@ -28,7 +28,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     """Decides the moves; with their results, the status."""
     rollout = observed.rollout
     if rollout is None or deleting(rollout):
-        return Decision(message="the ClusterRollout is gone")
+        return Decision(message="the ClusterRollout does not exist")
     if cluster_api.is_paused(rollout):
         return Decision(message="paused")
     status = Status(rollout, now)

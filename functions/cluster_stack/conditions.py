@@ -92,9 +92,9 @@ def _set_releases_condition(builder: StackStatusBuilder, observed: Observed, lef
     if observed.failure:
         problems.append(f"obsolete releases are not deleted: {observed.failure}")
     excess = (
-        f"a ClusterStack has at most {MAX_RELEASES} ClusterStackReleases, and {left_out} more are selected: those in "
-        "use, those of spec.versions and the newest are kept. Set spec.autoSubscribe to false and list the wanted "
-        "releases in spec.versions, or offer fewer channels in the source"
+        f"a ClusterStack has at most {MAX_RELEASES} ClusterStackReleases, and {left_out} more are selected. "
+        "ClusterStackReleases in use, in spec.versions, and the newest are kept. Set spec.autoSubscribe to false and "
+        "list the wanted releases in spec.versions, or offer fewer channels in the source"
     )
     problems += [excess] if left_out else []
     if problems:
@@ -113,7 +113,9 @@ def _set_available_condition(builder: StackStatusBuilder, releases: list[Object]
     if any(map(usable, releases)):
         builder.set_true(AVAILABLE)
     else:
-        builder.set_false(AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary has their progress")
+        builder.set_false(
+            AVAILABLE, "NoReleaseReady", "no release is ready yet; status.summary shows the progress of each release"
+        )
 
 
 def has_external_failure(builder: StackStatusBuilder) -> bool:

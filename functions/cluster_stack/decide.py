@@ -42,7 +42,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
 def _decide(observed: Observed, now: datetime) -> Decision:
     stack = observed.stack
     if stack is None:
-        return Decision(message="the ClusterStack is gone")
+        return Decision(message="the ClusterStack does not exist")
     builder = StackStatusBuilder(stack, now)
     if cluster_api.is_paused(stack):
         return Decision(status=builder.paused_status(), message="paused")
@@ -63,7 +63,7 @@ def _decide(observed: Observed, now: datetime) -> Decision:
     for tag in create:
         builder.add_event("ClusterStackReleaseCreated", f"ClusterStackRelease {tag} is created")
     for tag in map(_tag, delete):
-        message = f"ClusterStackRelease {tag} is deleted: it is obsolete and not used"
+        message = f"ClusterStackRelease {tag} is deleted, because it is obsolete and no Cluster uses it"
         builder.add_event("ClusterStackReleaseDeleted", message)
     present = {_tag(release): release for release in keep}
     return builder.decision(

@@ -124,7 +124,7 @@ def _list_source(clients: Clients, stack: Object) -> SourceListing:
         problem = names.problem if isinstance(names, Listing) else ""
         names = [name for name in names if name.startswith(stack_prefix(dig(stack, "spec", {})))]
         if len(names) > MAX_OFFERED:
-            problem = f"the source offers {len(names)} releases, and only the first {MAX_OFFERED} are looked at"
+            problem = f"the source offers {len(names)} releases, of which only the first {MAX_OFFERED} are considered"
         return SourceListing(Listing(names[:MAX_OFFERED], problem), failure=problem)
     except SourceError as error:
         if not error.transient:

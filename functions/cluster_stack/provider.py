@@ -48,7 +48,7 @@ def read_template(template: LookupResult, stack: Object) -> ProviderTemplate | s
     ClusterStack could create objects of any kind.
     """
     if template.state == "absent":
-        return f"{template.kind} {dig(stack, 'spec.providerRef.name')} that spec.providerRef names does not exist"
+        return f"{template.kind} {dig(stack, 'spec.providerRef.name')} (spec.providerRef) does not exist"
     if template.object is None:
         return template.error or "spec.providerRef is needed unless spec.noProvider is true"
     kind = template.kind.removesuffix(TEMPLATE)

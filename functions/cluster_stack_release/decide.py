@@ -34,7 +34,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
 def _decide(observed: Observed, now: datetime) -> Decision:
     release = observed.release
     if release is None:
-        return Decision(message="the ClusterStackRelease is gone")
+        return Decision(message="the ClusterStackRelease does not exist")
     builder = ReleaseStatusBuilder(release, now)
     if cluster_api.is_paused(release):
         return Decision(status=builder.paused_status(), message="paused")

@@ -26,11 +26,12 @@ def reconcile_deletion(builder: ReleaseStatusBuilder, observed: Observed) -> Dec
     if not has_finalizer(release, FINALIZER):
         return Decision(message="being deleted")
     if observed.management is None:
-        message = f"cannot determine which Clusters use its ClusterClass: {observed.failure}"
+        message = f"cannot determine which Clusters use the ClusterClass of the release: {observed.failure}"
         builder.set_false(DELETED, "ClustersNotReadable", message, "Error", event_type="Warning")
         return builder.decision(requeue_after=IN_USE_RETRY, message=message)
     if observed.users:
-        message = f"its ClusterClass is used by Cluster {abridged([*map(str, observed.users)], 5, ', ')}"
+        users = abridged([*map(str, observed.users)], 5, ", ")
+        message = f"the ClusterClass of the release is in use by Cluster {users}"
         builder.set_false(DELETED, "ClusterClassInUse", message)
         return builder.decision(requeue_after=IN_USE_RETRY, message=message)
     effects: list[Effect] = []

@@ -55,7 +55,9 @@ def refuse(objects: Sequence[Object], stack: str, follows_contract: FollowsContr
     for obj in objects:
         if obj in consists or _kind(obj) in extra:
             continue
-        reason = _config_refusal(obj, stack, texts) if _kind(obj) in _CONFIG else "no class has this kind"
+        reason = (
+            _config_refusal(obj, stack, texts) if _kind(obj) in _CONFIG else "class charts must not contain this kind"
+        )
         if reason:
             refused.append((obj, reason))
     if not refused:
@@ -102,7 +104,7 @@ def _config_refusal(obj: Object, stack: str, texts: str) -> str:
     if not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", texts):
         return "no template or ClusterClass of the chart refers to it"
     if not name.startswith(f"{stack}-"):
-        return f"its name does not begin with {stack}-, so that other objects may refer to it"
+        return f"its name does not begin with {stack}-, so other objects may refer to it"
     if obj.get("type") not in (None, "", "Opaque"):
         return f"its type is {obj['type']!r}, not Opaque"
     if name.endswith(_OF_CLUSTERS):

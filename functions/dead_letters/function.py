@@ -45,7 +45,7 @@ def run(clients: Clients, event: Event) -> Answer:
 def kubernetes_event(letter: DeadLetter) -> KubernetesEvent:
     """Returns the Kubernetes event, with one of a few texts, because any pod can send the content of a letter."""
     who = letter.function if letter.function in FUNCTIONS else "A receiver"
-    what = _ANSWERS.get(letter.status // 100, "did not take")
+    what = _ANSWERS.get(letter.status // 100, "did not accept")
     message = f"{who} {what} an event about this object: see `capi-functions dead-letter list`"
     return KubernetesEvent("EventNotHandled", message, "Warning")
 

@@ -15,7 +15,7 @@ KINDS = tuple(
         kind for declared in catalog.triggers(without=(FUNCTION, "sweep")).values() for kind in declared.primaries
     )
 )
-"""The kinds of the objects that get a Kubernetes event: those that functions reconcile."""
+"""The kinds whose objects get a Kubernetes event: the kinds that functions reconcile."""
 
 TRIGGERS = Triggers(
     name=FUNCTION,

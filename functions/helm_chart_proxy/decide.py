@@ -45,11 +45,13 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     """Decides the writes; with their results, the status."""
     proxy = observed.proxy
     if proxy is None:
-        return Decision(message="the HelmChartProxy is gone")
+        return Decision(message="the HelmChartProxy does not exist")
     if is_paused(proxy):
         return Decision(message="paused")
     if observed.controller:
-        return Decision(requeue_after=CONTROLLER_RETRY, message=f"left to {observed.controller}, which runs")
+        return Decision(
+            requeue_after=CONTROLLER_RETRY, message=f"{observed.controller} runs and reconciles this object"
+        )
     builder = ProxyStatus(proxy, now)
     outcome = next(iter(results.of(WriteReleases)), Outcome({}, {})) if results else Outcome({}, {})
     if deleting(proxy):
@@ -70,7 +72,9 @@ def _delete(builder: ProxyStatus, observed: Observed, outcome: Outcome) -> Decis
     if not has_finalizer(proxy, HCP_FINALIZER):
         return Decision(message="being deleted")
     if not observed.releases:
-        return Decision((RemoveFinalizer(HELM_CHART_PROXY, proxy, HCP_FINALIZER),), message="all releases are gone")
+        return Decision(
+            (RemoveFinalizer(HELM_CHART_PROXY, proxy, HCP_FINALIZER),), message="all HelmReleaseProxies are deleted"
+        )
     return _report(builder, observed, removal(observed), outcome)
 
 
@@ -78,7 +82,10 @@ def _report(builder: ProxyStatus, observed: Observed, planned: Plan, outcome: Ou
     """Returns the decision with the planned writes, and with the conditions after their outcome."""
     problems = [*planned.problems, *_failures(planned, outcome)]
     problems += [
-        Problem(REINSTALLING, f"the HelmReleaseProxy for {write.cluster} is deleted; the chart is installed again")
+        Problem(
+            REINSTALLING,
+            f"the HelmReleaseProxy for {write.cluster} is deleted; a new HelmReleaseProxy installs the chart again",
+        )
         for write in planned.writes
         if write.kind == "reinstall" and write.cluster not in outcome.failures
     ]

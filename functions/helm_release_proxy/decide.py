@@ -53,11 +53,13 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
 def _decide(observed: Observed, now: datetime, results: Results | None) -> Decision:
     proxy, cluster = observed.proxy, observed.cluster
     if proxy is None:
-        return Decision(message="the HelmReleaseProxy is gone")
+        return Decision(message="the HelmReleaseProxy does not exist")
     if cluster_api.is_paused(proxy) or (cluster is not None and cluster_api.is_paused(cluster)):
         return Decision(message="paused")
     if isinstance(observed.finding, LeftTo):
-        return Decision(requeue_after=BROKEN_RETRY, message=f"left to {observed.finding.controller}")
+        return Decision(
+            requeue_after=BROKEN_RETRY, message=f"{observed.finding.controller} runs and reconciles this object"
+        )
     builder = ReleaseStatusBuilder(proxy, now)
     if deleting(proxy):
         return reconcile_deletion(builder, observed, results)
@@ -68,10 +70,13 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
     if is_installed_once(proxy):
         builder.cluster_available()
         builder.set_true(RELEASE_READY, "Ready")
-        return builder.decision(*_finalizer(builder), message="installed once, and left alone since")
+        return builder.decision(
+            *_finalizer(builder),
+            message="the release is installed, and reconcileStrategy InstallOnce leaves it unchanged",
+        )
     if not cluster_api.control_plane_initialized(cluster):
         builder.set_false(CLUSTER_AVAILABLE, "NotAvailable", "the control plane of the Cluster is not initialized")
-        return _wait(builder, FAILURE_RETRY, "the control plane is not initialized")
+        return _wait(builder, FAILURE_RETRY, "the control plane of the Cluster is not initialized")
     if not dig(proxy, "spec.releaseName"):
         return _name_release(builder)
     if isinstance(observed.finding, ConnectionFailed):
@@ -88,7 +93,8 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
         case Rival(name):
             message = (
                 f"HelmReleaseProxy {name} installs release {proxy['spec']['releaseName']} in namespace "
-                f"{dig(proxy, 'spec.namespace', '')} of this cluster, too: give one of the two another release name"
+                f"{dig(proxy, 'spec.namespace', '')} of this cluster, too: give one of the two HelmReleaseProxies "
+                "another release name"
             )
             builder.fail(message)
             return _wait(builder, BROKEN_RETRY, message)
@@ -98,7 +104,9 @@ def _decide(observed: Observed, now: datetime, results: Results | None) -> Decis
             return builder.decision(*_finalizer(builder), reply=reply, message="deployed")
         case GivenUp(chart):
             reply = chart.lookup_request(proxy, now, source=SOURCE)
-            return builder.decision(*_finalizer(builder), reply=reply, message="failed and undone: not tried again")
+            return builder.decision(
+                *_finalizer(builder), reply=reply, message="the installation failed, was undone, and is not tried again"
+            )
         case Adoption() as adoption:
             return _adopt(builder, adoption)
         case Removal() as removal:
@@ -124,7 +132,9 @@ def _name_release(builder: ReleaseStatusBuilder) -> Decision:
         "metadata": {"annotations": {RELEASE_NAME_GENERATED: "true"}},
         "spec": {"releaseName": name},
     }
-    return Decision((Patch(HELM_RELEASE_PROXY, builder.obj, patch),), proceed=True, message=f"release {name} named")
+    return Decision(
+        (Patch(HELM_RELEASE_PROXY, builder.obj, patch),), proceed=True, message=f"release name {name} generated"
+    )
 
 
 def _no_chart(builder: ReleaseStatusBuilder, missing: MissingChart) -> Decision:
@@ -146,7 +156,7 @@ def _adopt(builder: ReleaseStatusBuilder, adoption: Adoption) -> Decision:
     return builder.decision(
         *_finalizer(builder),
         *_mark_installed(builder),
-        message=f"release {record.name} is taken over at revision {record.revision}",
+        message=f"release {record.name} is adopted at revision {record.revision}",
         status=record.status,
         revision=record.revision,
         digest=adoption.digest,
@@ -274,7 +284,7 @@ def _finalizer(builder: ReleaseStatusBuilder) -> tuple[Effect, ...]:
 
 
 def _mark_installed(builder: ReleaseStatusBuilder) -> tuple[Effect, ...]:
-    """Returns the patch that has a release of the strategy InstallOnce left alone; for others it would say nothing."""
+    """Returns the patch that marks a release of the strategy InstallOnce as installed; none for other strategies."""
     once = dig(builder.obj, "spec.reconcileStrategy") == INSTALL_ONCE
     if not once or INSTALLED in dig(builder.obj, "metadata.annotations", {}):
         return ()

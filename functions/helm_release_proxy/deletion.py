@@ -33,19 +33,22 @@ def reconcile_deletion(builder: ReleaseStatusBuilder, observed: Observed, result
         return Decision(message="being deleted")
     remove = RemoveFinalizer(HELM_RELEASE_PROXY, proxy, HRP_FINALIZER)
     if dig(proxy, "spec.reconcileStrategy") == INSTALL_ONCE:
-        return Decision((remove,), message="installed once: the release stays, the finalizer is removed")
+        return Decision((remove,), message="reconcileStrategy is InstallOnce: the release stays, finalizer removed")
     match finding:
         case ConnectionFailed(message):
             absent = observed.cluster is None
             builder.set_false(CLUSTER_AVAILABLE, "GetClusterFailed" if absent else "GetKubeconfigFailed", message)
-            text = f"{message}: the release is uninstalled once the cluster answers, or left once the Cluster is gone"
+            text = (
+                f"{message}: functions uninstall the release once the cluster answers, and forget it once the Cluster "
+                "is deleted"
+            )
             return builder.decision(requeue_after=CLUSTER_RETRY, message=text)
         case Problem(message):
             builder.fail(message, "HelmReleaseGetFailed")
             return builder.decision(requeue_after=FAILURE_RETRY, message=message)
         case Removal():
             return _remove(builder, finding, remove, results)
-    return Decision((remove,), message="nothing to uninstall, the finalizer is removed")
+    return Decision((remove,), message="nothing to uninstall, finalizer removed")
 
 
 def _remove(
@@ -72,4 +75,4 @@ def _remove(
         RemoveRelease(removal, builder.now),
         remove,
     )
-    return Decision(effects, message=f"{name} uninstalled, the finalizer is removed")
+    return Decision(effects, message=f"{name} uninstalled, finalizer removed")

@@ -139,8 +139,8 @@ def _may_be_of_another(proxy: Object, history: History) -> bool:
 def _unsupported(spec: Mapping[str, object]) -> str:
     if dig(spec, "applyMethod") == "Helm":
         return (
-            "spec.applyMethod Helm is not implemented, because nothing can continue an interrupted run of helm: "
-            "leave it out, or choose ServerSide"
+            "spec.applyMethod Helm is not implemented, because no function can continue an interrupted run of helm: "
+            "remove the field, or set it to ServerSide"
         )
     return ""
 

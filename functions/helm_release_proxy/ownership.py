@@ -69,8 +69,9 @@ def precedence(proxy: Object, read_proxies: Callable[[], Iterable[Object]]) -> P
         chart, name = dig(holder, "spec.chartName"), dig(holder, ("metadata", "labels", HCP_NAME_LABEL))
         of = f" of HelmChartProxy {name}" if name else ""
         return (
-            f"it belongs to release {mark}{of}, chart {chart}, tier {its}; tier {own} of this release does not precede:"
-            " leave the object out of one of the two charts, or give the chart that shall have it a lower spec.tier"
+            f"it belongs to release {mark}{of}, chart {chart}, tier {its}; this release, of tier {own}, does not take "
+            "precedence: remove the object from one of the two charts, or give the chart that should own it a lower "
+            "spec.tier"
         )
 
     return decide

@@ -103,7 +103,9 @@ class RollOutRelease:
         try:
             record = self._end(client, record, problem)
         except (ApiError, RecordError) as error:
-            raise ReleaseIncomplete(f"its record is not written: {error}", record, outcome.entries) from error
+            raise ReleaseIncomplete(
+                f"cannot write the record of the release: {error}", record, outcome.entries
+            ) from error
         if problem:
             raise ReleaseIncomplete(problem, record, outcome.entries)
         return Rolled(record, outcome)
@@ -170,10 +172,7 @@ def _create(client: Client, resource: Resource, obj: Object) -> Object | None:
 
 def _beginning(error: Exception, record: ReleaseRecord) -> str:
     if isinstance(error, NotFound) and dig(error.body, "details.kind") == "namespaces":
-        return (
-            f"namespace {record.namespace} does not exist: create it, or have it created with "
-            "spec.options.install.createNamespace"
-        )
+        return f"namespace {record.namespace} does not exist: create it, or set spec.options.install.createNamespace"
     return str(error)
 
 

@@ -20,7 +20,7 @@ from shared.triggers import ANNOTATIONS, FIND_CONTROLLERS, MEMORY_TO_RENDER, SPE
 
 
 def is_installed_once(proxy: Mapping[str, Any]) -> bool:
-    """Returns whether the release is installed, and left alone since."""
+    """Returns whether the release is installed, and its strategy leaves it unchanged since then."""
     return dig(proxy, "spec.reconcileStrategy") == INSTALL_ONCE and INSTALLED in dig(proxy, "metadata.annotations", {})
 
 

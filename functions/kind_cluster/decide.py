@@ -137,7 +137,7 @@ def decide(observed: Observed, now: datetime, results: Results | None = None) ->
     if is_managed_elsewhere(kind_cluster):
         return Decision(message="managed by another program")
     if observed.served_elsewhere:
-        return Decision(message="other functions serve it")
+        return Decision(message="the functions of another installation reconcile this KINDCluster")
     if observed.published:
         retry = STARTING_RETRY if instance.phase == "starting" else None
         return Decision(requeue_after=retry, message=instance.phase)

@@ -149,8 +149,8 @@ def check_allowed(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> 
     """
     if not creates_instances(env):
         raise RuntimeUnavailable(
-            "the functions of this management cluster create no clusters for KINDClusters; whoever runs them may have "
-            "them create clusters in containers of their machine with `capi-functions run --kind`",
+            "the functions of this management cluster create no clusters for KINDClusters; to have clusters created "
+            "in containers of your machine, run the functions with `capi-functions run --kind`",
             reason=NOT_ALLOWED,
         )
     allowed = _allowed(env) or [DEFAULT]
@@ -158,8 +158,8 @@ def check_allowed(kind_cluster: Object, env: Mapping[str, str] = os.environ) -> 
     if name not in allowed:
         flag = "the option --kind of `capi-functions up`, or " if name == "kind" else ""
         raise RuntimeUnavailable(
-            f"the functions run with KIND_RUNTIME={','.join(allowed)}, which does not allow the runtime {name}; "
-            f"whoever runs them may allow it with {flag}KIND_RUNTIME={','.join([*allowed, name])}",
+            f"the functions run with KIND_RUNTIME={','.join(allowed)}, which does not allow the runtime {name}; to "
+            f"allow it, run the functions with {flag}KIND_RUNTIME={','.join([*allowed, name])}",
             reason=NOT_ALLOWED,
         )
 

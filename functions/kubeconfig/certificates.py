@@ -1,4 +1,4 @@
-"""Looks up the certificates that a Cluster requests, and generates those that are missing.
+"""Looks up the certificates that a Cluster requests, and generates the missing ones.
 
 An annotation lists them (`shared.api.names`); names and contents of the Secrets are Cluster API's convention. An
 existing Secret is never changed, and a lost Secret is never generated again, because a new CA would invalidate every
@@ -106,7 +106,7 @@ def annotation_fault(cluster: Mapping[str, Any]) -> str:
     unknown = [purpose for purpose in pending(cluster) if purpose not in KNOWN]
     if not unknown:
         return ""
-    return f"Annotation {CERTIFICATES_ANNOTATION} has {unknown[0]!r}; there are only {', '.join(KNOWN)}"
+    return f"annotation {CERTIFICATES_ANNOTATION} has {unknown[0]!r}; allowed are {', '.join(KNOWN)}"
 
 
 def needs_secrets(cluster: Mapping[str, Any], event: Event) -> bool:
@@ -195,7 +195,9 @@ def _report_record(status: Status, cluster: Object, record: Collection[str], los
     """Sets the condition with the existing and the lost certificates; without a record there is no condition."""
     if lost:
         name = certificate_secret_of(key_of(cluster), next(iter(lost))).name
-        _report_fault(status, _MISSING, record, f"Secret {name} does not exist any more: restore it, none is generated")
+        _report_fault(
+            status, _MISSING, record, f"Secret {name} was deleted: restore it, because it is not generated again"
+        )
     elif not record:
         status.remove(CERTIFICATES_AVAILABLE)
     elif not status.is_true(CERTIFICATES_AVAILABLE) or _text(record) != _text(_recorded(cluster)):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 CA_RETRY = 30.0
 """Seconds until the next read of a CA or certificate: its creation triggers an event, but events may get lost."""
-RENEW_HINT = f"to have it renewed here, annotate the Cluster with {RENEW_ANNOTATION}"
+RENEW_HINT = f"to have functions renew it, annotate the Cluster with {RENEW_ANNOTATION}"
 WARNING_BEFORE = timedelta(days=30)
 """How long before its expiry a kubeconfig without renewal is reported."""
 
@@ -75,7 +75,7 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
     """Decides which requested certificates to generate, whether to write the kubeconfig, and what to report."""
     cluster = observed.cluster
     if cluster is None:
-        return Decision(message="the Cluster is gone")
+        return Decision(message="the Cluster does not exist")
     status = Status(cluster, now)
     if generated := decide_certificates(status, cluster, observed.certificates):
         return status.decision(*generated, proceed=True)
@@ -143,7 +143,7 @@ def _keep_valid(status: Status, cluster: Object, existing: Existing, observed: O
     elif ca is None:
         ca = f"Secret {ca_secret_of(key_of(cluster)).name} does not exist"
     elif not isinstance(ca, str) and not changed and existing.expires and expiry(ca, status.now) <= existing.expires:
-        ca = "the CA expires at the same time, so it has to be rotated first"
+        ca = "the CA expires at the same time: rotate the CA first"
     if isinstance(ca, str):
         if existing.fault:
             _report_fault(status, existing, ca)
@@ -176,7 +176,7 @@ def _report_generated(status: Status, cluster: Object, existing: Existing, thres
         _report_fault(status, existing, f"Cluster API core manages this Cluster: {RENEW_HINT}")
         return
     if _is_left_to_core(status, cluster, threshold):
-        message = f"{describe(existing)}; not renewed, since Cluster API core manages this Cluster: {RENEW_HINT}"
+        message = f"{describe(existing)}; not renewed, because Cluster API core manages this Cluster: {RENEW_HINT}"
         _report_validity(status, existing, MANAGED_BY_CORE, message, event_type="Normal")
         return
     note = f"; {threshold.fault}" if threshold.fault else ""
@@ -189,7 +189,7 @@ def _report_user_provided(status: Status, existing: Existing) -> None:
     if existing.fault:
         _report_fault(status, existing)
         return
-    message = f"{describe(existing)}; not generated, so left unchanged"
+    message = f"{describe(existing)}; the Secret was not generated, so it stays unchanged"
     _report_validity(status, existing, USER_PROVIDED, message)
 
 

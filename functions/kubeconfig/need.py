@@ -23,7 +23,7 @@ def why_not_now(cluster: Mapping[str, Any]) -> str:
     if cluster_api.control_plane_ref(cluster):
         return "the control-plane provider creates the kubeconfig"
     if not is_status_current(cluster):
-        return "waiting until the Cluster's status is of its current generation"
+        return "waiting until status.observedGeneration of the Cluster is current"
     if cluster_api.endpoint(cluster) is None:
         return "waiting for spec.controlPlaneEndpoint"
     return ""

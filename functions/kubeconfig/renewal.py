@@ -67,7 +67,7 @@ def endpoint_fault(cluster: Mapping[str, Any]) -> str:
         is_host = set(host.strip("/")).isdisjoint("/?#@")
     except ValueError:
         is_host = False
-    return "" if is_host else f"spec.controlPlaneEndpoint is no host and port: {host[:100]!r}, {port}"
+    return "" if is_host else f"spec.controlPlaneEndpoint is not a host and a port: {host[:100]!r}, {port}"
 
 
 def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateAuthority | str | None) -> str:
@@ -75,7 +75,7 @@ def why_changed(existing: Existing, cluster: Mapping[str, Any], ca: CertificateA
     if is_requested(cluster):
         return f"requested by the annotation {REGENERATE_ANNOTATION}"
     if existing.fault:
-        return "it could not be used"
+        return "the former kubeconfig could not be used"
     if existing.server != wanted_server(cluster):
         return f"the endpoint is {wanted_server(cluster)} now"
     if ca is None or isinstance(ca, str):

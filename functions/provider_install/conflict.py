@@ -48,7 +48,7 @@ def on_conflict(clients: Clients, observed: Observed, decision: Decision, result
     try:
         replace(sync, plan=Plan((), tuple(written))).execute(clients)
     except SyncIncomplete as error:
-        raise ApiError(f"objects of a deleted provider are left: {error}") from error
+        raise ApiError(f"cannot delete the objects of a deleted provider: {error}") from error
 
 
 def _written(results: Results) -> Sequence[InventoryEntry]:

@@ -96,7 +96,9 @@ def _sync(
             where=MANAGEMENT,
         )
     except UnknownKinds as error:
-        return _failed(builder, "InstallFailed", f"{error}; install what defines them first", INPUT_RETRY)
+        return _failed(
+            builder, "InstallFailed", f"{error}; first install the CRDs that define these kinds", INPUT_RETRY
+        )
     plan, complete = planning.plan(observed, policy, desired_objects, builder)
     if problem := why_too_large(plan):
         return _failed(builder, "TooManyObjects", problem, INVALID_RETRY)

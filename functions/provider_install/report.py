@@ -74,7 +74,7 @@ def _report_failure(
 
 def _add_event_of_adopted(builder: ProviderStatusBuilder, outcome: SyncOutcome) -> None:
     if outcome.adopted:
-        message = f"objects that existed before now belong to this provider: {abridged(outcome.adopted, 5)}"
+        message = f"these existing objects now belong to the provider: {abridged(outcome.adopted, 5)}"
         builder.add_event("ObjectsTakenOver", message, "Warning")
 
 

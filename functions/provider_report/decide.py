@@ -31,7 +31,7 @@ def decide(observed: Observed, now: datetime, _results: Results | None = None) -
         return Decision(message="not installed yet")
     builder = ProviderStatusBuilder(provider, now)
     if not observed.wait:
-        message = "the workloads are not checked: the annotation capi-functions.dev/wait turns the check off"
+        message = "the workloads are not checked, because the annotation capi-functions.dev/wait disables the check"
         builder.set_true(COMPONENTS_AVAILABLE, "NotAwaited", message)
         return builder.decision(message=message)
     for reason, problems in (

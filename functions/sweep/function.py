@@ -40,7 +40,7 @@ def run(clients: Clients, event: Event) -> Answer:
     """Answers a ping event: lists the objects and sends those that need it to K_SINK."""
     everything, kind = event.data.get("everything") is True, event.data.get("kind")
     if kind is not None and kind not in [resource.kind for resource in KINDS]:
-        return Answer(400, f"event {event.id}: data.kind is not a kind that is swept")
+        return Answer(400, f"event {event.id}: the sweep does not cover the kind in data.kind")
     try:
         swept = _swept()
     except ValueError as error:

@@ -72,7 +72,7 @@ class Plans:
         if wanted.class_name:
             name = ReleaseName.from_class_name(wanted.class_name)
             if name is None:
-                raise Failure(f"class {wanted.class_name} belongs to no cluster stack, so that it has no addons")
+                raise Failure(f"class {wanted.class_name} does not belong to a cluster stack, so it has no addons")
             release = name.tag
         if not self._free.acquire(blocking=False):
             raise Failure(f"{_AT_ONCE} plans are being made: try again in a moment")

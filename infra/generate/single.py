@@ -36,7 +36,7 @@ Takes the rights in all namespaces from the account capi-functions. Add it to th
 infra/manifests/single or an overlay of it, and for each namespace of Clusters a kustomization with this namespace and
 namespaced/bindings. docs/installation.md shows all of it.
 """
-_BINDINGS = "The rights of the account capi-functions in one namespace: that of a kustomization with this resource."
+_BINDINGS = "The rights of the account capi-functions in the namespace of a kustomization with this resource."
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ LIFECYCLE = Part(
     2,
     "2Gi",
     workloads.MEMORY_AT_WORK,
-    "All functions but those of providers. One replica works. The other one takes over if the first fails.",
+    "All functions except the functions of providers. One replica works, and the other takes over if it fails.",
 )
 PROVIDERS = Part(
     workloads.SINGLE_PROVIDERS,

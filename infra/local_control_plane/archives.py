@@ -90,7 +90,7 @@ def unpack(archive: Path, names: Collection[str], directory: Path) -> list[str]:
             if name not in names:
                 continue
             if name in found:
-                raise UnusableArchive(f"it holds two files {name}")
+                raise UnusableArchive(f"it contains two files {name}")
             if size > LARGEST:
                 raise UnusableArchive(f"{name} is larger than {LARGEST} bytes")
             with partial(directory / name) as part:

@@ -171,7 +171,7 @@ def explain(name: str) -> str:
     module = module_of(name)
     go = re.search(r"^go (\d+\.\d+)", (module.path / "go.mod").read_text(), re.M)
     ways = [
-        f"set KUBEBUILDER_ASSETS to a directory that holds an executable file {name}",
+        f"set KUBEBUILDER_ASSETS to a directory with an executable file {name}",
         f"install Go >= {go[1] if go else '1.26'}: then {name} {module.version} is built once",
     ]
     if archive := _archive_of(name, ARCHIVES):
@@ -250,7 +250,7 @@ def _from_archive(name: str, archive: Archive, progress: Progress) -> Path:
         progress(f"{url} cannot be used: {error}")
         raise _Unavailable(f"{url}: {error}") from error
     if not _executable(target):
-        raise _Unavailable(f"{url} does not hold {name}")
+        raise _Unavailable(f"{url} does not contain {name}")
     return target
 
 

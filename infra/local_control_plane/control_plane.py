@@ -149,7 +149,9 @@ class ControlPlane:
         ValueError for the name `admin`, and for a name that is not a file name or begins with a dot.
         """
         if self._uses_existing:
-            raise ControlPlaneError(f"an existing cluster issues no certificates here: {existing.kubeconfig()} is used")
+            raise ControlPlaneError(
+                f"an existing cluster ({existing.kubeconfig()}) is used, which issues no certificates"
+            )
         return instance.add_user(self.directory, name, groups)
 
     def install_crds(self, *sources: Path | str | Mapping[str, Any]) -> None:

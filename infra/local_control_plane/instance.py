@@ -137,8 +137,8 @@ def address(former: str, ip_family: str) -> str:
     host = servers.HOSTS[ip_family] if ip_family else former or servers.HOSTS["ipv4"]
     if former and host != former:
         raise ControlPlaneError(
-            f"the control plane is at {former}, and its Services have addresses of that family; "
-            f"delete it before it can be at {host}"
+            f"the control plane is at {former}, and its Services have addresses of that family; to use {host}, delete "
+            "the control plane first"
         )
     return host
 
@@ -236,7 +236,7 @@ def add_user(directory: Path, name: str, groups: Iterable[str] = ()) -> Path:
         raise ValueError(f"{name!r} must be a file name that does not begin with a dot, and not admin")
     layout, url = _layout(directory), status(directory).url
     if not url or not layout.kubeconfig.exists():
-        raise ControlPlaneError(f"the control plane in {layout.root} never was ready: start it first")
+        raise ControlPlaneError(f"the control plane in {layout.root} was never ready: start it first")
     credentials.issue_user(layout, name, groups)
     credentials.write_kubeconfig(layout, url, f"user-{name}", renew=True)
     return layout.kubeconfig_of(f"user-{name}")

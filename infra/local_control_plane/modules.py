@@ -102,7 +102,7 @@ class Module:
                 command, cwd=self.path, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
             )
         except OSError as error:
-            raise SourceNotFound(f"{wanted} needs Go to be downloaded: {error}") from error
+            raise SourceNotFound(f"Go is needed to download {wanted}: {error}") from error
 
 
 _CLUSTER_API = "sigs.k8s.io/cluster-api"

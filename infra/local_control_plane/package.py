@@ -81,14 +81,14 @@ class Package:
         """Returns executables by name, after a check of their digests. Raises BinaryNotFound."""
         if missing := [name for name in names if f"{BIN}/{name}" not in self.digests]:
             raise BinaryNotFound(
-                f"{self.archive} does not hold {', '.join(missing)}; `capi-functions local package` "
-                "builds a package, with --controllers one with controllers"
+                f"{self.archive} does not contain {', '.join(missing)}; `capi-functions local package` builds a "
+                "package, and its option --controllers adds controllers"
             )
         found = {name: self.bin / name for name in names}
         try:
             changed = [path for name, path in found.items() if sha512(path) != self.digests[f"{BIN}/{name}"]]
         except OSError as error:
-            raise BinaryNotFound(f"{self.archive} is unpacked badly: {error}; delete {self.folder}") from error
+            raise BinaryNotFound(f"{self.archive} is not unpacked completely: {error}; delete {self.folder}") from error
         if changed:
             raise BinaryNotFound(f"{changed[0]}, unpacked from {self.archive}, was changed; delete {self.folder}")
         return found
@@ -190,7 +190,7 @@ def _reading(archive: Path) -> Iterator[zipfile.ZipFile]:
     """Opens a package. Raises UnusableArchive, also for errors within the block."""
     with unusable():
         if not zipfile.is_zipfile(archive):  # its directory is at its end
-            raise UnusableArchive(f"it is truncated, or no zip ({archive.stat().st_size} bytes)")
+            raise UnusableArchive(f"it is truncated, or not a zip archive ({archive.stat().st_size} bytes)")
         with zipfile.ZipFile(archive) as zipped:
             yield zipped
 
@@ -206,14 +206,14 @@ def _check_platform(description: object) -> None:
     """Raises UnusableArchive if a package is for another platform, or has another format."""
     known = description if isinstance(description, dict) else {}
     if known.get("format") != FORMAT:
-        raise UnusableArchive(f"its format is {known.get('format')!r}, and this program knows {FORMAT}")
+        raise UnusableArchive(f"its format is {known.get('format')!r}, and this program supports {FORMAT}")
     if known.get("platform") != this_platform():
         raise UnusableArchive(f"it is for {known.get('platform')!r}, and this machine is {this_platform()}")
 
 
 def _read(zipped: zipfile.ZipFile, name: str) -> bytes:
     if name not in zipped.NameToInfo:
-        raise UnusableArchive(f"it is no package: it has no {name}")
+        raise UnusableArchive(f"it is not a package, because it does not contain {name}")
     with zipped.open(name) as file:
         content = file.read(_LARGEST_LIST + 1)
     if len(content) > _LARGEST_LIST:
@@ -250,7 +250,7 @@ def _unpack(zipped: zipfile.ZipFile, digests: dict[str, str], folder: Path) -> N
                     digest.update(chunk)
                     file.write(chunk)
             if digest.hexdigest() != wanted:
-                raise UnusableArchive(f"{name} was changed: its sha512 is not that in {SUMS}")
+                raise UnusableArchive(f"{name} was changed: its sha512 differs from {SUMS}")
             if name.startswith(f"{BIN}/"):
                 install(part, path)
             else:

@@ -131,7 +131,7 @@ def verified(path: Path) -> Path:
     except (OSError, ValueError) as error:
         raise BinaryNotFound(f"{path} is damaged: {error}; {_remedy(path)}") from error
     if changed:
-        raise BinaryNotFound(f"{path / changed[0]} is damaged: its sha512 is not that in {SUMS}; {_remedy(path)}")
+        raise BinaryNotFound(f"{path / changed[0]} is damaged: its sha512 differs from {SUMS}; {_remedy(path)}")
     return path
 
 
@@ -144,8 +144,8 @@ def refuse_unless_controllers_work_with(version: Version) -> None:
     newest = controllers.major, controllers.minor + 1
     if not controllers.series <= version.series <= newest:
         raise BinaryNotFound(
-            f"there are no controllers for {version}: they are {controllers}, and must have the minor version of their "
-            "API server or the one before"
+            f"there are no controllers for {version}: the controllers are {controllers}, and must have the minor "
+            "version of their API server or the version before"
         )
 
 
@@ -263,7 +263,7 @@ def _install_local(version: Version, progress: Progress) -> None:
 def _unpack(archive: Path, part: Path) -> None:
     found = unpack(archive, (*EXECUTABLES, *_OPTIONAL), part)
     if missing := [name for name in EXECUTABLES if name not in found]:
-        raise UnusableArchive(f"it does not hold {' and '.join(missing)}")
+        raise UnusableArchive(f"it does not contain {' and '.join(missing)}")
     refuse_foreign({name: part / name for name in found})
 
 

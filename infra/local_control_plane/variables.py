@@ -41,5 +41,5 @@ def _duration(name: str, default: float) -> float:
     if not text:
         return default
     if _PARTS.sub("", text):
-        raise ValueError(f"${name} is {text!r}, which is no duration such as 90s or 1m30s")
+        raise ValueError(f"${name} is {text!r}, which is not a duration such as 90s or 1m30s")
     return sum(float(number) * _SECONDS[unit] for number, unit in _PARTS.findall(text))

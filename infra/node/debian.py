@@ -1,7 +1,7 @@
 """Programs from Debian packages: installed on this machine, else from packages that are only downloaded.
 
 apt checks signatures and digests. It unpacks packages, with the libraries that this machine lacks, to a folder in the
-cache that is named after their digests. The folder's /usr lies over the machine's in the node's root.
+cache that is named after their digests. In the node's root, the folder's /usr lies over the machine's /usr.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ _CELLS: Mapping[str, Mapping[str, str | Callable[[Object], str]]] = {
 
 
 def _cluster_verdict(cluster: Object, addon: Object | None) -> Verdict:
-    """Judges a Cluster and its addons; addons of a class of no cluster stack do not count."""
+    """Judges a Cluster and its addons; addons do not count if the class does not belong to a cluster stack."""
     total = _verdict(cluster, "Available")
     before = [found for type in _BEFORE_ADDONS if (found := _verdict(cluster, type)).ready == "False"]
     after = [found for type in _AFTER_ADDONS if (found := _verdict(cluster, type)).ready == "False"]

@@ -109,7 +109,10 @@ class PodLogs:
         pods = list(self._client.list(POD, self._namespace, selector=SELECTOR))
         if not pods:
             where = f"in the namespace {self._namespace}" if self._namespace else "in this cluster"
-            raise Failure(f"there are no pods with the label {SELECTOR} {where}")
+            raise Failure(
+                f"there are no pods with the label {SELECTOR} {where}; for the logs of a local run, name its folder "
+                "with --dir"
+            )
         self.unread.clear()
         for pod in pods:
             for name in _containers(pod):

@@ -72,7 +72,7 @@ def open_management_cluster(
 def _note(error: Exception, cluster: ManagementCluster) -> str:
     """Returns which cluster a command used, and the way out if it is the wrong one."""
     if isinstance(error, NotServed) and error.detail.endswith(f"{CLUSTER.needs} is needed"):
-        other = "name another one with --kubeconfig, --context or --dir"
+        other = "name another cluster with --kubeconfig, --context or --dir"
         return f"this is not a management cluster: {cluster}; {other}"
     stopped = [file.parent for file in cluster.kubeconfig.files if (file.parent / "state.json").is_file()]
     if isinstance(error, Unavailable) and stopped:

@@ -42,7 +42,7 @@ def parse_goal(text: str) -> Goal:
     if status not in ("True", "False", "Unknown") or (text and not condition):
         raise ValueError(f"{text!r} is not a condition such as Available or Available=False")
     if condition == DELETE and "=" in text:
-        raise ValueError(f"`{DELETE}` has no status")
+        raise ValueError(f"`{DELETE}` takes no status: leave out `=` and the text after it")
     return Goal(condition, status)
 
 

@@ -122,7 +122,7 @@ def read_rollout(management: Client, resource: Resource, key: Key) -> RolloutRep
 def _read_chart(clients: Clients, proxy: Object) -> RolloutReport:
     if deleting(proxy):
         raise Failure(
-            f"HelmChartProxy {key_of(proxy)} is being deleted: its releases are deleted in all Clusters at once"
+            f"HelmChartProxy {key_of(proxy)} is being deleted, so its releases are deleted in all Clusters at once"
         )
     observed = inputs.read(clients, proxy)
     if observed.failure:
@@ -145,7 +145,7 @@ def _read_chart(clients: Clients, proxy: Object) -> RolloutReport:
 
 def _read_class(clients: Clients, rollout: Object) -> RolloutReport:
     if deleting(rollout):
-        raise Failure(f"ClusterRollout {key_of(rollout)} is being deleted, and changes no Cluster")
+        raise Failure(f"ClusterRollout {key_of(rollout)} is being deleted, so it changes no Cluster")
     observed = cluster_rollouts.read(clients, rollout)
     if observed.failure:
         raise Failure(f"ClusterRollout {key_of(rollout)}: {observed.failure}")

@@ -74,7 +74,7 @@ def _run(*command: str) -> str:
             command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
         ).stdout
     except OSError as error:
-        raise SourceNotFound(f"licences need Go to be found: {error}") from error
+        raise SourceNotFound(f"Go is needed to find licences: {error}") from error
     except subprocess.CalledProcessError as error:
         if "unrecognized file format" in error.stderr:
             raise NotOfGo from error

@@ -115,7 +115,7 @@ def stage_objects(
     archive = assets.release.addon_chart
     members = charts.folder(charts.inspect(assets.archive, archive), stage.name)
     if f"{stage.name}/Chart.yaml" not in members:
-        raise charts.ArchiveError(f"{archive}: has no chart {stage.name!r}, which a stage names")
+        raise charts.ArchiveError(f"{archive}: does not contain chart {stage.name!r} of a stage")
     template = members.get(f"{stage.name}/{OVERWRITE}")
     name = f"{archive}: {stage.name}"
     return _render(charts.pack(members), template, context, name, capabilities, f"{name}/{OVERWRITE}")

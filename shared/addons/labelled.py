@@ -1,4 +1,4 @@
-"""Finds the objects that carry our label, to begin an inventory where there is none.
+"""Finds the objects with our label, to begin an inventory if the status has none.
 
 cluster-stack-operator labels applied objects as we do, but keeps no record of them after its stages.
 """
@@ -37,7 +37,7 @@ def labelled_entries(cluster: ClusterClients, served: Iterable[Resource]) -> lis
         served: The kinds that the cluster serves.
 
     Raises:
-        Unavailable: The API server failed, or has more such objects than an inventory can name.
+        Unavailable: The API server failed, or has more such objects than an inventory can hold.
     """
     served, budget = list(served), _Budget(MAX_INVENTORY)
     if any(resource.group == CLUSTER_ADDON.group for resource in served):
@@ -60,7 +60,7 @@ class _Budget:
         with self._lock:
             self._left -= len(json.dumps(entry.dump()))
             if self._left < 0:
-                raise Unavailable(f"more objects have the label {OWNER.selector} than an inventory can name")
+                raise Unavailable(f"more objects have the label {OWNER.selector} than an inventory can hold")
         return entry
 
 

@@ -46,7 +46,9 @@ def read_previous(clients: Clients, addon: Object) -> StoredManifest:
     rollback_from = dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION))
     entries = [entry for entry in dig(addon, "status.history", []) if entry.get("clusterStack") != rollback_from]
     if not entries:
-        return StoredManifest(problem=f"there is no manifest of another class than {rollback_from} to roll back to")
+        return StoredManifest(
+            problem=f"no manifest of a class other than {rollback_from} is stored, so a rollback is not possible"
+        )
     return _read(clients, addon, entries[0]["clusterStack"], entries[0].get("version", ""))
 
 
@@ -120,7 +122,9 @@ class SaveManifest:
         packed = pack(list(self.objects), _MAX_BYTES)
         before = {entry["clusterStack"] for entry in dig(self.addon, "status.history", [])}
         if not packed:
-            problem = f"the manifest of {self.class_name} is too large to store: a rollback to it is not possible"
+            problem = (
+                f"the manifest of {self.class_name} is too large to store, so a rollback to this class is not possible"
+            )
             return SavedManifests(frozenset(before - {self.class_name}), problem)
         others = frozenset(entry["clusterStack"] for entry in _other_entries(self.addon, self.class_name))
         manifest = {self.class_name: packed}
@@ -194,6 +198,6 @@ class ForeignSecret(Exception):
 
 def _foreign_secret_message(addon: Mapping[str, Any]) -> str:
     return (
-        f"Secret {secret_key(addon, 'manifests')} for the manifests is not owned by ClusterAddon {key_of(addon).name}: "
-        "no rollback is possible until that Secret is deleted or renamed"
+        f"Secret {secret_key(addon, 'manifests')} for the manifests is not owned by ClusterAddon {key_of(addon).name}, "
+        "so no rollback is possible until that Secret is deleted"
     )

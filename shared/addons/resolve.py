@@ -130,7 +130,7 @@ def _inventory(addon: Object, connection: ClusterConnection) -> Sequence[Invento
         connection.cluster.discovery.invalidate()  # with old discovery, objects of new kinds would be missed
         return labelled_entries(connection.cluster, connection.cluster.discovery.served().values())
     except ApiError as error:
-        return ConnectionFailed(f"the workload API server does not list the objects with our label: {error}")
+        return ConnectionFailed(f"the workload API server does not list the objects of the addons: {error}")
 
 
 def _condition_objects(

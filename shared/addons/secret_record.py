@@ -36,7 +36,7 @@ def unpack(text: str) -> Any:
     try:
         data = stream.decompress(base64.b64decode(text, validate=True), _MAX_UNPACKED)
         if not stream.eof:
-            raise ValueError(f"it is cut off, or has more than {_MAX_UNPACKED >> 20} MiB")
+            raise ValueError(f"it is truncated, or has more than {_MAX_UNPACKED >> 20} MiB")
         return memory_budget.loads(data)
     except (zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from error

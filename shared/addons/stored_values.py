@@ -43,7 +43,7 @@ def read_values(clients: Clients, addon: Object) -> StoredValues:
         return StoredValues()
     if not owned_by(secret, addon):
         return StoredValues(
-            problem=f"Secret {key} is needed for the values that the release generates, but is not owned by "
+            problem=f"Secret {key} should hold the values that the release generates, but is not owned by "
             f"ClusterAddon {key_of(addon).name}: delete that Secret, or recreate it under another name"
         )
     try:

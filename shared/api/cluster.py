@@ -212,27 +212,27 @@ def failure_domains(infra: _Object, contract: str = "") -> list[Object]:
         return []
     if contract and isinstance(given, Mapping) == (contract == NEWEST):
         wanted = "a list" if contract == NEWEST else "a map"
-        raise ValueError(f"status.failureDomains is {_type(given)}, {wanted} is needed in the contract {contract}")
+        raise ValueError(f"status.failureDomains is {_type(given)}, but must be {wanted} in contract {contract}")
     if isinstance(given, Mapping):
         entries = [(name, domain if domain is not None else {}) for name, domain in given.items()]
     elif isinstance(given, list):
         entries = [(domain.get("name") if isinstance(domain, Mapping) else None, domain) for domain in given]
     else:
-        raise ValueError(f"status.failureDomains is {_type(given)}, a map or a list is needed")
+        raise ValueError(f"status.failureDomains is {_type(given)}, but must be a map or a list")
     return sorted((_failure_domain(name, domain) for name, domain in entries), key=lambda domain: str(domain["name"]))
 
 
 def _failure_domain(name: Any, domain: Any) -> Object:
     if not isinstance(domain, Mapping):
-        raise ValueError(f"status.failureDomains has {_type(domain)} where {{controlPlane, attributes}} is needed")
+        raise ValueError(f"status.failureDomains has {_type(domain)} in place of {{controlPlane, attributes}}")
     if not isinstance(name, str) or not name:
         raise ValueError("status.failureDomains has an entry without a name")
     control_plane = domain.get("controlPlane")
     attributes = domain.get("attributes")
     if not isinstance(control_plane, bool | None):
-        raise ValueError(f"failure domain {name}: controlPlane is {_type(control_plane)}, a boolean is needed")
+        raise ValueError(f"failure domain {name}: controlPlane is {_type(control_plane)}, but must be a boolean")
     if not isinstance(attributes, Mapping | None):
-        raise ValueError(f"failure domain {name}: attributes is {_type(attributes)}, a map is needed")
+        raise ValueError(f"failure domain {name}: attributes is {_type(attributes)}, but must be a map")
     found: Object = {"name": name, "controlPlane": bool(control_plane)}
     return found | ({"attributes": dict(attributes)} if attributes else {})
 

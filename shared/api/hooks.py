@@ -103,5 +103,5 @@ def refers_to(addon: Mapping[str, Any], cluster: Mapping[str, Any]) -> bool:
 def _seconds(name: str, default: timedelta) -> timedelta:
     value = SETTINGS.get(name, "")
     if value and not (value.isdecimal() and len(value) < 9):
-        raise ValueError(f"{name} is {value!r}; whole seconds are needed")
+        raise ValueError(f"{name} is {value!r}; it must be a whole number of seconds")
     return timedelta(seconds=int(value)) if value else default

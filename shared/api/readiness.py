@@ -29,7 +29,7 @@ def why_not_ready(cluster: Mapping[str, Any]) -> str:
         if condition.get("status") != "True":
             return text(condition)
         if not _is_current(cluster, condition):
-            return f"{condition['type']} is not about the present spec yet"
+            return f"{condition['type']} does not reflect the current spec yet"
     return text(get_condition(found, ROLLING_OUT) or {}) if is_true(found, ROLLING_OUT) else ""
 
 

@@ -187,8 +187,8 @@ def _apply(cluster: ClusterClients, resource: Resource, obj: Object, policy: Pol
         if policy.conflicts == "fail":
             fields = _listed(conflicts)
             annotate = f"annotate the {policy.owner.kind} with {PREFIX}conflicts: force or yield"
-            hint = f"leave it out of what is applied, or {annotate}"
-            raise ApplyRejected(f"other managers hold {fields}; {hint}", status=409) from error
+            hint = f"do not apply this object, or {annotate}"
+            raise ApplyRejected(f"other field managers own {fields}; {hint}", status=409) from error
         if policy.conflicts == "yield":
             for one in conflicts:
                 obj = without(obj, one.field)
@@ -318,7 +318,7 @@ def _await_gone(cluster: ClusterClients, resource: Resource, obj: Object, state:
     deadline = time.monotonic() + _SETTLES_WITHIN
     while cluster.client.find(resource, key) is not None:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{state}; its finalizers hold it")
+            raise TimeoutError(f"{state}; its finalizers delay the deletion")
         time.sleep(0.1)
 
 

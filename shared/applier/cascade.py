@@ -61,7 +61,10 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
     resource = stored_resource(crd)
     if resource is None:
         kind = dig(crd, "spec.names.kind")
-        return f"the CRD serves no version, so {kind} objects that would be deleted with it cannot be listed; serve one"
+        return (
+            f"the CRD serves no version, so the {kind} objects that would be deleted with it cannot be listed; serve "
+            "a version"
+        )
     group, kind = resource.group, resource.kind
     ours = {Key(own.namespace, own.name) for own in inventoried if (own.group, own.kind) == (group, kind)}
     limit = _PAGE if policy.prune_crds else min(_PAGE, len(ours) + 1)  # one more than ours finds a foreign one
@@ -74,7 +77,7 @@ def _crd_blocker(cluster: ClusterClients, crd: Object, policy: Policy, inventori
             more = len(others) - 1 + int(dig(page, "metadata.remainingItemCount", 0))
             objects = f"{kind} {others[0]}" + (f" and {more} more objects" if more else "")
             hint = f"delete them, or annotate the {policy.owner.kind} with {PREFIX}prune-crds: true"
-            return f"{objects} would be deleted with it and belong to other owners; {hint}"
+            return f"a deletion would also delete {objects}, which other owners have applied; {hint}"
     return ""
 
 
@@ -104,9 +107,12 @@ def _labelled_objects(cluster: ClusterClients, resource: Resource, namespace: st
             return  # the kind cannot be listed, so its objects are not stored
         # Listing is forbidden, or an aggregated API server does not answer, so there may be objects to keep.
         objects = f"the objects of {resource.group}" if resource.group else f"{resource.kind} objects"
-        raise ApiError(f"{objects} to keep cannot be listed: {error.detail}") from error
+        raise ApiError(f"cannot list {objects} that are annotated to be kept: {error.detail}") from error
 
 
 def _marked_message(resource: Resource, obj: Object) -> str:
     subject = f"{resource.kind} {key_of(obj)}"
-    return f"{subject} would be deleted with it and is annotated with {KEEP}: keep; delete it, or remove the annotation"
+    return (
+        f"a deletion would also delete {subject}, which is annotated with {KEEP}: keep; delete this object, or remove "
+        "the annotation"
+    )

@@ -131,12 +131,12 @@ def why_too_large(plan: Plan) -> str:
         return ""
     most = len(entries) * MAX_BYTES // size
     former = len(plan.prune) + len(plan.rest)
-    also = f", {counted(former, 'object')} of earlier rollouts among them," if former else ""
-    first = ", or first upgrade to a release without objects that are to be pruned" if plan.prune else ""
+    also = f" ({counted(former, 'object')} of earlier rollouts included)" if former else ""
+    first = ", or first upgrade to a release without the objects that would be pruned" if plan.prune else ""
     return (
-        f"the inventory of {counted(len(entries), 'object')}{also} is too large: it has {size} bytes, "
-        f"and the limit is {MAX_BYTES} bytes, which is about {most} such objects; nothing was changed; divide the "
-        f"chart, and install some of its objects by other means{first}"
+        f"the inventory of {counted(len(entries), 'object')}{also} is too large: it has {size} bytes, and may have "
+        f"{MAX_BYTES} bytes, about {most} such objects; nothing was changed; divide the chart, and install some of its "
+        f"objects by other means{first}"
     )
 
 

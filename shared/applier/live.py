@@ -106,9 +106,7 @@ def recheck_readiness(
     """
     found = find_live(cluster, entry)
     if found is None:
-        return replace(
-            entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "does not exist any more"
-        )
+        return replace(entry, waiting="" if (entry.group, entry.kind) == ("batch", "Job") else "no longer exists")
     with understood(str(entry)):
         waiting = readiness_check(found[1])
     if waiting and with_pods and (reason := why_not_started(cluster.client, found[1])):

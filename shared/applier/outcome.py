@@ -11,7 +11,7 @@ from ..kube import ApiError, Object, Unavailable
 from .apply import ApplyRejected, FieldConflict
 from .inventory import KEPT, InventoryEntry
 
-NOT_TRIED = "not tried: the API server stopped answering"
+NOT_TRIED = "not tried, because the API server stopped answering"
 """The error of the objects that the rollout skips because the API server stopped answering."""
 
 
@@ -135,7 +135,8 @@ def error_text(error: Exception, *, is_secret: bool) -> str:
     our_words = isinstance(error, ApplyRejected) and not error.body
     if is_secret and isinstance(error, ApiError) and error.status and not our_words:
         return (
-            f"rejected with HTTP {error.status} {error.reason}; the message is redacted, since it can quote the Secret"
+            f"rejected with HTTP {error.status} {error.reason}; the message is redacted, because it can quote the "
+            "Secret"
         )
     return error.detail if isinstance(error, ApiError) else str(error)
 

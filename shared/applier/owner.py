@@ -145,7 +145,11 @@ class Owner:
             return f"it exists and its {whose}: delete or rename one of the two objects{adopt}"
         managers = {str(entry.get("manager")) for entry in dig(live, "metadata.managedFields", [])}
         writers = f", written by {', '.join(sorted(managers)[:3])}" if managers else ""
-        adopt = f", or {self.adopts_if} to have the object taken over and later deleted" if self.adopts_if else ""
+        adopt = (
+            f", or {self.adopts_if} to have the object adopted, and deleted once it is obsolete"
+            if self.adopts_if
+            else ""
+        )
         return (
             f"it exists{writers}, and was not applied for {self.mark}: delete or rename one of the two objects{adopt}"
         )

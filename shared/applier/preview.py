@@ -51,7 +51,7 @@ class Change:
     action: Action
     fields: tuple[FieldDiff, ...] = ()
     conflicts: tuple[FieldConflict, ...] = ()
-    """Fields that other managers hold."""
+    """Fields that other field managers own."""
     reason: str = ""
 
     @property
@@ -80,7 +80,7 @@ def preview(
 ) -> dict[Identity, Change]:
     """Returns what `plan` would do to each object, by identity.
 
-    All waves are previewed, also those after one at which a sync would stop (a failure, a Job that has to complete).
+    Previews all waves, even after a wave at which a sync would stop (a failure, a Job that has to complete).
 
     Args:
         cluster: The cluster to send dry runs to.
@@ -164,8 +164,10 @@ def classify(entry: InventoryEntry, live: Object | None, applied: ApplyResult, p
     if unseen:
         return Change(entry, "recreate", fields, reason="an immutable field changes: it is deleted and recreated")
     if applied.conflicts and policy.conflicts == "fail":
-        return Change(entry, "refuse", fields, applied.conflicts, "other managers hold fields of it (conflicts: fail)")
-    reason = f"other managers hold fields of it (conflicts: {policy.conflicts})" if applied.conflicts else ""
+        return Change(
+            entry, "refuse", fields, applied.conflicts, "other field managers own some of its fields (conflicts: fail)"
+        )
+    reason = f"other field managers own some of its fields (conflicts: {policy.conflicts})" if applied.conflicts else ""
     return Change(entry, "update" if fields else "unchanged", fields, applied.conflicts, reason)
 
 
@@ -185,7 +187,7 @@ def _with_hint(change: Change, redefined: set[tuple[str, str] | None]) -> Change
     """Adds a hint to a rejected change if the sync also changes the object's CRD."""
     if change.action != "refuse" or (change.entry.group, change.entry.kind) not in redefined:
         return change
-    hint = "its CRD changes with this release, which a dry run of the object cannot foresee"
+    hint = "this release changes its CRD, so a dry run cannot foresee the change"
     return replace(change, reason=f"{change.reason}; {hint}")
 
 
@@ -216,15 +218,15 @@ def keep_reason(entry: InventoryEntry, live: Object, owner: Owner) -> str:
     if is_marked_keep(live):
         return f"it is annotated with {KEEP}: keep"
     if not owner.has_labels(live):
-        return "it does not have our label any more, so it is kept"
+        return "it no longer has the label of its owner, so it is kept"
     if (mark := owner.mark.of(live)) not in ("", str(owner.mark)):
-        return f"it belongs to {mark} now, so it is kept"
+        return f"it now belongs to {mark}, so it is kept"
     if not owner.has(live, entry):
         return "it was recreated by another owner, so it is kept"
     return "it has changed since it was read"
 
 
 def totals(changes: Sequence[Change]) -> dict[str, int]:
-    """Returns the number of objects for each action, and of those with field conflicts."""
+    """Returns the number of objects for each action, and the number of objects with field conflicts."""
     counts = {action: sum(change.action == action for change in changes) for action in get_args(Action)}
     return counts | {"conflicts": sum(bool(change.conflicts) for change in changes)}

@@ -131,7 +131,7 @@ def await_deletion(cluster: ClusterClients, entries: Iterable[InventoryEntry], o
     while waiting:
         left = _remaining(cluster, waiting, owner)
         if not left or time.monotonic() > deadline:
-            return {who: f"finalizers hold it: {', '.join(names) or 'none'}" for who, names in left.items()}
+            return {who: f"finalizers delay the deletion: {', '.join(names) or 'none'}" for who, names in left.items()}
         if len(left) < len(waiting):  # progress: the others get the full time again
             deadline = time.monotonic() + _GONE_WITHIN
         waiting = [entry for entry in waiting if entry.identity in left]

@@ -51,7 +51,7 @@ def _deployment(obj: Object) -> str:
         return missing
     # Replicas of the former generation count as available, too.
     if (former := dig(obj, "status.replicas", 0) - dig(obj, "status.updatedReplicas", 0)) > 0:
-        return f"{former} of its former replicas are still there"
+        return f"{former} of its former replicas still exist"
     return _replica_shortage(obj, "availableReplicas", desired, "available")
 
 

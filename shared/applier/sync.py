@@ -263,7 +263,7 @@ class _Run:
 
     def _prune_one(self, entry: InventoryEntry) -> InventoryEntry | None:
         if self.stopped.is_set():
-            return replace(entry, status=NOT_SYNCED, error="not pruned: the API server stopped answering")
+            return replace(entry, status=NOT_SYNCED, error="not pruned, because the API server stopped answering")
         try:
             with understood(str(entry)):
                 return prune(self.sync.cluster, entry, self.sync.policy, self._inventoried)
@@ -279,7 +279,7 @@ class _Run:
         try:
             with understood("deleted objects"):
                 lingering = await_deletion(self.sync.cluster, deleted, self.sync.policy.owner)
-            held = {who: f"it is being deleted, its {why}" for who, why in lingering.items()}
+            held = {who: f"it is being deleted, and its {why}" for who, why in lingering.items()}
         except ApiError as error:
             held = {entry.identity: error.detail for entry in deleted}
         return [

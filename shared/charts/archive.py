@@ -94,7 +94,7 @@ class _Unpacked(io.RawIOBase):
 
 def _collect(data: bytes, name: str, prefix: str, budget: _Budget, members: dict[str, bytes]) -> None:
     if budget.nesting > MAX_NESTING:
-        raise ArchiveError(f"{name}: charts are packed inside each other more than {MAX_NESTING} deep")
+        raise ArchiveError(f"{name}: subcharts are nested more than {MAX_NESTING} levels deep")
     try:
         with tarfile.open(fileobj=_Unpacked(data, name, budget), mode="r|") as tar:
             for info in tar:

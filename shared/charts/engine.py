@@ -197,7 +197,7 @@ def _text_of_notes(text: str, name: str) -> str:
     try:
         return str(json.loads(text.removeprefix("notes: ")))
     except (ValueError, RecursionError) as error:
-        raise RenderError(f"{name}: templates/{_NOTES_FILE} is a name that no chart may use") from error
+        raise RenderError(f"{name}: templates/{_NOTES_FILE} is a reserved name: rename the template") from error
 
 
 def _in_crds(source: str) -> bool:

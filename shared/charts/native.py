@@ -82,7 +82,7 @@ def _exact(template: str, context: Mapping[str, Any], name: str) -> str:
         again = varying.text_with_fixed_time(template.encode()).decode()
         if _decoded(again, context, name) != text:
             raise ValuesError(
-                f"{name}: the output of the template differs each time, so that upgrades would never end: use neither "
+                f"{name}: the output of the template differs each time, so upgrades would never end: use neither "
                 "random values nor the time, and sort keys"
             )
     return text

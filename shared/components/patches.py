@@ -62,7 +62,7 @@ def _applied(patch: ComponentsPatch, obj: Object, budget: Budget) -> Object:
         change = apply_operations if isinstance(patch.content, list) else merge
         result: Object = change(obj, patch.content, budget)
         if not _is_object(result):
-            raise ValueError("the result has no apiVersion, kind or name as text")
+            raise ValueError("the patched object needs apiVersion, kind and name, each as text")
     except ValueError as error:
         raise PatchError(f"{patch.where}: {name}: {error}") from error
     return result

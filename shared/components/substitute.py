@@ -85,7 +85,7 @@ class _Evaluation:
     def _spend(self, characters: int, expression: Expression) -> None:
         self._left -= characters
         if self._left < 0:
-            raise SubstitutionError(f"the components grow too large, at variable {expression.name}")
+            raise SubstitutionError(f"the components become too large at variable {expression.name}")
 
 
 def _work(operator: str, value: str, arguments: Sequence[str]) -> int:

@@ -77,7 +77,9 @@ def from_secret(secret: Mapping[str, Any]) -> Access:
     data, key = secret.get("data") or {}, key_of(secret)
     if secret.get("type", "Opaque") not in _TYPES:
         # Otherwise a ClusterStack could leak a Secret that its author cannot read, such as a service account's token.
-        raise SourceError(f"Secret {key} is of type {secret['type']}, must be {' or '.join(_TYPES)}", transient=False)
+        raise SourceError(
+            f"Secret {key} has the type {secret['type']}: use a Secret of type {' or '.join(_TYPES)}", transient=False
+        )
     known = {name: field for name, field in _FIELDS.items() if name in data}
     if not known:
         raise SourceError(f"Secret {key} has none of the keys {', '.join(_FIELDS)}", transient=False)

@@ -103,7 +103,7 @@ class GitHubReleases:
 
     def _unexpected_response(self) -> SourceError:
         """Returns the error for a response of an unexpected shape."""
-        return SourceError(f"{self._name()} does not answer as GitHub does", transient=True)
+        return SourceError(f"{self._name()} does not answer like GitHub", transient=True)
 
     def _name(self) -> str:
         return f"{self.api}/repos/{self.organization}/{self.repository}"

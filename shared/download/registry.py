@@ -281,7 +281,7 @@ class Registry:
             ) from None
         if scheme != "https" and not self.plain:
             raise SourceError(
-                f"the token server {redact_url(realm)} would get credentials in the clear", transient=False
+                f"the token server {redact_url(realm)} would receive credentials without TLS", transient=False
             )
         permissions = "pull,push" if actions == "push" else "pull"
         query = {"scope": challenge.get("scope") or f"repository:{self.repository}:{permissions}"}
@@ -293,7 +293,7 @@ class Registry:
         body = _mapping(reply.json(), realm)
         token = body.get("token") or body.get("access_token")
         if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
-            raise SourceError(f"the token server {redact_url(realm)} gives no token", transient=True)
+            raise SourceError(f"the token server {redact_url(realm)} returns no token", transient=True)
         return token
 
     def _require_same_host(self, url: str) -> str:
@@ -312,7 +312,8 @@ def _manifest(data: bytes, digest: str, media_type: str, where: str, titled: boo
     media_type = document.get("mediaType") or media_type
     if media_type in _INDEXES or "manifests" in document:
         raise SourceError(
-            f"{where} is an index of several artifacts; a release is one, pushed without a platform", transient=False
+            f"{where} is an index of several artifacts: push a release as one artifact, without a platform",
+            transient=False,
         )
     if media_type not in (MANIFEST, _DOCKER_MANIFEST):
         raise SourceError(f"{where} is of type {media_type!r}, which is not an artifact", transient=False)
@@ -347,7 +348,7 @@ def _descriptor(layer: Any, where: str, titled: bool = True) -> Descriptor:
     name = annotations.get(TITLE) if isinstance(annotations, dict) else None
     digest, size = layer.get("digest"), layer.get("size")
     if titled and not isinstance(name, str):
-        raise SourceError(f"{where} has no annotation {TITLE}, so that its file has no name", transient=False)
+        raise SourceError(f"{where} has no annotation {TITLE}, so its file has no name", transient=False)
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise SourceError(f"{where} has no sha256 digest", transient=False)
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
@@ -357,5 +358,5 @@ def _descriptor(layer: Any, where: str, titled: bool = True) -> Descriptor:
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise SourceError(f"{where} does not answer as a registry does", transient=True)
+        raise SourceError(f"{where} does not answer like an OCI registry", transient=True)
     return value

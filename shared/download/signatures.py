@@ -132,7 +132,7 @@ def verifier_in(setting: str, settings: Mapping[str, str] = SETTINGS) -> Verifie
                 raise ValueError("another type of key")
             keys.append(key)
         if not keys or _PEM.sub("", text).strip():
-            raise ValueError("something else than keys")
+            raise ValueError("data other than keys")
     except (ValueError, UnsupportedAlgorithm):
         problem = f"{setting} must be public keys in PEM, each ECDSA P-256, as in cosign.pub"
         raise SourceError(problem, transient=False) from None

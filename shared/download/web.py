@@ -46,7 +46,7 @@ def resolve_url(url: str, reference: str) -> str:
     try:
         return urljoin(url, reference)
     except ValueError:
-        raise SourceError(f"{redact_url(url)} refers to something that is not a URL", transient=False) from None
+        raise SourceError(f"{redact_url(url)} refers to an invalid URL", transient=False) from None
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class HttpSession:
             raise self.failure(url, error) from None
         if in_clear(scheme, host, proxy):
             raise SourceError(
-                f"{redact_url(url)} would get credentials in the clear: use TLS, or no credentials", transient=False
+                f"{redact_url(url)} would receive credentials without TLS: use TLS, or no credentials", transient=False
             )
 
     def failure(self, url: str, error: Exception) -> SourceError:
@@ -231,7 +231,7 @@ class HttpSession:
         return SourceError(f"{redact_url(url)} does not answer: {reason}", transient=True)
 
     def _timeout_error(self, url: str) -> SourceError:
-        return SourceError(f"{redact_url(url)} takes longer than {self._total:g} s in all", transient=True)
+        return SourceError(f"{redact_url(url)} takes longer than {self._total:g} s in total", transient=True)
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         _, host, proxy = self._route(url)

@@ -59,7 +59,7 @@ class Uninstallation:
     def warning(self) -> str:
         """Which releases are left behind."""
         found = "; ".join(_lines(self.overdue))
-        return f"The Cluster is deleted although charts are not uninstalled, because the time for it is over: {found}"
+        return f"The Cluster is deleted although charts are not uninstalled, because their timeout has passed: {found}"
 
 
 def read(clients: Clients, cluster: Mapping[str, Any]) -> tuple[Object, ...]:

@@ -34,7 +34,7 @@ class Dependencies:
         if self.problem:
             return self.problem
         names = [name for name, clusters in self.ready.items() if cluster not in clusters]
-        return f"HelmChartProxy {', '.join(names)} is not ready there yet" if names else ""
+        return f"HelmChartProxy {', '.join(names)} is not ready in the Cluster yet" if names else ""
 
 
 def read(clients: Clients, proxy: Object) -> Dependencies:

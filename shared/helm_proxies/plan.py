@@ -46,7 +46,7 @@ class Plan:
 
 
 def plan(proxy: Object, observed: Observed, now: datetime) -> Plan:
-    """Returns the plan. Each Cluster is planned by itself, so that one with a problem holds up no other."""
+    """Returns the plan. Each Cluster is planned by itself, so that a Cluster with a problem delays no other Cluster."""
     releases = selection.by_cluster(observed.releases)
     steps = [_step(proxy, cluster, releases.get(key_of(cluster).name, []), observed) for cluster in observed.clusters]
     writes = [step for step in steps if isinstance(step, Write)]
@@ -108,7 +108,10 @@ def _step(proxy: Object, cluster: Object, releases: list[Object], observed: Obse
         return Problem(CREATION_FAILED, f"{name} has several HelmReleaseProxies, {names}: delete all but one")
     existing = releases[0] if releases else None
     if existing is not None and deleting(existing):
-        return Problem(REINSTALLING, f"the HelmReleaseProxy for {name} is being deleted; the chart is installed again")
+        return Problem(
+            REINSTALLING,
+            f"the HelmReleaseProxy for {name} is being deleted; a new HelmReleaseProxy will install the chart again",
+        )
     if existing is not None and construction.is_kept_as_installed(proxy, existing):
         return None
     if existing is not None and construction.must_reinstall(proxy, existing):

@@ -32,7 +32,7 @@ def render(proxy: Mapping[str, Any], cluster: Object, roots: Mapping[str, Object
         roots: The objects that the Cluster refers to: `ControlPlane` and `InfraCluster`, each if it is needed.
 
     Raises:
-        ChartError: A template fails, or its output is of no use; the message names the Cluster.
+        ChartError: A template fails, or its output cannot be used; the message names the Cluster.
     """
     templates = _templates(proxy)
     name = f"{dig(proxy, 'spec.chartName', '')}-{key_of(cluster).name}"

@@ -64,7 +64,7 @@ class CircuitBreaker:
         started = self._clock()
         if started < self._open_until:
             seconds = self._open_until - started
-            message = f"{refusal} for the next {seconds:.0f} s, since earlier requests timed out"
+            message = f"{refusal} for the next {seconds:.0f} s, because earlier requests timed out"
             raise NotSent(message, retry_after=seconds)
         with nullcontext() if self._proven else self._slot(refusal, delivery):
             try:
@@ -80,7 +80,7 @@ class CircuitBreaker:
         return self._answers and not self._failures and self._seconds <= _SLOW
 
     def _slot(self, refusal: str, delivery: Delivery | None) -> AbstractContextManager[None]:
-        crowded = NotSent(f"{refusal} now, since it or other API servers do not answer", retry_after=1.0)
+        crowded = NotSent(f"{refusal} now, because it or other API servers do not answer", retry_after=1.0)
         wait = SLOW_SLOT_WAIT if self._answers and not self._failures else _SLOT_WAIT
         return self._slots.slot(wait, crowded, delivery)
 

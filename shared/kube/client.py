@@ -184,7 +184,7 @@ class Client:
             if token and (pages >= most.pages or objects > most.objects or size > most.bytes):
                 raise TooLarge(
                     f"{subject}: the list does not end after {pages} pages with {objects} objects ({size >> 20} MiB): "
-                    "delete objects that nobody needs, or check that this is an API server"
+                    "delete objects that are not needed, or check that this is an API server"
                 )
             for item in page["items"]:
                 item.setdefault("apiVersion", served.api_version)

@@ -167,11 +167,11 @@ def _client(credentials: Credentials, *, attempts: int = 3, cluster: Cluster = "
         return Client(credentials, attempts=attempts, cluster=cluster)
     except ssl.SSLError as error:
         reason = (error.reason or "unreadable").replace("_", " ").lower()
-        raise KubeconfigError(f"kubeconfig holds certificates or keys that cannot be used: {reason}") from None
+        raise KubeconfigError(f"kubeconfig contains certificates or keys that cannot be used: {reason}") from None
     except OSError as error:
         raise KubeconfigError(f"kubeconfig is refused: {error.strerror}") from None
     except ValueError:
-        raise KubeconfigError("kubeconfig holds certificates or keys that cannot be used") from None
+        raise KubeconfigError("kubeconfig contains certificates or keys that cannot be used") from None
 
 
 def _text(section: Mapping[str, Any], field: str) -> str:

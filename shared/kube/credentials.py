@@ -86,7 +86,7 @@ class Credentials:
             if network.in_clear(scheme, host, proxy) and SETTINGS.get(network.PLAIN_HTTP, "").lower() != "true":
                 raise OSError(
                     errno.EPROTO,
-                    "its http: server would get credentials in the clear: use https:, or set "
+                    "its http: server would receive credentials without TLS: use https:, or set "
                     f"{network.PLAIN_HTTP} to true",
                 )
         return network.manager(proxy, anywhere=trusted, **options)

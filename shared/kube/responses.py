@@ -58,7 +58,7 @@ def _json(payload: bytes, subject: str, *, keep: bool = True) -> Any:
     try:
         return memory_budget.loads(payload, keep=keep)
     except memory_budget.MemoryBusy as error:
-        raise Unavailable(f"{subject}: the response waits for memory: {error}", retry_after=2.0) from None
+        raise Unavailable(f"{subject}: there is no memory for the response now: {error}", retry_after=2.0) from None
     except memory_budget.InputTooLarge as error:
         raise TooLarge(f"{subject}: the response {error}") from None
     except (ValueError, RecursionError):

@@ -189,7 +189,7 @@ class Transport:
                 received = bytes(body)
         except memory_budget.MemoryBusy as error:
             response.close()
-            raise Unavailable(f"{subject}: the response waits for memory: {error}", retry_after=2.0) from None
+            raise Unavailable(f"{subject}: there is no memory for the response now: {error}", retry_after=2.0) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
             response.close()
             raise Unavailable(f"{self.host} does not answer: {cause(error)}") from error

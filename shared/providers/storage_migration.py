@@ -83,8 +83,8 @@ class MigrateStorage:
         if not common:
             gone = ", ".join(version["name"] for version in versions)
             raise NoCommonVersion(
-                f"CRD {self.live['metadata']['name']}: the new CRD has none of the present versions ({gone}); "
-                "upgrade to a release that has one of them first"
+                f"CRD {self.live['metadata']['name']}: the new CRD has none of the present versions ({gone}); first "
+                "upgrade to a release whose CRD has one of them"
             )
         target = next((name for name in common if kept[name].get("storage")), common[-1])
         changed = [{**version, "storage": version["name"] == target} for version in versions]

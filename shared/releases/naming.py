@@ -89,7 +89,7 @@ class StackVersion:
         if not isinstance(other, StackVersion):
             return NotImplemented
         if self.channel != other.channel:
-            raise IncomparableVersions(f"{self} and {other} are of different channels")
+            raise IncomparableVersions(f"{self} and {other} have different channels")
         return self._rank() < other._rank()
 
     def _rank(self) -> tuple[int, bool, int, str]:

@@ -28,8 +28,9 @@ class Retagged(InvalidRelease):
     def __init__(self, release: str, files: Collection[str], pin: str) -> None:
         super().__init__(release, dict.fromkeys(files, "has changed since the release was first fetched"))
         self.args = (
-            f"release {release} was published again with other content: {', '.join(sorted(files))}. It is refused: "
-            f"publish it as a new version, or delete {pin} from object storage to accept the new content",
+            f"release {release} was published again with other content, so it is refused: "
+            f"{', '.join(sorted(files))}. Publish it as a new version, or delete {pin} from object storage to accept "
+            "the new content",
         )
 
 

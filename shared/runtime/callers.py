@@ -48,7 +48,7 @@ def refusal(method: str, headers: Mapping[str, str], server: str, token: Path | 
         return Answer(403, f"requests of web pages are refused (Origin {origin[:200]!r})")
     host = headers.get("host", "")
     if host and is_loopback(server) and not is_loopback(_name(host)):
-        return Answer(403, f"Host is {host[:200]!r}, and this server is for requests to localhost only")
+        return Answer(403, f"this server accepts requests to localhost only, and Host is {host[:200]!r}")
     if token is None or method == "GET":
         return None
     try:
@@ -62,7 +62,7 @@ def refusal(method: str, headers: Mapping[str, str], server: str, token: Path | 
 
 
 def is_loopback(host: str) -> bool:
-    """Returns whether a host name or an address names this machine to itself, and to nobody else."""
+    """Returns whether a host name or an address is a loopback name or address of this machine."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

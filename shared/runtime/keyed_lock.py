@@ -26,8 +26,8 @@ class KeyedLock:
     Args:
         work: The name of the work under the lock, for error messages.
         limit: The maximum number of keys held at a time.
-        each: The maximum for one tenant; by default `limit`. If set, all tenants together leave room for one key of no
-            tenant, because one person may be many tenants.
+        each: The maximum for one tenant; by default `limit`. If set, all tenants together leave one slot for keys
+            without a tenant, because one person may be many tenants.
         timeout: Seconds to wait for a key and for room.
     """
 

@@ -77,7 +77,7 @@ class Text(logging.Formatter):
     """Formats lines as text, with tracebacks without the messages of exceptions that may quote input."""
 
     def formatException(self, ei: Any) -> str:
-        """Returns the traceback of an exception and of those that caused it."""
+        """Returns the traceback of an exception and of its causes."""
         chain: list[BaseException] = []
         error: BaseException | None = ei[1]
         while error is not None and error not in chain:

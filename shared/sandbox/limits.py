@@ -40,7 +40,7 @@ def explain(returncode: int, limits: Limits, stderr: str = "") -> str:
     if returncode == -signal.SIGXCPU:
         return f"used more than {limits.cpu} s of CPU time"
     if returncode == -signal.SIGKILL:  # the CPU limit also kills a program that ignores SIGXCPU, such as one in Go
-        return f"used more than {limits.cpu} s of CPU time, or was killed since the system had no memory left"
+        return f"used more than {limits.cpu} s of CPU time, or was killed because the system had no memory left"
     if returncode == OUT_OF_MEMORY or _NO_MEMORY.search(stderr):
         return f"needed more than {limits.memory} MiB of memory"
     return f"crashed its process (exit status {returncode}), perhaps for lack of memory (limit {limits.memory} MiB)"

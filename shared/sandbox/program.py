@@ -35,8 +35,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs the program, and returns exit status and standard error; the middle of a long standard error is left out.
 
-    The program is confined (`confine`): it writes to `cwd` alone, reads `read` and what all programs read, and connects
-    to TCP port `port` or not at all.
+    The program is confined (`confine`): it writes to `cwd` alone, reads `read` and the files that all programs need,
+    and connects to TCP port `port` or not at all.
 
     Raises `LimitExceeded`, `Busy` if no slot becomes free, or `OSError` if the program does not start.
     """

@@ -30,7 +30,7 @@ def slot() -> AbstractContextManager[None]:
 
 
 def _renew() -> None:
-    """Gives a forked process slots of its own, because those that were taken at the fork would never become free."""
+    """Gives a forked process slots of its own, because slots taken at the fork would never become free."""
     global _slots
     _slots = Turns(MAX_CONCURRENT)
 

@@ -170,7 +170,7 @@ def test_kubeconfig_without_tls_needs_the_setting(monkeypatch: pytest.MonkeyPatc
         plain = kubeconfig("http://h.example", TOKEN)
         through_proxy = kubeconfig("http://127.0.0.1:1", TOKEN, **{"proxy-url": proxy.url})
         for content in (plain, through_proxy):
-            with pytest.raises(KubeconfigError, match=f"in the clear: use https:, or set {PLAIN_HTTP} to true"):
+            with pytest.raises(KubeconfigError, match=f"without TLS: use https:, or set {PLAIN_HTTP} to true"):
                 connect.workload(content)
         monkeypatch.setenv(PLAIN_HTTP, "true")
         client = connect.workload(through_proxy)

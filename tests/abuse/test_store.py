@@ -186,11 +186,11 @@ def test_endpoint_at_a_metadata_address_is_refused(host: str) -> None:
 
 
 SOURCE_ATTACKS: dict[str, tuple[Behaviour, str]] = {
-    "listing in UTF-16": (answering(UTF_16), "does not answer as S3 does"),
-    "listing with entities": (answering(ENTITIES), "does not answer as S3 does"),
-    "listing in UTF-16 with entities": (answering(HIDDEN_ENTITIES), "does not answer as S3 does"),
+    "listing in UTF-16": (answering(UTF_16), "does not answer like S3"),
+    "listing with entities": (answering(ENTITIES), "does not answer like S3"),
+    "listing in UTF-16 with entities": (answering(HIDDEN_ENTITIES), "does not answer like S3"),
     "listing with endless pages": (endless_pages(10), "more than 100 pages"),
-    "listing with the same page again": (endless_pages(10, same=True), "does not answer as S3 does"),
+    "listing with the same page again": (endless_pages(10, same=True), "does not answer like S3"),
     "listing without an end": (flooding("Transfer-Encoding: chunked"), "answers with more than"),
     "redirect to the metadata": (redirecting("http://169.254.169.254/"), "set region or endpoint"),
 }

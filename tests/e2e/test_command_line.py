@@ -73,7 +73,7 @@ def test_run_starts_replays_and_ends(tmp_path: Path, kubectl: Path) -> None:
         assert run("dead-letter", "drop", "--all", "--dir", folder).returncode == 0
         second = run("run", "--kubeconfig", folder / "management.kubeconfig", "--logs", tmp_path / "logs")
         assert second.returncode == 1
-        assert f"this is the cluster of the run in {folder}, whose functions work already" in second.stderr
+        assert f"the functions of the run in {folder} work on this cluster already" in second.stderr
         assert "of release_assets" in run("logs", "--dir", folder).stdout
         assert "there are: functions, up" in run("logs", "etcd", "--dir", folder).stderr
     finally:

@@ -76,7 +76,7 @@ def test_missing_definitions_are_named_and_installed_on_request(
     declined = processes.run(ask, input="n\n", capture_output=True, text=True, check=False)
     assert declined.returncode == 1
     assert "Install" in declined.stderr
-    assert "there is no terminal to ask at: --yes confirms" in declined.stderr
+    assert "there is no terminal for an answer: confirm with --yes" in declined.stderr
     assert list(client.list(CRD)) == []
     store = ("--store", f"{object_store_url}/run")
     options = ("--profile", "addons", "--install-crds", "--yes", "--releases", str(RELEASES), *store)

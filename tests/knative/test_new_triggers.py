@@ -46,4 +46,4 @@ def test_what_a_new_trigger_may_have_missed_is_sent_again(tmp_path: Path) -> Non
         finally:
             process.terminate()
             assert process.wait(HANGS) == 0
-    assert "what is not reconciled is sent again, since these Triggers are new: added\n" in log.read_text()
+    assert "objects that are not reconciled are sent again, because these Triggers are new: added\n" in log.read_text()

@@ -189,7 +189,7 @@ def test_releases_change_hands_without_a_change_in_the_cluster(turns: Turns) -> 
     with turns.caaph():
         turns.wait("1.0.0")
         before, proxies = turns.workload(), turns.management()
-        assert all("left to" in told for told in turns.ours())
+        assert all("reconciles this object" in told for told in turns.ours())
         assert (turns.workload(), turns.management()) == (before, proxies)
     assert turns.revisions() == {"named": first, "generated": first}
 

@@ -119,7 +119,7 @@ def replay(
         token = token_for(url, store.directory)
         left = [letter.id for letter in _chosen(kept, names, every=every) if not _replay(kept, letter, url, token)]
         if left:
-            raise Failure(f"not sent, and still there: {', '.join(left)}")
+            raise Failure(f"not sent, and still stored: {', '.join(left)}")
 
 
 @app.command(examples=["dead-letter drop --all"])

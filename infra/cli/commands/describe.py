@@ -52,7 +52,7 @@ def _add(kind: str, text: str) -> None:
         from ..terminal.live import follow
 
         if watch and output.json:
-            raise typer.BadParameter("it prints a tree for people; use -o text with it", param_hint="--watch")
+            raise typer.BadParameter("--watch prints a tree for people: use -o text", param_hint="--watch")
         with report_failures(), management.open() as target:
 
             def read() -> list[Object]:

@@ -66,7 +66,7 @@ def _add(kind: str, text: str) -> None:
 
         is_table, wide = output in (ListFormat.text, ListFormat.wide), output is ListFormat.wide
         if watch and not is_table:
-            raise typer.BadParameter("it prints lines for people; use -o text or -o wide with it", param_hint="--watch")
+            raise typer.BadParameter("--watch prints lines for people: use -o text or -o wide", param_hint="--watch")
         with report_failures(), management.open() as target:
             every = everywhere or (KINDS[kind].everywhere and not namespace)
             place = "" if every else target.namespace(namespace)

@@ -97,7 +97,9 @@ def up(
     controllers = controllers or nodes is not None
     timeline = Timeline(err)
     if package and kubernetes_version:
-        raise typer.BadParameter("a package has one version of Kubernetes", param_hint="--from")
+        raise typer.BadParameter(
+            "a package contains one version of Kubernetes: leave out --kubernetes-version", param_hint="--from"
+        )
     with (
         report_failures(ControlPlaneError, OSError, ApiError, ValueError),
         usable_folder(root(), "$CAPI_FUNCTIONS_PLANES names another folder"),

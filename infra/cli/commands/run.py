@@ -95,8 +95,8 @@ def run(
         timeline.say(f"management cluster: {target}")
         if target.run:
             raise Failure(
-                f"this is the cluster of the run in {target.run}, whose functions work already: "
-                f"`capi-functions down -d {target.run}` ends it, --kubeconfig names another cluster"
+                f"the functions of the run in {target.run} work on this cluster already: end that run with "
+                f"`capi-functions down -d {target.run}`, or name another cluster with --kubeconfig"
             )
         core = find_running_core(target.client)
         if core:

@@ -74,7 +74,7 @@ def _add(kind: str, text: str) -> None:
             _print(waiting, output)
             timeline.say(f"{', '.join(names)}: {wanted}", mark="✔", style="green")
 
-    summary = f"Wait until {text}. Names of objects that do not exist yet are waited for, too."
+    summary = f"Wait until {text}. The command also waits for objects that do not exist yet."
     examples = [f"wait {kind} NAME --timeout 300", f"wait {kind} NAME -o json", f"wait {kind} NAME --for delete"]
     app.add_for_kind(kind, wait_until, summary, examples)
 

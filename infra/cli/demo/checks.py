@@ -24,7 +24,7 @@ def verify(objects: DemoObjects, addon: Object, release: str) -> Objects:
     live = {str(entry): objects.applied(entry) for entry in load(dig(addon, "status.resources"))}
     missing = [name for name, obj in live.items() if obj is None or not OWNER.has_labels(obj)]
     if missing:
-        raise DemoError(f"not in the workload cluster, or without our label: {', '.join(missing)}")
+        raise DemoError(f"not in the workload cluster, or without the label of the ClusterAddon: {', '.join(missing)}")
     found = {name: obj for name, obj in live.items() if obj is not None}
     rendered = _names(render_release(RELEASES / release, {"Cluster": objects.cluster() or {}}))
     if _names(found.values()) != rendered:

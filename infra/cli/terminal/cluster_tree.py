@@ -184,7 +184,7 @@ def _deletion(fields: Mapping[str, Any]) -> str:
 def _conditions(branch: Tree, fields: Mapping[str, Any], *, briefly: tuple[str, ...] = ()) -> None:
     """Adds the conditions, without messages for the types in `briefly`, whose messages are shown elsewhere.
 
-    Leaves out good conditions about nothing, such as that no replicas are unready, and a remedy that stands above.
+    Leaves out conditions that only report an absence, such as of unready replicas, and a remedy that is printed above.
     """
     explained = set()
     for condition in fields.get("conditions", []):

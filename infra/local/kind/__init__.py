@@ -98,7 +98,7 @@ class KindRuntime:
         """Returns the state of a created cluster, as its containers show it now."""
         nodes = Engine(order.engine).nodes(order.name)
         if owner(nodes, order.uid) != "us":
-            return Instance("absent", "its containers are gone", reason="InstanceGone")
+            return Instance("absent", "the containers of the cluster do not exist", reason="InstanceGone")
         if stopped := [node.name for node in nodes if not node.running]:
             return Instance("absent", f"containers are stopped: {', '.join(stopped)}", reason="NodesStopped")
         try:

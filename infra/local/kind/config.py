@@ -66,13 +66,13 @@ def problem(fields: Mapping[str, Any]) -> str:
     address = (fields.get("networking") or {}).get("apiServerAddress")
     if address in ("0.0.0.0", "::"):  # noqa: S104
         return (
-            f"spec.networking.apiServerAddress is {address}, which nobody can connect to: use the address of this "
-            "machine that others reach"
+            f"spec.networking.apiServerAddress is {address}, to which no client can connect: use an address of this "
+            "machine that clients reach"
         )
     for mount in (mount for node in fields.get("nodes") or () for mount in node.get("extraMounts") or ()):
         path = posixpath.normpath("/" + mount.get("containerPath", "").lstrip("/"))
         if f"{path}/".startswith(OWNER_MOUNT):
-            return f"extraMounts has the containerPath {path}: {OWNER_MOUNT} is kept for the proof of ownership"
+            return f"extraMounts has the containerPath {path}: {OWNER_MOUNT} is reserved for the proof of ownership"
     if not image(fields):
         return (
             f"no node image is known for spec.kubernetesVersion {fields.get('kubernetesVersion')}: set spec.image to "

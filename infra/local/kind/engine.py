@@ -29,14 +29,14 @@ Owner = Literal["nobody", "us", "another"]
 
 @dataclass(frozen=True)
 class NodeContainer:
-    """A container of a cluster, which may not run."""
+    """A container of a cluster, running or stopped."""
 
     name: str
     role: str
     running: bool
     mounts: tuple[str, ...]
-    """The paths in the container where folders and files of the machine are mounted: no volumes, which the image itself
-    can declare."""
+    """The paths in the container where folders and files of the machine are mounted, without the volumes
+    that the image itself declares."""
 
 
 def owner(nodes: Sequence[NodeContainer], uid: str) -> Owner:

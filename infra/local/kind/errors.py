@@ -1,4 +1,4 @@
-"""Classes of errors of the kind program and of container engines, by the texts that they print, with the way out.
+"""Classes of errors of the kind program and of container engines, by the texts that they print, each with a remedy.
 
 The texts come from kind v0.33.0, docker 28 and podman 4.3; tests compare them with the real programs.
 """
@@ -52,18 +52,18 @@ _CLASSES = (
     _Class(
         "NameTaken",
         r"node\(s\) already exist for a cluster with the name|container name .{0,200} is already in use",
-        "another cluster has this name and is left alone: choose another spec.clusterName, or delete that cluster",
+        "another cluster has this name and stays unchanged: choose another spec.clusterName, or delete that cluster",
     ),
     _Class(
         NETWORK_CREATED,
         r"network already exists|network with name \S+ already exists",
-        "another cluster was created at the same moment, and its network with it: it is tried again",
+        "another cluster created the network at the same moment: the creation is tried again",
         10.0,
     ),
     _Class(
         "NoFreeSubnet",
         r"exhausted attempts trying to find a non-overlapping subnet",
-        "delete unused networks of the container engine with its `network prune`, and bridges that are left of others",
+        "delete unused networks of the container engine with its `network prune`, and leftover bridges",
     ),
     _Class(
         "ImageNotFound",
@@ -78,7 +78,7 @@ _CLASSES = (
         r"containerPort|portMapping|listen address|port number)|port mapping with same listen address|"
         r"could not determine kind|error reading file|statfs .{0,4096}: no such file|invalid mount config|"
         r"bind source path does not exist|failed to (apply|parse) (JSON 6902 )?patch|failed to patch containerd config",
-        "correct the spec: it is tried again at once",
+        "correct the spec: the creation is then tried again at once",
     ),
     _Class(
         "RuntimeUnavailable",

@@ -141,7 +141,7 @@ def _container(deployment: Mapping[str, Any]) -> Mapping[str, Any]:
     containers = dig(deployment, "spec.template.spec.containers", [])
     named = [container for container in containers if container.get("name") == CONTAINER]
     if not named and len(containers) != 1:
-        raise ManagerError(f"{key_of(deployment)} has {len(containers)} containers, and none is named {CONTAINER}")
+        raise ManagerError(f"{key_of(deployment)} has {len(containers)} containers, but no container {CONTAINER}")
     return next(iter(named or containers))
 
 
@@ -162,7 +162,7 @@ def _value(
     }
     field = dig(source, "fieldRef.fieldPath")
     if field not in known:
-        raise ManagerError(f"{key}: variable {variable['name']} has a source that a local process does not have")
+        raise ManagerError(f"{key}: variable {variable['name']} has a source that a local process cannot read")
     return str(known[field])
 
 

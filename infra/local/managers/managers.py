@@ -30,7 +30,7 @@ from .status import deployment_status
 
 FIELD_MANAGER = "local-managers"
 _INTERVAL = 0.5
-"""Seconds between looks at the Deployments."""
+"""Seconds between checks of the Deployments."""
 _RETRY = 10.0
 """Seconds until a manager that was never healthy is restarted, or a provider without a URL is read again."""
 

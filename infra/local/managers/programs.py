@@ -54,7 +54,7 @@ class GivenManager:
         if found := provider_of_label(self.label):
             return found
         known = ", ".join(f"{kind.prefix}-NAME" for kind in KINDS if not kind.is_core)
-        raise ManagerError(f"{self.label!r} is not the label of a provider: that is cluster-api, or one of {known}")
+        raise ManagerError(f"{self.label!r} is not the label of a provider; the labels are cluster-api and {known}")
 
     def program(self, folder: Path, progress: Progress) -> Path:
         """Returns the executable, after building it if necessary: sources in a folder are built into `folder`.
@@ -73,8 +73,8 @@ class GivenManager:
             raise ManagerError(f"manager {self.label}={self.source} cannot be built: {error}") from error
         if not (path.is_file() and os.access(path, os.X_OK)):
             raise ManagerError(
-                f"manager {self.label}={self.source}: this is no executable file and no folder; "
-                "give one of these, or a Go package with a version, such as example.com/provider@v1.2.3"
+                f"manager {self.label}={self.source}: this is neither an executable file nor a folder; give one of "
+                "these, or a Go package with a version, such as example.com/provider@v1.2.3"
             )
         return path
 
@@ -122,7 +122,7 @@ def pinned(deployment: Mapping[str, Any]) -> Path:
     try:
         version = module_of(name).version
         if not any(image.endswith(f":{version}") for image in images):
-            raise ManagerError(f"{name} can be run in version {version}, the Deployment has {', '.join(images)}")
+            raise ManagerError(f"{name} can be run in version {version}, but the Deployment has {', '.join(images)}")
         return locate([name], progress=lambda _line: None)[name]
     except (ValueError, BinaryNotFound) as error:
         raise ManagerError(f"there is no program for {key_of(deployment)}: {error}") from error

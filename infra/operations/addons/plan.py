@@ -50,7 +50,7 @@ def plan(management: Client, cluster: Object, release: str | None) -> ReleasePla
     dry = DryRunClient(management)
     clients = Clients(dry)
     if deleting(cluster):
-        raise Failure(f"Cluster {key_of(cluster)} is being deleted, so that nothing is applied to it any longer")
+        raise Failure(f"Cluster {key_of(cluster)} is being deleted, so nothing is applied to it")
     name = release_name(release, cluster)
     place, own = cluster_api.class_namespace(cluster), key_of(cluster).namespace
     resolved = resolve_source(clients, place, name)
@@ -146,7 +146,8 @@ def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName
     """Returns the inputs of the sync; raises `Failure` if the addons cannot be rendered or compared."""
     if deleting(addon) or belongs_to_earlier_cluster(addon, cluster):
         raise Failure(
-            "the ClusterAddon belongs to an earlier Cluster of that name and will be recreated: try again once it is"
+            "the ClusterAddon belongs to an earlier Cluster with the same name; functions recreate the ClusterAddon: "
+            "try again afterwards"
         )
     try:
         policy = Policy.of(OWNER, cluster, addon)
@@ -162,7 +163,7 @@ def _resolve(clients: Clients, addon: Object, cluster: Object, name: ReleaseName
         case MissingAssets() as missing:
             raise Failure(
                 missing.failure
-                or f"release {missing.tag} is no longer in object storage: run the command again, which fetches it"
+                or f"release {missing.tag} is no longer in object storage: run the command again to fetch it"
             )
         case ReleaseContext() as release:
             if problem := release.assets.problem or release.unreadable:

@@ -220,9 +220,9 @@ def _unknown_kind(obj: Object) -> Change:
 
 def _notes(release: ReleaseContext, addon: Object, cluster: Object, *, changed: bool) -> Iterable[str]:
     if cluster_api.is_paused(cluster):
-        yield "the Cluster is paused: nothing is applied until it is resumed"
+        yield "the Cluster is paused, so nothing is applied until it is resumed"
     if dig(addon, ("metadata", "annotations", ROLLBACK_ANNOTATION)) == release.target.class_name:
-        yield "the addons are rolled back from this class: nothing is applied until the rollback is undone"
+        yield "the addons are rolled back from this class, so nothing is applied until the rollback is undone"
     target, drift = release.target, release.policy.drift
     if changed and drift != "repair" and is_applied(addon, target):
         yield (

@@ -120,7 +120,7 @@ def wait_until_applied(
     except WaitTimeout as error:
         if has_reacted:
             raise
-        why = "no function has changed the ClusterAddon since: do functions run for this cluster?"
+        why = "no function has changed the ClusterAddon since the request: do functions run for this cluster?"
         raise WaitTimeout(f"{error}; {why}") from None
 
 

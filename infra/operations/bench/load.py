@@ -116,7 +116,9 @@ def check_namespace(client: Client, name: str) -> bool:
     """Returns whether the namespace of a load exists. Raises `Failure` if it is not of a load."""
     found = client.find(NAMESPACE, Key("", name))
     if found is not None and dig(found, ("metadata", "labels", MARK)) != MARKED:
-        raise Failure(f"Namespace {name} in {client.host} is not of a load: choose another name with --namespace")
+        raise Failure(
+            f"Namespace {name} in {client.host} was not created by `bench fleet`: choose another name with --namespace"
+        )
     return found is not None
 
 

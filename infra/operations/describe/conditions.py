@@ -16,7 +16,7 @@ GOOD_IF_FALSE = (
     "ClusterNotCreated",  # in the history of a KINDCluster
 )
 NO_RELEASE = "NoClusterStack"
-"""The reason of a ClusterAddon whose Cluster has a class of no cluster stack."""
+"""The reason of a ClusterAddon whose Cluster has a class that does not belong to a cluster stack."""
 
 
 def is_good(condition: Mapping[str, Any]) -> bool:
@@ -25,7 +25,7 @@ def is_good(condition: Mapping[str, Any]) -> bool:
 
 
 def describe_conditions(kind: str, conditions: Sequence[Mapping[str, Any]], now: datetime) -> list[Object]:
-    """Returns the conditions of an object as JSON, first those that are not as wanted."""
+    """Returns the conditions of an object as JSON, first the conditions that are not as wanted."""
     return [describe_condition(kind, one, now) for one in sorted(conditions, key=is_good)]
 
 

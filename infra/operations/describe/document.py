@@ -151,7 +151,7 @@ def _waiting(addon: Object, now: datetime) -> Object | None:
 
 
 def describe_inventory(entries: Sequence[InventoryEntry]) -> Object:
-    """Counts the applied objects by state, and lists objects that need a look with the reason."""
+    """Counts the applied objects by state, and lists objects that fail or are not ready, with the reason."""
 
     def listed(chosen: Iterable[InventoryEntry], field: str) -> list[Object]:
         return [{"object": str(entry), "stage": entry.stage, "why": getattr(entry, field)} for entry in chosen]

@@ -74,7 +74,7 @@ def _is_control_plane(machine: Object) -> bool:
 
 
 def _groups(machines: Iterable[Object], now: datetime) -> list[Object]:
-    """Returns Machines with the same states, reason, phase and version as one entry; first those that are not ready.
+    """Returns Machines with the same states, reason, phase and version as one entry; unready Machines come first.
 
     The message and the time are of the Machine that has been in its state for longest.
     """

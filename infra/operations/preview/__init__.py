@@ -178,7 +178,7 @@ def _notes(taken: Snapshot) -> tuple[str, ...]:
 def _notes_of(taken: Snapshot, key: Key, after: State, *, is_pending: bool, is_refused: bool) -> tuple[str, ...]:
     notes = []
     if cluster_api.is_paused(taken.clusters[key]):
-        notes.append("the Cluster is paused: core makes the changes once it is not")
+        notes.append("the Cluster is paused, so core makes the changes once the Cluster is resumed")
     if is_pending:
         notes.append("core has not made all changes of the present topology yet; see pending changes")
     condition = topology_condition(cluster_in(after, key))

@@ -98,7 +98,7 @@ def parse_manifests(text: str) -> tuple[Object, ...]:
     found = [document for document in bounded_yaml.load_all(text) if document is not None]
     for document in found:
         if not isinstance(document, dict) or not key_of(document).name or not isinstance(document.get("kind"), str):
-            raise Failure("a document of the file is no object with apiVersion, kind and metadata.name")
+            raise Failure("a document of the file is not an object with apiVersion, kind and metadata.name")
     return tuple(found)
 
 

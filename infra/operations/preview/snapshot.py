@@ -141,7 +141,7 @@ def managers(deployments: Iterable[Object], webhooks: Collection[Object]) -> dic
 
 
 def needed_kinds(objects: Iterable[Object]) -> Iterator[Kind]:
-    """Yields the kinds of the objects, of the objects to which they refer, and of those that core makes from templates.
+    """Yields the kinds of the objects, of objects that they refer to, and of objects that core makes from templates.
 
     An infrastructure provider has many more kinds, and each would cost time.
     """
@@ -166,7 +166,7 @@ def check_version(core: str) -> None:
     version = try_parse(core)
     if version is not None and version.series < _OLDEST:
         raise Failure(
-            f"the management cluster has Cluster API core {core}: a preview needs v1.11 or newer, whose status says "
+            f"the management cluster has Cluster API core {core}: a preview needs v1.11 or newer, whose status shows "
             "when a topology is reconciled; upgrade core first"
         )
 
@@ -289,5 +289,5 @@ def refuse_external_patches(cluster_class: Object) -> None:
     if external:
         raise Failure(
             f"ClusterClass {key_of(cluster_class)} has patches of runtime extensions ({', '.join(external)}): "
-            "a preview does not call runtime extensions, so it cannot say what they change"
+            "a preview does not call runtime extensions, so their changes are not known"
         )

@@ -1,6 +1,6 @@
 """A folder with components of providers, one file each: `aws-infrastructure-components.yaml`, `core-components.yaml`.
 
-So OpenShift's installer lays them out. Releases have `metadata.yaml` beside their components; here the file may be
+OpenShift's installer uses the same layout. Releases have `metadata.yaml` beside their components; here the file may be
 `aws-infrastructure-metadata.yaml`. Without it the contract is the newest one in the labels of the
 provider's CRDs.
 """

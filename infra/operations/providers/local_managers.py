@@ -150,8 +150,8 @@ def _version(request: ProviderRequest, given: GivenManagers) -> str:
     version = (is_given and (request.version or given.version(request))) or _pinned_version(label)
     if not version and is_given:
         raise Failure(
-            f"the version of {label} is not known: no image in its components has one; "
-            f"name it, as in --providers {request.name}:v1.2.3"
+            f"the version of {label} is not known, because no image in its components has a version; give it, as in "
+            f"--providers {request.name}:v1.2.3"
         )
     if not version:
         prefix = INFRASTRUCTURE.label("")

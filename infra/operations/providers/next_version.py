@@ -57,7 +57,7 @@ def next_version(clients: Clients, provider: Object, read: Inputs) -> NextVersio
         return NextVersion(newest.version, newest_text + newest.because if newest.failure else "")
     if after == before:
         return NextVersion(installed, f"it is {newest_text}{newest.because}" if newest.failure else "it is the newest")
-    return NextVersion(installed, f"it stays at {installed}, since {newest_text} is {newest.version}{newest.because}")
+    return NextVersion(installed, f"it stays at {installed}, because {newest_text} is {newest.version}{newest.because}")
 
 
 def _newest(clients: Clients, provider: Object, read: Inputs) -> _Newest:

@@ -147,7 +147,7 @@ def _notes(provider: Object, target: NextVersion) -> Iterable[str]:
     if target.note:
         yield target.note
     if cluster.is_paused(provider):
-        yield f"the provider is paused: nothing changes until the annotation {cluster.PAUSED_ANNOTATION} is removed"
+        yield f"the provider is paused, so nothing changes until the annotation {cluster.PAUSED_ANNOTATION} is removed"
     if target.version[:1].isdigit():
         yield f"release tags usually begin with v, as in v{target.version}; the version is looked up exactly as written"
 

@@ -153,7 +153,7 @@ class Replicas(OpenModel):
 
     desired_replicas: Int32 | None = None
     replicas: Int32 | None = None
-    """All that exist, also those that are being created or deleted."""
+    """All that exist, including objects that are being created or deleted."""
     ready_replicas: Int32 | None = None
     available_replicas: Int32 | None = None
     up_to_date_replicas: Int32 | None = None
@@ -165,7 +165,7 @@ class DeprecatedStatus(OpenModel):
 
     conditions: list[Condition] | None = Field(None, max_length=64, json_schema_extra=KEYED_BY_TYPE)
     failure_reason: str | None = None
-    """Why a referenced object failed for good, as that object says."""
+    """Why a referenced object failed for good, in the words of that object."""
     failure_message: str | None = None
 
 
@@ -197,7 +197,7 @@ class ClusterStatus(OpenModel):
 # finalizer.
 _NAME_OF_LABEL = rule(
     "oldSelf.hasValue() || self.metadata.name.size() <= 63",
-    "the name of a Cluster has at most 63 characters, since it is the value of a label",
+    "the name of a Cluster must have at most 63 characters, because labels have it as their value",
     optionalOldSelf=True,
 )
 

@@ -47,7 +47,7 @@ class AppliedResource(Model):
     namespace: str | None = None
     name: str | None = None
     status: str | None = None
-    """`synced`, `not-synced`, or `kept`: obsolete, but not deleted since it may belong to others as well."""
+    """`synced`, `not-synced`, or `kept`: obsolete, but not deleted, because it may belong to others as well."""
     error: str | None = None
     """Why the last attempt failed."""
     uid: str | None = None

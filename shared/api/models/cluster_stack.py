@@ -61,7 +61,7 @@ class ClusterStackSpec(Model):
     provider_ref: ObjectReference | None = Field(None, json_schema_extra={"x-kubernetes-map-type": "atomic"})
     """The `<Provider>ClusterStackReleaseTemplate` from which the provider's object of each release is cloned."""
     sources: list[ReleaseSource] | None = Field(None, max_length=16)
-    """The release sources to use instead of those that the functions are configured with."""
+    """The release sources to use instead of the sources in the settings of the functions."""
     allowed_namespaces: list[Annotated[str, Field(min_length=1, max_length=63)]] | None = Field(None, max_length=256)
     """Other namespaces whose Clusters may use the releases of `sources` by referring to a class in this namespace; `*`
     for all. By default only Clusters in this namespace may use them."""

@@ -23,11 +23,11 @@ _ATOMIC_MAP: JsonDict = {"x-kubernetes-map-type": "atomic"}
 _LABELS = {COMPONENT_LABEL: "", "visualizer.cluster.x-k8s.io": ""}
 """For `clusterctl move`, and for visualizers. The label of a provider would say that clusterctl manages these CRDs."""
 _URL = "self.matches('^(?:[hH][tT][tT][pP][sS]|oci)://[^/?#:@]')"
-_URL_MESSAGE = "repoURL starts with https:// or oci:// and names a host"
+_URL_MESSAGE = "repoURL must start with https:// or oci:// and contain a host"
 _OF = "(has({0}.reconcileStrategy) ? {0}.reconcileStrategy : '')"
 _UNCHANGED = f"{_OF.format('self')} == {_OF.format('oldSelf')}"
 _UP_TO_A_DAY = "duration(self) >= duration('0s') && duration(self) <= duration('24h')"
-_UP_TO_A_DAY_MESSAGE = "timeout is a duration of at most 24h, such as 10m"
+_UP_TO_A_DAY_MESSAGE = "timeout must be a duration of at most 24h, such as 10m"
 # CEL reserves the word `namespace`, so a field of that name is escaped.
 _NAMESPACE = "(has({0}.__namespace__) && {0}.__namespace__ != '' ? {0}.__namespace__ : 'default')"
 _SAME_NAMESPACE = f"{_NAMESPACE.format('self')} == {_NAMESPACE.format('oldSelf')}"

@@ -12,7 +12,7 @@ from .label_selector import LabelSelector
 
 _AMOUNT: JsonDict = {"x-kubernetes-int-or-string": True, "minimum": 1, "pattern": "^([1-9][0-9]?|100)%$"}
 _UP_TO_A_WEEK = "duration(self) > duration('0s') && duration(self) <= duration('168h')"
-_UP_TO_A_WEEK_MESSAGE = "duration is a duration of at most 168h, such as 4h"
+_UP_TO_A_WEEK_MESSAGE = "duration must be a duration of at most 168h, such as 4h"
 MaxUnavailable = Annotated[int | str, WithJsonSchema(_AMOUNT)]
 """A number from 1 on, or a percentage from 1% to 100%."""
 

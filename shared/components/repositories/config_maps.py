@@ -47,7 +47,7 @@ class ConfigMapRepository:
     def fetch(self, version: str) -> Files:
         """See `Repository.fetch`."""
         if verifier := verifier_in(PROVIDER_KEY):
-            raise verifier.refusal([f"ConfigMaps with {self.selector}"], "publish a signed OCI artifact in their place")
+            raise verifier.refusal([f"ConfigMaps with {self.selector}"], "publish a signed OCI artifact instead")
         available, requested = self._versions(), semver.parse(version)
         matching = [
             config_map

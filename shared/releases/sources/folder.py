@@ -103,7 +103,7 @@ def _chunks(stream: BinaryIO, path: Path) -> Iterator[bytes]:
 
 def _open(url: SourceUrl, _access: Access) -> FolderSource:
     if not url.trusted:
-        raise SourceError("a release source that is a folder is for the operator's environment only", transient=False)
+        raise SourceError("only the setting RELEASE_SOURCE may name a folder", transient=False)
     if file := _FILE_URL.fullmatch(url.text):
         return FolderSource(Path(unquote(file[1])))
     if url.text and not url.scheme:

@@ -91,7 +91,7 @@ class S3Source:
             query["continuation-token"] = token
         else:
             raise SourceError(f"{self}: the listing has more than {_MAX_PAGES} pages", transient=False)
-        raise SourceError(f"{self}: the endpoint does not answer as S3 does", transient=True)
+        raise SourceError(f"{self}: the endpoint does not answer like S3", transient=True)
 
     def _get(self, session: HttpSession, key: str = "", query: Mapping[str, str] | None = None) -> HttpResponse:
         """Sends a GET, signed if there are keys. Raises `SourceError` for any status but 200."""

@@ -210,7 +210,7 @@ def test_volume_is_waited_for_after_its_claim_is_gone(deleted_cluster: World, cl
         cloud.release(CLAIM, claim)
     assert cloud.names(CLAIM) == []
     assert clean(deleted_cluster).status == 202
-    assert deleted_cluster.condition(CLEANED_UP)["message"].endswith(": PersistentVolume disk")
+    assert deleted_cluster.condition(CLEANED_UP)["message"].endswith("of PersistentVolume disk")
     cloud.remove_finalizers()
     assert clean(deleted_cluster).status == 204
 
@@ -323,7 +323,7 @@ def test_unreachable_workload_cluster_is_reported_and_given_up_at_the_deadline(
         assert clean(deleted_cluster).status == 204
     condition = deleted_cluster.condition(CLEANED_UP)
     assert (condition["status"], condition["reason"]) == ("False", "CleanupGivenUp")
-    assert "delete at the cloud what is left" in condition["message"]
+    assert "delete the remaining objects in the cloud by hand" in condition["message"]
     recorded = [
         event
         for event in deleted_cluster.client.list(EVENT, deleted_cluster.namespace)

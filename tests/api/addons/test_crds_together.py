@@ -137,7 +137,7 @@ def test_crd_is_kept_while_objects_of_other_inventories_exist(
     left = prune(workload, entry(live), Policy(OWNER), known - {entries[-1].identity})
     assert left is not None
     assert left.status == KEPT
-    assert f"{resource.kind} {namespace}/w{others} would be deleted with it" in left.error
+    assert f"a deletion would also delete {resource.kind} {namespace}/w{others}" in left.error
     assert "annotate the Cluster with capi-functions.dev/prune-crds: true" in left.error
     assert prune(workload, entry(live), Policy(OWNER), known) is None
     assert await_deletion(workload, [entry(live)], OWNER) == {}
@@ -154,7 +154,7 @@ def test_object_with_a_finalizer_is_named(management: Client, namespace: str, gr
     for each in entries:
         assert prune(workload, each, Policy(OWNER)) is None
     assert await_deletion(workload, entries, OWNER) == {
-        Identity(group, resource.kind, namespace, "held"): "finalizers hold it: example.com/holds"
+        Identity(group, resource.kind, namespace, "held"): "finalizers delay the deletion: example.com/holds"
     }
     management.patch(resource, Key(namespace, "held"), {"metadata": {"finalizers": None}})
     assert await_deletion(workload, entries, OWNER) == {}

@@ -135,7 +135,7 @@ def test_prune_waits_for_the_finalizer_of_a_custom_resource(world: World) -> Non
     world.settle()
     world.cluster(write_release(world.releases, "v2", [world.map("a")]))
     assert world.settle().retry_after == 20.0
-    assert "its finalizers hold it: example.com/hold" in world.condition("HelmChartApplied")["message"]
+    assert "its finalizers delay the deletion: example.com/hold" in world.condition("HelmChartApplied")["message"]
     assert world.names() == ["a", "controller"]  # the controller that removes the finalizer still exists
     world.client.patch(widgets, Key(world.namespace, "w"), {"metadata": {"finalizers": None}})
     assert world.settle().retry_after is None
@@ -196,7 +196,7 @@ def test_object_annotated_to_be_kept_blocks_the_deletion_of_its_crd(
         assert not dig(world.client.get(CRD, Key("", f"widgets.{group}")), "metadata.deletionTimestamp")
         assert world.client.find(widgets, Key(world.namespace, "w")) is not None
         [kept] = [entry for entry in dig(world.addon(), "status.resources") if entry["status"] == "kept"]
-        assert f"Widget {world.namespace}/w would be deleted with it" in kept["error"]
+        assert f"a deletion would also delete Widget {world.namespace}/w" in kept["error"]
         assert dig(world.addon(), "status.ready") is True
 
 
@@ -215,7 +215,7 @@ def test_object_annotated_to_be_kept_blocks_the_deletion_of_its_namespace(world:
         assert world.client.find(CONFIG_MAP, Key(own, "k")) is not None
         assert world.client.find(CONFIG_MAP, Key(own, "goes")) is None
         [kept] = [entry for entry in dig(world.addon(), "status.resources") if entry["status"] == "kept"]
-        assert f"ConfigMap {own}/k would be deleted with it" in kept["error"]
+        assert f"a deletion would also delete ConfigMap {own}/k" in kept["error"]
     world.client.patch(CONFIG_MAP, Key(own, "k"), {"metadata": {"annotations": None}})
     world.cluster(write_release(world.releases, "v4", [world.map("v4")]))
     world.settle()
@@ -238,7 +238,10 @@ def test_deletion_of_a_namespace_waits_until_all_its_objects_can_be_listed(
         proxy.fail(answering(status, b"no"), lambda request: request.path.startswith(f"/apis/{group}/v1/namespaces"))
         world.cluster(write_release(world.releases, "v2", [world.map("a")]))
         assert world.settle().retry_after == 20.0
-        assert f"the objects of {group} to keep cannot be listed" in world.condition("HelmChartApplied")["message"]
+        assert (
+            f"cannot list the objects of {group} that are annotated to be kept"
+            in world.condition("HelmChartApplied")["message"]
+        )
         assert world.names() == ["a"]
         assert not dig(world.client.get(NAMESPACE, Key("", own)), "metadata.deletionTimestamp")
         proxy.heal()

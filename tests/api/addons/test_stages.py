@@ -107,7 +107,7 @@ def test_overdue_condition_is_reported(world: World) -> None:
     assert world.settle().retry_after == 20.0
     found = world.condition("EvaluatedCEL")
     assert (found["reason"], found["severity"]) == ("PostConditionOverdue", "Warning")
-    assert "longer than 1 s" in found["message"]
+    assert "the timeout of the stage (1 s) has passed" in found["message"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_missing_chart_stops_the_stages(world: World) -> None:
     world.cluster(write_stages(world.releases, "v1", config, {"csi": [world.map("store")]}))
     world.secret()
     assert world.settle().retry_after == 60.0
-    assert "no chart 'nothing'" in world.condition("HelmChartTemplated")["message"]
+    assert "does not contain chart 'nothing'" in world.condition("HelmChartTemplated")["message"]
     assert world.names() == []
     assert dig(world.addon(), "status.ready") is False
 

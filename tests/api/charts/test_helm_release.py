@@ -241,13 +241,13 @@ def test_object_of_two_charts_belongs_to_the_lower_tier(helm_world: HelmWorld) -
     assert settled() == "first"
     message = world.condition("HelmReleaseReady", "second")["message"]
     assert f"ConfigMap {world.releases}/a" in message
-    assert f"it belongs to release {world.releases}/web, chart web, tier 100; tier 100 of this release" in message
+    assert f"it belongs to release {world.releases}/web, chart web, tier 100; this release, of tier 100" in message
     assert world.condition("HelmReleaseReady")["status"] == "True"
 
     world.proxy("second", releaseName="second", values="x: second\n", tier=50)
     assert settled() == "second"
     assert world.condition("HelmReleaseReady", "second")["status"] == "True"
-    assert "tier 50; tier 100 of this release" in world.condition("HelmReleaseReady")["message"]
+    assert "tier 50; this release, of tier 100" in world.condition("HelmReleaseReady")["message"]
 
     take = {"takeOwnership": True}
     world.proxy(values="x: first\n", options=take)

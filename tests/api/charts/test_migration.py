@@ -57,7 +57,7 @@ def test_commands_of_the_page_hand_over_and_back(
     manager.controllers_scale()
     assert "caaph-validating-webhook-configuration" in shell.run(find)
     assert "web-demo" in shell.run(look)
-    assert "left to" in call(world).message
+    assert "reconciles this object" in call(world).message
     before = world.client.get(CONFIG_MAP, Key(world.releases, "a"))
     with pytest.raises(ApiError, match="caaph-webhook-service"):
         world.proxy(values="x: 1")
@@ -72,6 +72,6 @@ def test_commands_of_the_page_hand_over_and_back(
 
     shell.run(back)
     manager.controllers_scale()
-    assert "left to" in call(world).message
+    assert "reconciles this object" in call(world).message
     with pytest.raises(ApiError, match="caaph-webhook-service"):
         world.proxy(values="x: 1")

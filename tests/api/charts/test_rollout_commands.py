@@ -57,7 +57,7 @@ def test_status_shows_versions_and_reasons(charts: Charts, kubeconfig: Path) -> 
     by_name = {line[0]: line[1:] for line in lines}
     assert found.stdout.startswith("metrics: 2.0.0 is ready in 0 of 11 Clusters")
     assert by_name["canary-0"] == ["canary", "2.0.0", "True", "False", "its last change is not reconciled yet"]
-    full = "1 of 2 Clusters of partition canary are unavailable, and 1 may be"
+    full = "1 of 2 Clusters of partition canary are unavailable, and at most 1 may be"
     assert by_name["canary-1"] == ["canary", "1.0.0", "False", "True", full]
     assert by_name["main-0"][4] == "partition canary is not up to date and ready yet"
 

@@ -114,7 +114,7 @@ def test_failure_stops_the_rollout_until_a_version_repairs_it(charts: Charts) ->
     assert up_to_date(stored)["reason"] == "RolloutWaiting"
     assert up_to_date(stored)["message"] == (
         "10 Clusters wait: partition canary is not up to date and ready yet; "
-        "1 Cluster waits: 1 of 2 Clusters of partition canary are unavailable, and 1 may be"
+        "1 Cluster waits: 1 of 2 Clusters of partition canary are unavailable, and at most 1 may be"
     )
     charts.patch(HELM_CHART_PROXY, "metrics", {"spec": {"version": "2.0.1"}})
     assert steps(charts, "2.0.1")[:2] == [["canary-0"], ["canary-1"]]
@@ -146,7 +146,7 @@ ALWAYS = {"schedule": "* * * * *", "duration": "1h"}
 def test_chart_is_changed_in_a_window_only(charts: Charts) -> None:
     charts.cluster("one", metrics="yes")
     charts.proxy(rolloutStrategy={"windows": [NEVER]})
-    assert up_to_date(charts.reconcile())["message"] == "1 Cluster waits: no window will open"
+    assert up_to_date(charts.reconcile())["message"] == "1 Cluster waits: no window will open again"
     month = datetime.now(UTC).month % 12 + 1
     later = {"schedule": f"0 0 15 {month} *", "duration": "1h"}
     charts.patch(HELM_CHART_PROXY, "metrics", {"spec": {"rolloutStrategy": {"windows": [later]}}})
@@ -203,7 +203,9 @@ def test_chart_waits_in_each_cluster_for_the_charts_that_it_depends_on(charts: C
 
     stored = charts.reconcile()
     assert made("metrics") == []
-    assert up_to_date(stored)["message"] == "2 Clusters wait: HelmChartProxy certificates is not ready there yet"
+    assert (
+        up_to_date(stored)["message"] == "2 Clusters wait: HelmChartProxy certificates is not ready in the Cluster yet"
+    )
     assert charts.answers[-1].retry_after
     charts.reconcile("certificates")
     for release in charts.client.list(HELM_RELEASE_PROXY, charts.namespace):

@@ -233,7 +233,7 @@ def test_concurrent_calls_get_the_same_response(server: HooksServer, world: Worl
     assert delays == [0] * 16
     [warning] = warnings(world, "BeforeClusterUpgradeOverdue")
     assert warning["type"] == "Warning"
-    assert "not blocked any longer after 3600 s: the addons of test-stack-1-36-v2" in warning["message"]
+    assert "no longer blocked after 3600 s: the addons of test-stack-1-36-v2" in warning["message"]
 
 
 def test_another_class_starts_a_new_wait(server: HooksServer, world: World) -> None:

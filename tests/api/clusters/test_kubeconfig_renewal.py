@@ -291,7 +291,7 @@ def test_cluster_of_a_live_core_is_left_to_core_and_one_event_of_each_function_s
     assert (world.condition()["status"], world.condition()["reason"]) == ("True", "ManagedByClusterAPI")
     assert [one["type"] for one in dig(world.cluster, "status.conditions")] == ["Available", "KubeconfigAvailable"]
     reported = [one for one in world.client.list(EVENT, world.key.namespace) if one["reason"] == "ManagedByClusterAPI"]
-    assert sorted(one["count"] for one in reported if "not reconciled here" in one["message"]) == [1]
+    assert sorted(one["count"] for one in reported if "functions leave it to core" in one["message"]) == [1]
     world.annotate(**{RENEW_ANNOTATION: "182"})
     assert world.sweep()
     world.check()

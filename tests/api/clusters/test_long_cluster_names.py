@@ -30,5 +30,5 @@ def test_longest_name_of_a_cluster_is_a_label_of_its_addon(
 def test_cluster_with_a_longer_name_is_rejected(management: Client, namespace: str, version: str) -> None:
     """`addon_create` tried every 10 s to create its addon, and reported nothing."""
     cluster = {**manifest(CLUSTER, "c" * 64, namespace), "apiVersion": f"{CLUSTER.group}/{version}"}
-    with pytest.raises(ApiError, match="the name of a Cluster has at most 63 characters"):
+    with pytest.raises(ApiError, match="the name of a Cluster must have at most 63 characters"):
         management.create(replace(CLUSTER, version=version), cluster)

@@ -245,7 +245,7 @@ def test_objects_that_would_be_kept_have_a_reason(world: World, plan: Plan) -> N
     assert actions(found) == kept | {"only": "create", "goes": "delete", "w": "delete"}
     why = {name: change.get("reason", "") for name, change in found["changes"].items()}
     assert "helm.sh/resource-policy: keep" in why["marked"]
-    assert "does not have our label" in why["theirs"]
+    assert "no longer has the label of its owner" in why["theirs"]
     assert "recreated by another owner" in why["anew"]
     assert f"Widget {world.namespace}/others" in why[crd_name]
 
@@ -321,7 +321,7 @@ def test_refused_object_of_a_changed_crd_has_a_hint(world: World, plan: Plan) ->
     assert world.settle().retry_after is None
     found = plan("--release", write_release(world.releases, "v2", [new, {**widget, "size": 7}]))
     assert found["changes"]["w"]["action"] == "refuse"
-    assert "its CRD changes with this release" in found["changes"]["w"]["reason"]
+    assert "this release changes its CRD" in found["changes"]["w"]["reason"]
 
 
 def test_notes_name_pause_rollback_and_drift_policy(world: World, plan: Plan) -> None:
@@ -487,7 +487,7 @@ def test_server_that_stops_answering_is_an_error(world: World, kubeconfig: Path,
     result = invoke(world, kubeconfig, tmp_path)
     assert result.exit_code == 1
     # The first reported object may be one whose request was not even sent.
-    assert "does not answer" in result.output or "gets no requests now, since it or other" in result.output
+    assert "does not answer" in result.output or "gets no requests now, because it or other" in result.output
     assert world.names() == []
     tried = {write.path for write in writes}
     assert len(tried) < 40, "the remaining objects are not tried after the server stopped answering"

@@ -120,7 +120,7 @@ def test_rollback_without_cluster_addon_or_manifest_is_an_error(world: World, ru
     assert "HelmChartProxies: metrics. To go back" in " ".join(refused().split())
     world.secret()
     world.settle()
-    assert "no manifest of another class than" in refused()
+    assert "no manifest of a class other than" in refused()
     assert requested_rollback(world) is None
     assert "no rollback" in refused("--undo")
 
@@ -148,7 +148,7 @@ def test_undo_does_not_print_the_message_of_the_rollback_that_it_ends(world: Wor
 def test_time_out_asks_whether_functions_run_only_if_none_has_reacted(world: World, run: Run) -> None:
     upgraded(world)
     asked = run("--timeout", "0.1").output
-    assert "no function has changed the ClusterAddon since: do functions run for this cluster?" in asked
+    assert "no function has changed the ClusterAddon since the request: do functions run for this cluster?" in asked
     before = world.addon()
     status: Object = {"status": {"conditions": [_condition("Ready", "FailedToApplyObjects")]}}
     world.client.patch(CLUSTER_ADDON, world.addon_key, status, subresource="status")

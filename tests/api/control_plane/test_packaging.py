@@ -18,7 +18,7 @@ NAME = "kind"
 """In the place of etcd, kube-apiserver and helm, which take half a minute to compress."""
 
 
-@pytest.mark.skipif(shutil.which("go") is None, reason="licences need Go to be found")
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go is needed to find licences")
 def test_package_has_programs_with_their_licences_and_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("infra.packaging.build.PLANE", (NAME,))
     target = tmp_path / "cluster-api.zip"

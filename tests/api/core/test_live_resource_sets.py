@@ -137,11 +137,11 @@ def test_set_passes_from_core_to_the_function_and_back(run: LocalRun) -> None:
             return dig(client.get(CLUSTER_RESOURCE_SET, key), "status"), dig(client.get(CLUSTER, demo), "status")
 
         until(is_applied, "core has applied the set", details=details)
-        assert "left to" in call().message
+        assert "reconciles this object" in call().message
         by_core = everything(), records()
 
         scale(client, run, 0)
-        assert "left to" not in call().message
+        assert "reconciles this object" not in call().message
         assert (everything(), records()) == by_core
 
         client.apply(CONFIG_MAP, source(config_map("a", "2"), config_map("c", "2")), manager="user")
@@ -152,7 +152,7 @@ def test_set_passes_from_core_to_the_function_and_back(run: LocalRun) -> None:
         by_function, entry = everything(), binding_entry(client.get(CLUSTER_RESOURCE_SET_BINDING, demo), "set")
 
         scale(client, run, 1)
-        assert "left to" in call().message
+        assert "reconciles this object" in call().message
         # Core looks at its sets when it starts, so once it has applied a later set, it has looked at the first one.
         late = manifest(CONFIG_MAP, "late", CLUSTERS, data={"0.yaml": yaml.safe_dump(config_map("late", "1"))})
         client.create(CONFIG_MAP, late)

@@ -182,5 +182,5 @@ def test_program_of_another_version_is_not_run(cluster: Cluster) -> None:
     cluster.install(SERVING, version="v0.0.1")
     until(lambda: cluster.said, "reported")
     image = "example.com/controller:v0.0.1"
-    assert cluster.said == [f"cluster-api-manager can be run in version {VERSION}, the Deployment has {image}"]
+    assert cluster.said == [f"cluster-api-manager can be run in version {VERSION}, but the Deployment has {image}"]
     assert cluster.managers.pids == {}

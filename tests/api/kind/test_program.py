@@ -152,7 +152,11 @@ def test_cluster_is_continued_restarted_and_deleted(
     subprocess.run(["podman", "rm", "--force", "--volumes", node.name], check=True, capture_output=True)
     assert list(world.runtime.ended()) == ["one"]
     gone = world.runtime.inspect(spec)
-    assert (gone.phase, gone.reason, gone.error) == ("absent", "InstanceGone", "its containers are gone")
+    assert (gone.phase, gone.reason, gone.error) == (
+        "absent",
+        "InstanceGone",
+        "the containers of the cluster do not exist",
+    )
     again = world.create(spec)
     assert (again.phase, again.host) == ("ready", "127.0.0.1")
     world.delete(spec)
@@ -168,7 +172,7 @@ def test_cluster_is_continued_restarted_and_deleted(
         ("subnet", "InvalidConfiguration", "invalid pod subnet"),
         ("mount", "InvalidConfiguration", "/nowhere"),
         ("port", "PortTaken", "free the port"),
-        ("theirs", "NameTaken", "another cluster has this name and is left alone"),
+        ("theirs", "NameTaken", "another cluster has this name and stays unchanged"),
         ("image", "ImageNotFound", "check spec.image"),
         ("patch", "InvalidConfiguration", "/nowhere/certSANs"),
     ],

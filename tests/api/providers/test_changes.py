@@ -115,7 +115,7 @@ def test_delete_refuses_what_is_in_use_and_changes_nothing(providers: Providers,
         (("--core=cluster-api", "--yes"), "other providers need the core provider"),
         (("--infrastructure=docker", "--yes"), "objects of the provider's kinds exist: 1 DockerCluster"),
         (("--infrastructure=docker:v1.0.0", "--yes"), f"has {CURRENT} installed, not v1.0.0"),
-        (("--all", "--include-crd"), "--yes confirms it"),
+        (("--all", "--include-crd"), "confirm with --yes"),
         ((), "either --all, or providers"),
     ):
         result = command("delete", *arguments)

@@ -262,7 +262,7 @@ def test_plan_reports_obstacles(providers: Providers, command: Command) -> None:
     providers.apply(*CORE_KEY, paused, version=CURRENT, fetchConfig=source, manager={"verbosity": 5})
     [planned] = outlooks(command("plan", "core", "cluster-api", "--version", CURRENT, "-o", "json"))
     assert planned["notes"] == [
-        "the provider is paused: nothing changes until the annotation cluster.x-k8s.io/paused is removed"
+        "the provider is paused, so nothing changes until the annotation cluster.x-k8s.io/paused is removed"
     ]
     assert planned["obstacle"] == ""
     assert places(planned["changes"], "update") == {("Deployment", "capi-controller-manager")}

@@ -271,7 +271,7 @@ def test_uninitialized_cluster_is_a_wait_without_requests(sets: Sets) -> None:
     sets.config_map("one", sets.map("a"))
     sets.set("set", "ConfigMap/one")
     assert sets.changed().retry_after
-    message = "1 of 1 cluster: demo: its control plane is not initialized"
+    message = "1 of 1 cluster: demo: the control plane of the Cluster is not initialized"
     assert sets.condition() == ("False", "NotApplied", message)
     assert sets.binding() is None
 

@@ -55,10 +55,10 @@ def test_status_shows_classes_and_reasons(rollouts: Rollouts, kubeconfig: Path) 
     assert found.exit_code == 0, found.output
     by_name = {words[0]: words[1:] for line in found.stdout.splitlines() if (words := line.split(maxsplit=6))}
     assert found.stdout.startswith(f"next: {NEW} is ready in 0 of 3 Clusters")
-    assert f"newer is left as it is: its class {NEWEST} is newer" in found.stdout
+    assert f"newer stays unchanged, because its class {NEWEST} is newer" in found.stdout
     moved = ["canary", NEW, "v1.36.1", "True", "False", "TopologyReconciled: ReconcileFailed"]
     assert by_name["canary-0"] == moved
-    full = "1 of 2 Clusters of partition canary are unavailable, and 1 may be"
+    full = "1 of 2 Clusters of partition canary are unavailable, and at most 1 may be"
     assert by_name["canary-1"] == ["canary", OLD, "v1.36.1", "False", "True", full]
     assert by_name["main-0"][-1] == "partition canary is not up to date and ready yet"
 

@@ -73,7 +73,7 @@ def test_failure_stops_the_rollout_until_a_class_repairs_it(rollouts: Rollouts) 
         "False",
         "RolloutWaiting",
         "2 Clusters wait: partition canary is not up to date and ready yet; "
-        "1 Cluster waits: 1 of 2 Clusters of partition canary are unavailable, and 1 may be; "
+        "1 Cluster waits: 1 of 2 Clusters of partition canary are unavailable, and at most 1 may be; "
         "not ready: canary-0: TopologyReconciled: ReconcileFailed",
     )
     rollouts.patch({"topology": {"classRef": {"name": NEWEST}}})
@@ -93,7 +93,7 @@ def test_paused_rollout_changes_nothing_until_it_is_resumed(rollouts: Rollouts) 
 def test_class_is_changed_in_a_window_only(rollouts: Rollouts) -> None:
     rollouts.fleet(main=1)
     rollouts.rollout(rolloutStrategy={"windows": [{"schedule": "0 0 30 2 *", "duration": "1h"}]})
-    assert condition(rollouts.reconcile()) == ("False", "RolloutWaiting", "1 Cluster waits: no window will open")
+    assert condition(rollouts.reconcile()) == ("False", "RolloutWaiting", "1 Cluster waits: no window will open again")
     always = {"schedule": "* * * * *", "duration": "1h", "timeZone": "Asia/Tokyo"}
     rollouts.patch({"rolloutStrategy": {"windows": [always]}})
     rollouts.reconcile()
@@ -119,7 +119,7 @@ def test_newer_cluster_is_left_alone_and_reported_until_a_downgrade_is_allowed(r
     rollouts.report()
     stored = rollouts.reconcile()
     assert (rollouts.with_class(NEW), rollouts.with_class(NEWEST)) == (["main-0"], ["newer"])
-    message = f"newer is left as it is: its class {NEWEST} is newer"
+    message = f"newer stays unchanged, because its class {NEWEST} is newer"
     assert condition(stored, "ClustersAccepted") == ("False", "ClustersLeftAlone", message)
     assert condition(stored)[1] == "UpToDate"
     rollouts.patch({"allowDowngrade": True})
@@ -133,7 +133,7 @@ def test_cluster_of_two_rollouts_is_changed_by_neither(rollouts: Rollouts) -> No
     rollouts.rollout("other", NEWEST, clusterSelector={"matchLabels": {"wave": "canary"}})
     for name, rival in (("next", "other"), ("other", "next")):
         stored = rollouts.reconcile(name)
-        message = f"canary-0: ClusterRollout {rival} selects it, too"
+        message = f"canary-0: ClusterRollout {rival} also selects it"
         assert condition(stored, "ClustersAccepted") == ("False", "SelectedTwice", message)
         assert condition(stored)[1] == "RolloutWaiting"
     assert rollouts.with_class(OLD) == ["canary-0"]

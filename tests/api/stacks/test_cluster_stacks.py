@@ -424,7 +424,7 @@ def test_used_release_is_not_deleted(stacks: Stacks) -> None:
     assert stacks.names(CLASS) == [tag]
     stacks.look_at_stack()
     [line] = stacks.get(CLUSTER_STACK, "stack")["status"]["summary"]
-    assert line["message"].startswith("being deleted: its ClusterClass is used by")
+    assert line["message"].startswith("being deleted: the ClusterClass of the release is in use by")
     stacks.delete(CLUSTER, "demo")
     stacks.call("cluster_stack_release", change_event(cluster, "delete", source="/test"))
     assert stacks.find(CLUSTER_STACK_RELEASE, tag) is None
@@ -550,7 +550,9 @@ def test_stack_deletion_waits_for_its_releases(stacks: Stacks) -> None:
     stacks.settle()
     condition = stacks.of_stack("ClusterStackReleasesSynced")
     assert condition["reason"] == "Deleting"
-    assert f"{tag} (its ClusterClass is used by Cluster {stacks.namespace}/demo)" in condition["message"]
+    assert (
+        f"{tag} (the ClusterClass of the release is in use by Cluster {stacks.namespace}/demo)" in condition["message"]
+    )
     assert stacks.look_at_stack().retry_after == 20.0
     stacks.delete(CLUSTER, "demo")
     stacks.settle()

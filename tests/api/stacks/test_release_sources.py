@@ -212,10 +212,10 @@ def test_folder_in_spec_sources_is_refused(
     write_release(tmp_path / "operators", "v901")
     for url in (str(tmp_path / "operators"), f"file://{tmp_path}/operators"):
         own = stack(url)
-        assert "operator's environment only" in fetch(clients, _wanted(namespace)).message
+        assert "only the setting RELEASE_SOURCE may name a folder" in fetch(clients, _wanted(namespace)).message
         failure = store.in_scope(scope_of(own)).last_failure(V1)
         assert failure is not None
-        assert "operator's environment only" in failure[0]
+        assert "only the setting RELEASE_SOURCE may name a folder" in failure[0]
 
 
 def test_failure_is_recorded_for_all_that_share_the_source(

@@ -55,7 +55,7 @@ def phase(decision: Decision) -> str:
     [
         ({"a": None}, 0, "FailedToEvaluatePreCondition", "ConfigMap default/a does not exist"),
         ({"a": config_map("a", "2")}, 0, "FailedToEvaluatePreCondition", "waiting until a.data.k == '1'"),
-        ({"a": config_map("a", "2")}, 601, "PreConditionOverdue", "this has taken longer than 600 s"),
+        ({"a": config_map("a", "2")}, 601, "PreConditionOverdue", "the timeout of the stage (600 s) has passed"),
         (ConnectionFailed("no answer"), 601, "FailedToEvaluatePreCondition", "no answer"),
     ],
 )

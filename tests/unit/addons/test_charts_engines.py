@@ -257,7 +257,7 @@ def test_chart_must_not_have_the_file_that_writes_the_notes(helm: Path) -> None:
         "c/templates/~notes.yaml": 'notes: {broken: ""}',
     }
     release = charts.Release("r", "ns")
-    with pytest.raises(RenderError, match=r"templates/~notes\.yaml is a name that no chart may use"):
+    with pytest.raises(RenderError, match=r"templates/~notes\.yaml is a reserved name: rename the template"):
         charts.render_release(
             packed(dict(files)), {}, release, chart_name="c", kube_version="v1.36.3", helm=lambda: helm
         )

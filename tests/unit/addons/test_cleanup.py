@@ -188,7 +188,7 @@ def test_leftovers_are_removed_and_awaited() -> None:
     assert condition(decision) == (
         "False",
         "CleanupOngoing",
-        "waiting until deleted: Service ns/s; PersistentVolumeClaim ns/c; PersistentVolume v",
+        "waiting for the deletion of Service ns/s; PersistentVolumeClaim ns/c; PersistentVolume v",
     )
     assert decision.requeue_after == 5.0
     assert [(event.reason, event.type) for event in decision.kubernetes_events] == [("CleanupOngoing", "Normal")]
@@ -236,7 +236,7 @@ def test_clean_up_is_given_up_after_its_deadline(
 def test_what_is_given_up_is_named() -> None:
     decision = decide(observed(ALL, cluster=cluster(NOW - timedelta(hours=1))), NOW)
     assert decision.effects == ()
-    assert "given up after 600 s" in condition(decision)[2]
+    assert "the clean-up ended after its timeout of 600 s" in condition(decision)[2]
     assert "Service ns/s" in condition(decision)[2]
     found = get_condition((decision.status or {})["conditions"], "WorkloadCleanedUp") or {}
     assert (found["status"], found["severity"]) == ("False", "Warning")

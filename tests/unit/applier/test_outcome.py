@@ -109,7 +109,7 @@ def test_up_to_three_objects_that_are_not_ready_are_named(count: int, more: str)
 
 
 QUOTING = ApiError("PATCH: value hunter2", status=422, body={"reason": "Invalid"}, detail="value hunter2")
-REDACTED = "rejected with HTTP 422 Invalid; the message is redacted, since it can quote the Secret"
+REDACTED = "rejected with HTTP 422 Invalid; the message is redacted, because it can quote the Secret"
 
 
 @pytest.mark.parametrize(

@@ -283,14 +283,14 @@ def test_a_failed_installation_is_undone() -> None:
 @pytest.mark.parametrize(
     ("observed", "message"),
     [
-        (Observed(None), "the HelmReleaseProxy is gone"),
+        (Observed(None), "the HelmReleaseProxy does not exist"),
         (Observed(proxy(), None), "Cluster demo does not exist"),
         (Observed(proxy(), None, ConnectionFailed("not served")), "not served"),
         (Observed(proxy(), CLUSTER_READY), "nothing to do"),
         (
             Observed(proxy(), CLUSTER_READY, Rival("other")),
-            "HelmReleaseProxy other installs release web in namespace apps of this cluster, too: "
-            "give one of the two another release name",
+            "HelmReleaseProxy other installs release web in namespace apps of this cluster, too: give one of the two "
+            "HelmReleaseProxies another release name",
         ),
     ],
 )

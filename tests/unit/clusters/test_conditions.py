@@ -1150,8 +1150,8 @@ def test_contract_says_where_an_object_reports_that_it_is_provisioned(
         ("v1beta1", AS_MAP, SORTED),
         ("v1beta2", AS_LIST, SORTED),
         ("v1beta2", None, None),
-        ("v1beta1", AS_LIST, "a list, a map is needed in the contract v1beta1"),
-        ("v1beta2", AS_MAP, "a dict, a list is needed in the contract v1beta2"),
+        ("v1beta1", AS_LIST, "a list, but must be a map in contract v1beta1"),
+        ("v1beta2", AS_MAP, "a dict, but must be a list in contract v1beta2"),
     ],
 )
 def test_failure_domains_have_the_shape_of_the_contract(contract: str, domains: Any, expected: Any) -> None:

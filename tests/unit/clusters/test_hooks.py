@@ -174,7 +174,7 @@ def test_upgrade_is_blocked_until_addons_are_ready_or_overdue(
     ("found", "message"),
     [
         (addon(V1, message="stage cni: no such kind"), f"the addons of {V2} are not ready: stage cni: no such kind"),
-        (addon(V1), f"the addons of {V2} are not ready: they are not being applied yet"),
+        (addon(V1), f"the addons of {V2} are not ready: their rollout has not begun"),
     ],
     ids=["message of the addon", "no message yet"],
 )

@@ -193,7 +193,7 @@ def test_paths_and_links_of_an_archive_lead_nowhere(pack: Callable[..., bytes], 
     folder = sideloaded("1.16.2", pack(hostile, links={"kubectl": "/bin/sh"}), tmp_path)
     assert files(folder) == ["SHA512SUMS", "etcd", "kube-apiserver"]
     assert not list(tmp_path.rglob("outside"))
-    with pytest.raises(BinaryNotFound, match="does not hold etcd"):
+    with pytest.raises(BinaryNotFound, match="does not contain etcd"):
         sideloaded("1.16.3", pack({"a/kube-apiserver": SCRIPT}, links={"a/etcd": "/bin/sh"}), tmp_path)
 
 
@@ -210,15 +210,15 @@ FLIPPED[3000] ^= 1
         (WHOLE_TAR[:3000], "ended|EOF|end"),
         (WHOLE_ZIP[:3000], "Not a gzipped file"),
         (bytes(FLIPPED), "CRC"),
-        (tar_of({"etcd": SCRIPT}), "does not hold kube-apiserver"),
+        (tar_of({"etcd": SCRIPT}), "does not contain kube-apiserver"),
         (tar_of({"etcd": elf(22), "kube-apiserver": SCRIPT}), "etcd in it is for linux on another machine"),
         (zip_of({"etcd": SCRIPT, "kube-apiserver": b"MZ"}), "kube-apiserver in it is for windows"),
         (tar_of({**BOTH, "envtest/etcd": bytes(200_000)}), "etcd is larger than 100000"),
         (zip_of({**BOTH, "envtest/etcd": bytes(200_000)}), "etcd is larger than 100000"),
         (tar_of({**BOTH, "other": bytes(400_000)}), "its content is larger than 300000"),
         (zip_of({**BOTH, "other": bytes(400_000)}), "its content is larger than 300000"),
-        (tar_of({**BOTH, "other/etcd": SCRIPT}), "it holds two files etcd"),
-        (zip_of({**BOTH, "other/etcd": SCRIPT}), "it holds two files etcd"),
+        (tar_of({**BOTH, "other/etcd": SCRIPT}), "it contains two files etcd"),
+        (zip_of({**BOTH, "other/etcd": SCRIPT}), "it contains two files etcd"),
     ],
 )
 def test_unusable_archive_is_named_and_leaves_the_former_version(

@@ -174,7 +174,7 @@ def test_lost_certificate_is_reported_until_it_is_restored_and_never_generated()
     obj["status"] |= decision.status or {}
     [condition] = obj["status"]["conditions"]
     assert condition["status"] == "False"
-    assert "Secret demo-ca does not exist" in condition["message"]
+    assert "Secret demo-ca was deleted" in condition["message"]
     update = change_event(obj, "update", source="/test")
     assert needs_secrets(obj, update), "it may have been restored"
     assert not is_reconciled(obj, update, NOW)

@@ -24,7 +24,7 @@ def test_goal_is_a_condition_or_deletion(text: str, goal: Goal) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("=True", "not a condition"), ("Available=yes", "not a condition"), ("delete=True", "has no status")],
+    [("=True", "not a condition"), ("Available=yes", "not a condition"), ("delete=True", "takes no status")],
 )
 def test_other_goals_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):

@@ -187,7 +187,7 @@ LABEL = {"clusterstack.x-k8s.io/instance": "owned"}
     ("metadata", "reason"),
     [
         ({"uid": "1", "labels": LABEL, "annotations": {"helm.sh/resource-policy": "keep"}}, "resource-policy: keep"),
-        ({"uid": "1"}, "our label"),
+        ({"uid": "1"}, "label of its owner"),
         ({"uid": "2", "labels": LABEL}, "recreated by another owner"),
         ({"uid": "1", "labels": LABEL}, "changed since it was read"),
     ],

@@ -97,7 +97,7 @@ def no_chart(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "words"),
-    [(no_config, "clusteraddon.yaml: addonStages: has no stages"), (no_chart, "has no chart 'net'")],
+    [(no_config, "clusteraddon.yaml: addonStages: has no stages"), (no_chart, "does not contain chart 'net'")],
 )
 def test_unusable_stages_are_refused(tmp_path: Path, damage: Any, words: str) -> None:
     tag = staged(tmp_path)

@@ -233,7 +233,7 @@ def test_reset_asks_and_is_refused_while_a_run_is_up(tmp_path: Path) -> None:
     asked = CliRunner().invoke(app, arguments)
     assert asked.exit_code == 1
     assert f"Delete the data of earlier runs in {tmp_path}" in asked.stderr
-    assert "--yes confirms it" in asked.stderr
+    assert "confirm with --yes" in asked.stderr
     me = Process.of(os.getpid())
     assert me
     (tmp_path / "up.json").write_text(json.dumps({"pid": me.pid, "started": me.started}))

@@ -229,16 +229,19 @@ def test_patch_selects_objects_by_its_target(target: Any, expected: list[int]) -
         ),
         (
             {"patches": [patch({"kind": None}, name="two")]},
-            "spec.patches[0]: Service n/two: the result has no apiVersion, kind or name",
+            "spec.patches[0]: Service n/two: the patched object needs apiVersion, kind and name",
         ),
-        ({"patches": [patch({"metadata": {"name": 1}}, name="two")]}, "the result has no apiVersion, kind or name"),
+        (
+            {"patches": [patch({"metadata": {"name": 1}}, name="two")]},
+            "the patched object needs apiVersion, kind and name",
+        ),
         (
             {"patches": [patch({"metadata": {"namespace": []}}, name="two")]},
-            "the result has no apiVersion, kind or name",
+            "the patched object needs apiVersion, kind and name",
         ),
         (
             {"patches": [patch([{"op": "replace", "path": "", "value": "x"}], name="two")]},
-            "the result has no apiVersion, kind or name",
+            "the patched object needs apiVersion, kind and name",
         ),
         ({"manifestPatches": ["apiVersion: v1"]}, "spec.manifestPatches[0]: needs the kind"),
         ({"manifestPatches": [text(SERVICE), "- kind"]}, "spec.manifestPatches[1]: needs the kind"),

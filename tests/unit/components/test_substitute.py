@@ -186,7 +186,7 @@ def test_glob_matches_prefixes_as_in_a_shell(pattern: str, text: str, lengths: l
     ids=["replaced", "nested", "repeated", "measured", "matched"],
 )
 def test_expansion_beyond_the_limit_is_refused(text: str, values: dict[str, str]) -> None:
-    with pytest.raises(SubstitutionError, match=r"grow too large, at variable [VA]"):
+    with pytest.raises(SubstitutionError, match=r"become too large at variable [VA]"):
         substitute(text, values)
 
 

@@ -100,7 +100,7 @@ def test_plans_escape_hostile_text_and_hide_secrets(text: str) -> None:
 
 def test_class_of_no_cluster_stack_has_no_plan() -> None:
     client = Client(Credentials("http://127.0.0.1:1"), attempts=1)
-    with pytest.raises(Failure, match="belongs to no cluster stack"):
+    with pytest.raises(Failure, match="does not belong to a cluster stack"):
         Plans().make(client, manifest(CLUSTER, "demo", "team"), Wanted("quick-start"))
     client.close()
 

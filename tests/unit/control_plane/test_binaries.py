@@ -235,7 +235,7 @@ with tarfile.open(fileobj=HALF, mode="w:gz") as _tar:
         (BOTH, "{version}.tar.gz.cut", "", "digest|read"),
         (b"not an archive", "{version}.tar.gz", "", "gzip"),
         (HALF.getvalue()[:50_000], "{version}.tar.gz", "", "end|EOF|ended"),
-        ({"bin/kubectl": SCRIPT}, "{version}.tar.gz", "", "does not hold etcd"),
+        ({"bin/kubectl": SCRIPT}, "{version}.tar.gz", "", "does not contain etcd"),
         ({}, "{version}.absent", "", "404"),
     ],
 )
@@ -478,7 +478,7 @@ def test_missing_source_of_a_module_reports_the_error_of_go(
     with pytest.raises(modules.SourceNotFound, match=r"cannot be downloaded: unknown command"):
         module.source("sigs.k8s.io/cluster-api", lines)
     (go.parent / "go").unlink()
-    with pytest.raises(modules.SourceNotFound, match=r"needs Go to be downloaded"):
+    with pytest.raises(modules.SourceNotFound, match="Go is needed to download"):
         module.source("sigs.k8s.io/cluster-api", lines)
 
 

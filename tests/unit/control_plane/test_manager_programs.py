@@ -75,9 +75,9 @@ def test_package_is_built_once_in_the_source_of_its_module(path: str, tmp_path: 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("missing", "this is no executable file and no folder; give one of these, or a Go package"),
+        ("missing", "this is neither an executable file nor a folder; give one of these, or a Go package"),
         ("example.com/other@v1.0.0", "example.com/other@v1.0.0 cannot be downloaded: not found"),
-        ("example.com/a/provider@latest", "this is no executable file and no folder"),
+        ("example.com/a/provider@latest", "this is neither an executable file nor a folder"),
         ("failing", "cannot be built: `go build` ended with status 1"),
     ],
 )

@@ -178,11 +178,11 @@ def test_container_is_named_manager_or_the_only_one() -> None:
 @pytest.mark.parametrize(
     ("containers", "message"),
     [
-        ([{"name": "a"}, {"name": "b"}], "has 2 containers, and none is named manager"),
+        ([{"name": "a"}, {"name": "b"}], "has 2 containers, but no container manager"),
         ([manager(envFrom=[{"secretRef": {"name": "x"}}])], "cannot take its environment from envFrom"),
         (
             [manager(env=[{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}])],
-            "variable TOKEN has a source that a local process does not have",
+            "variable TOKEN has a source that a local process cannot read",
         ),
     ],
 )

@@ -34,7 +34,7 @@ def test_time_out_is_a_duration_of_go(text: str, seconds: float, monkeypatch: py
 def test_time_out_that_is_no_duration_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variables.START, text)
     with pytest.raises(
-        ValueError, match=rf"\$KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is '{text}', which is no duration"
+        ValueError, match=rf"\$KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is '{text}', which is not a duration"
     ):
         ControlPlane(tmp_path / "plane").start()
     assert not (tmp_path / "plane").exists()

@@ -99,7 +99,7 @@ def test_progress_names_releases_with_their_messages() -> None:
         "* and 3 more",
     ]
     assert [deletion.obj["metadata"]["name"] for deletion in result.deletions] == [f"r{n}" for n in range(3, 10)]
-    assert result.warning.endswith("because the time for it is over: r1")
+    assert result.warning.endswith("because their timeout has passed: r1")
 
 
 # -- without Cluster API core -----------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_deletion_continues(releases: tuple[Object, ...]) -> None:
     decision = decide_cluster(observed(*releases), DELETED + timedelta(minutes=10))
     assert deletions(decision.effects) == ["m"]
     warnings = [event.message for event in decision.kubernetes_events if event.reason == "ChartsNotUninstalled"]
-    assert [message.endswith("over: web") for message in warnings] == [True] * len(releases)
+    assert [message.endswith("passed: web") for message in warnings] == [True] * len(releases)
 
 
 def test_cluster_goes_with_overdue_releases_left() -> None:
@@ -162,7 +162,7 @@ def test_hook_blocks_until_charts_are_uninstalled(addon: Object | None) -> None:
         BEFORE_CLUSTER_DELETE, cluster(), addon, now + timedelta(minutes=9), deadlines, [release(deleting=True)]
     )
     assert (over.outcome, over.deletions) == ("continue" if addon is None else "block", ())
-    assert over.warning.endswith("over: web")
+    assert over.warning.endswith("passed: web")
     done = decide_hook(BEFORE_CLUSTER_DELETE, cluster(), addon, now, deadlines)
     assert (done.outcome, done.warning) == (over.outcome, "")
 

@@ -59,7 +59,7 @@ Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docke
         (
             'ERROR: failed to create cluster: node(s) already exist for a cluster with the name "a"',
             "NameTaken",
-            'node(s) already exist for a cluster with the name "a"; another cluster has this name and is left alone',
+            'node(s) already exist for a cluster with the name "a"; another cluster has this name and stays unchanged',
         ),
         (RUN + "Error: the container name x is already in use by abc", "NameTaken", "choose another spec.clusterName"),
         (RUN + "Bind for 127.0.0.1:80 failed: port is already allocated", "PortTaken", "free the port"),
@@ -72,7 +72,7 @@ Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docke
             FAILED + "failed to ensure podman network: exit status 125: "
             "Error: network name kind already used: network already exists",
             "NetworkCreated",
-            "it is tried again",
+            "the creation is tried again",
         ),
         (RUN + "Error: statfs /nowhere: no such file or directory", "InvalidConfiguration", "statfs /nowhere"),
         (RUN + "Error: OCI runtime error: something new", "NodeFailed", "OCI runtime error: something new"),
@@ -185,12 +185,12 @@ def test_volume_of_an_image_proves_nothing(type_: str, expected: str) -> None:
             {"clusterName": "a" * 41, "nodes": [{}, {}]},
             "has 41 characters, the runtime kind allows 40 with these nodes",
         ),
-        ({"clusterName": "a", "networking": {"apiServerAddress": "0.0.0.0"}}, "which nobody can connect to"),
+        ({"clusterName": "a", "networking": {"apiServerAddress": "0.0.0.0"}}, "to which no client can connect"),
         ({"clusterName": "a", "networking": {"apiServerAddress": "192.0.2.1"}}, ""),
         (mounted("/data"), ""),
         (mounted("/capi-functions/owners"), ""),
-        (mounted("/capi-functions/owner/v"), "is kept for the proof of ownership"),
-        (mounted("/capi-functions/owner"), "is kept for the proof of ownership"),
+        (mounted("/capi-functions/owner/v"), "is reserved for the proof of ownership"),
+        (mounted("/capi-functions/owner"), "is reserved for the proof of ownership"),
         (mounted("//x/../capi-functions/./owner/v/"), "the containerPath /capi-functions/owner/v"),
     ],
 )

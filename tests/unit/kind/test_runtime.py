@@ -31,7 +31,11 @@ def test_runtime_of_the_object_precedes_that_of_the_installation(tmp_path: Path)
         ("", None, ""),
         ("", "local", ""),
         ("", "kind", "KIND_RUNTIME=local, which does not allow the runtime kind"),
-        ("local", "kind", "may allow it with the option --kind of `capi-functions up`, or KIND_RUNTIME=local,kind"),
+        (
+            "local",
+            "kind",
+            "to allow it, run the functions with the option --kind of `capi-functions up`, or KIND_RUNTIME=local,kind",
+        ),
         ("none", None, "create no clusters for KINDClusters; .* with `capi-functions run --kind`"),
         ("none", "kind", "create no clusters for KINDClusters"),
         ("kind", None, ""),

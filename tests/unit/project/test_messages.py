@@ -35,7 +35,7 @@ def test_messages_of_all_kinds_are_collected() -> None:
     for message in (
         "the Cluster is paused",  # an answer of a function
         "no release is ready yet",  # a condition
-        "other managers owned these applied fields",  # an event
+        "these applied fields belonged to other field managers",  # an event
         "no explanation of the reason",  # an error of a command
         "is not a condition such as Available",  # wrong usage
         "the API server does not accept this token",  # the console

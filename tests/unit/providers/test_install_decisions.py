@@ -125,7 +125,12 @@ def secret(labels: Object | None = None, annotations: Object | None = None, **da
         ({"policy": PolicyError("drift: what?")}, "InvalidAnnotation", "drift: what?", 120.0),
         ({"rendered": ComponentsError("no image")}, ComponentsError.reason, "no image", 120.0),
         ({"requests": [REQUEST], "secrets": {KEY: secret(x="")}}, "CertificateSecretTaken", f"{KEY}", 30.0),
-        ({"served": {("v2", "X"): CONFIG_MAP}}, "InstallFailed", "install what defines them first", 30.0),
+        (
+            {"served": {("v2", "X"): CONFIG_MAP}},
+            "InstallFailed",
+            "first install the CRDs that define these kinds",
+            30.0,
+        ),
         ({"inventory": MANY}, "TooManyObjects", "7001 objects", 120.0),
     ],
     ids=["input", "annotation", "components", "Secret", "kind", "size"],

@@ -95,14 +95,14 @@ def applied_condition(decision: Decision) -> tuple[str, str, str]:
 
 
 def test_nothing_is_done_for_a_set_that_is_gone() -> None:
-    assert decide(Observed(None), NOW) == Decision(message="the ClusterResourceSet is gone")
+    assert decide(Observed(None), NOW) == Decision(message="the ClusterResourceSet does not exist")
 
 
 def test_a_set_is_left_to_a_running_core() -> None:
     decision = decide(observed(core="capi-system/capi-controller-manager"), NOW)
     assert (decision.effects, decision.status) == ((), None)
     assert decision.kubernetes_events == (LEFT_TO_CORE,)
-    assert decision.message == "left to the core capi-system/capi-controller-manager"
+    assert decision.message == "Cluster API core capi-system/capi-controller-manager reconciles this object"
 
 
 def test_a_paused_set_applies_nothing() -> None:
@@ -184,7 +184,7 @@ def test_a_source_that_left_the_spec_loses_record_and_owner() -> None:
 @pytest.mark.parametrize(
     ("cluster", "message"),
     [
-        (a_cluster(initialized=False), "1 of 1 cluster: demo: its control plane is not initialized"),
+        (a_cluster(initialized=False), "1 of 1 cluster: demo: the control plane of the Cluster is not initialized"),
         (a_cluster(paused=True), "1 of 1 cluster: demo: the Cluster is paused"),
     ],
 )

@@ -82,7 +82,7 @@ def observed(rollout_: Object, *clusters: Object, **more: Any) -> Observed:
         pytest.param(
             cluster("one", OLD, condition("Available"), condition("TopologyReconciled", observed=2)),
             addon(),
-            "TopologyReconciled is not about the present spec yet",
+            "TopologyReconciled does not reflect the current spec yet",
             id="topology of the former spec",
         ),
         pytest.param(
@@ -176,7 +176,7 @@ def test_cluster_of_two_rollouts_waits(selector: Object, waits: bool) -> None:
     one = cluster(labels={"wave": "canary"})
     planned = plan(rollout(), observed(rollout(), one, others=(rollout("rival", selector=selector),)), NOW)
     assert dict(planned.twice) == ({"one": "rival"} if waits else {})
-    assert dict(planned.rollout.waiting) == ({"one": "ClusterRollout rival selects it, too"} if waits else {})
+    assert dict(planned.rollout.waiting) == ({"one": "ClusterRollout rival also selects it"} if waits else {})
     assert bool(planned.moves) != waits
 
 
@@ -274,7 +274,7 @@ def test_wrong_window_is_reported() -> None:
     wanted = rollout(rolloutStrategy={"windows": [{"schedule": "0 25 * * *", "duration": "4h"}]})
     status = decide(observed(wanted, cluster()), NOW).status
     found = get_condition(dig(status, "conditions"), "RolloutStrategyAccepted") or {}
-    assert (found["reason"], found["message"]) == ("InvalidWindow", "schedule: '25' is no hour from 0 to 23")
+    assert (found["reason"], found["message"]) == ("InvalidWindow", "schedule: '25' is not a valid hour (0 to 23)")
 
 
 def test_refused_changes_are_reported() -> None:

@@ -86,7 +86,7 @@ def test_reasons_name_partition_and_numbers() -> None:
     strategy = {"maxUnavailable": "50%", "partitions": [{**CANARY, "maxUnavailable": 1}, MAIN]}
     found = assess(strategy, [*targets("row", "canary"), *targets("o", "main"), *targets("o")], NOW)
     assert found.waiting == {
-        "canary1": "1 of 3 Clusters of partition canary are unavailable, and 1 may be",
+        "canary1": "1 of 3 Clusters of partition canary are unavailable, and at most 1 may be",
         "canary2": "a dependency",
         "main0": "partition canary is not up to date and ready yet",
         "0": "partition canary is not up to date and ready yet",
@@ -119,11 +119,13 @@ def test_holds_are_explained() -> None:
     assert closed.waiting == {"0": "no window is open until 2026-01-02T10:00Z"}
     assert closed.opens_at == datetime(2026, 1, 2, 10, tzinfo=UTC)
     never = assess({"windows": [{**DAILY, "schedule": "0 0 30 2 *"}]}, targets("o"), NOW)
-    assert (never.waiting, never.opens_at) == ({"0": "no window will open"}, None)
+    assert (never.waiting, never.opens_at) == ({"0": "no window will open again"}, None)
     failed = assess({"maxConsecutiveFailures": 2}, targets("ffo"), NOW)
     assert failed.waiting == {"2": "2 Clusters failed in a row, the last one is 1"}
     wrong = assess({"windows": [{**DAILY, "timeZone": "Mars"}]}, targets("o"), NOW)
-    assert wrong.wrong_windows == ("timeZone 'Mars' is not in the IANA database, as Europe/Berlin is",)
+    assert wrong.wrong_windows == (
+        "timeZone 'Mars' is not a name in the IANA time zone database, such as Europe/Berlin",
+    )
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_letter_for_users_has_everything_that_is_kept() -> None:
         (letter(status=413), "addon_apply rejected"),
         (letter(function="http://addon-apply.team.svc/", status=500), "addon_apply failed on"),
         (letter(function="http://addon-apply.team.svc/", status=0), "addon_apply did not answer"),
-        (letter(function="http://addon-apply.team.svc/", status=302), "addon_apply did not take"),
+        (letter(function="http://addon-apply.team.svc/", status=302), "addon_apply did not accept"),
         (letter(function="http://log-in-at.example.com/"), "A receiver rejected"),
     ],
 )
@@ -417,7 +417,7 @@ def test_letter_that_is_not_accepted_stays(letters: DeadLetters, receiver: Event
     letters.keep(letter())
     result = call("replay", letter().id, "--to", receiver.url)
     assert result.exit_code == 1
-    assert f"not sent, and still there: {letter().id}" in result.stderr
+    assert f"not sent, and still stored: {letter().id}" in result.stderr
     assert [one.count for one in letters.list()] == [2]
 
 

@@ -205,7 +205,7 @@ def test_call_gets_a_worker_after_another_one_failed_to_start(monkeypatch: pytes
         (-6, "memory allocation of 8388608 bytes failed", "needed more than 64 MiB of memory"),
         (77, "", "needed more than 64 MiB of memory"),
         (-24, "", "used more than 3 s of CPU time$"),
-        (-9, "", "used more than 3 s of CPU time, or was killed since the system had no memory"),
+        (-9, "", "used more than 3 s of CPU time, or was killed because the system had no memory"),
         (-11, "", r"crashed its process \(exit status -11\)"),
     ],
 )

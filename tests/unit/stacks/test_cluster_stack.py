@@ -531,7 +531,7 @@ def test_clone_merges_metadata_of_template_and_stack() -> None:
     ("found", "reason", "words"),
     [
         (LookupResult("unreferenced"), "ProviderTemplateNotFound", "spec.providerRef is needed"),
-        (LookupResult("absent", "ToyTemplate"), "ProviderTemplateNotFound", "ToyTemplate toys that spec.providerRef"),
+        (LookupResult("absent", "ToyTemplate"), "ProviderTemplateNotFound", "ToyTemplate toys (spec.providerRef)"),
         (LookupResult("failed", "X", error="not served"), "FailedToCreateOrUpdate", "not served"),
         (template(kind="PodTemplate"), "ProviderTemplateNotFound", "PodTemplate is not a <Provider>"),
         (template(kind="ClusterStackReleaseTemplate"), "ProviderTemplateNotFound", "is not a <Provider>"),

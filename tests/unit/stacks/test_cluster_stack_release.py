@@ -200,7 +200,7 @@ def test_repeated_rollout_writes_no_status() -> None:
         (TEMPLATE.replace("{name:", "{namespace: other, name:"), "only objects in ns are allowed"),
         (
             TEMPLATE.replace("ClusterClass", "Nothing"),
-            "Nothing.cluster.x-k8s.io docker-ferrol-1-27-v1: no class",
+            "Nothing.cluster.x-k8s.io docker-ferrol-1-27-v1: class charts must not",
         ),
         (TEMPLATE.replace("v1beta1", "v1alpha4"), "the management cluster does not serve ClusterClass"),
     ],
@@ -347,7 +347,10 @@ def down(**more: Any) -> Observed:
 
 @pytest.mark.parametrize(
     ("count", "words"),
-    [(1, "its ClusterClass is used by Cluster ns/c0"), (7, "ns/c0, ns/c1, ns/c2, ns/c3, ns/c4, and 2 more")],
+    [
+        (1, "the ClusterClass of the release is in use by Cluster ns/c0"),
+        (7, "ns/c0, ns/c1, ns/c2, ns/c3, ns/c4, and 2 more"),
+    ],
 )
 def test_used_release_is_not_deleted(count: int, words: str) -> None:
     decision = decide(down(users=tuple(Key("ns", f"c{n}") for n in range(count))), NOW)

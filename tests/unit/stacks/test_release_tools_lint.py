@@ -129,7 +129,7 @@ _OBJECT = "apiVersion: {}\nkind: {}\nmetadata:\n  {}: x\n"
             {"addons": _chart("a", "v1", {"templates/x.yaml": "{{ .Capabilities.KubeVersion }}"})},
             f"info {_ADDON}: needs facts of the cluster",
         ),
-        ({"clusteraddon_yaml": STAGES}, "has no chart 'cni'"),
+        ({"clusteraddon_yaml": STAGES}, "does not contain chart 'cni'"),
         ({"clusteraddon_yaml": STAGES.replace("Initialized", "Init")}, "no such hook"),
         ({"clusteraddon_yaml": STAGES.replace("daemon.status", "demon.status")}, "uses demon, which is not a key"),
         ({"clusteraddon_yaml": STAGES.replace("> 0", ">")}, "stage cni: 'daemon.status.numberReady >': "),

@@ -93,8 +93,8 @@ def test_source_of_a_user_has_no_credentials_of_the_installation(monkeypatch: py
         (Response(403), "the keys are not accepted", False),
         (Response(301, headers={"Location": "http://127.0.0.1:1/"}), "set region or endpoint", False),
         (Response(503, headers={"Retry-After": "3"}), "HTTP 503", True),
-        (Response(body=b"<html>"), "does not answer as S3 does", True),
-        (Response(body=b'<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'), "does not answer as S3 does", True),
+        (Response(body=b"<html>"), "does not answer like S3", True),
+        (Response(body=b'<!DOCTYPE x [<!ENTITY a "aaaa">]><x>&a;</x>'), "does not answer like S3", True),
         (
             Response(body=b"<ListBucketResult><Contents><Key>t/../x</Key><Size>0</Size></Contents></ListBucketResult>"),
             "file name '../x' is refused",

@@ -67,7 +67,7 @@ def test_unusable_url_is_refused_without_quoting_it(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["/srv", "file:///srv", "relative", ".", ""])
 def test_folder_is_refused_in_urls_of_users(url: str) -> None:
-    with pytest.raises(SourceError, match="operator's environment only"):
+    with pytest.raises(SourceError, match="only the setting RELEASE_SOURCE may name a folder"):
         from_url(url, local=False)
 
 
@@ -162,7 +162,7 @@ def test_secret_gives_access() -> None:
         ({"metadata": {"namespace": "ns", "name": "s"}, "data": {"token": "/w=="}}, "Secret ns/s: token is not text"),
         (
             _secret(token="t0ken", ca_crt="x") | {"type": "kubernetes.io/service-account-token"},
-            "Secret ns/s is of type kubernetes.io/service-account-token, must be Opaque or kubernetes.io/basic-auth",
+            "Secret ns/s has the type kubernetes.io/service-account-token: use a Secret of type Opaque or",
         ),
         (_secret(token="t0ken\r\nx: y"), "Secret ns/s: token is more than one line"),
     ],

@@ -261,7 +261,7 @@ def test_error_of_the_server_decides_whether_to_retry(
 def test_answer_that_is_no_listing_is_an_error() -> None:
     with (
         HttpServer(lambda _: Response(body=b"<html><br>Log in</html>")) as site,
-        pytest.raises(StorageError, match="does not answer as an object store does: check S3_ENDPOINT_URL"),
+        pytest.raises(StorageError, match="does not answer like an object store: check S3_ENDPOINT_URL"),
     ):
         at(site.url).list("")
 

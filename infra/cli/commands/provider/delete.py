@@ -107,7 +107,7 @@ def _refuse_in_use(client: Client, chosen: Sequence[Object], present: Sequence[O
         if reason == "CustomResourcesExist" or (reason == "OtherProvidersExist" and staying):
             problems.append(f"{provider['kind']} {key_of(provider)}: {message}")
     if problems:
-        raise Failure(f"{'; '.join(problems)}; --include-crd does the latter. Nothing is deleted")
+        raise Failure(f"{'; '.join(problems)}; `--include-crd` sets this annotation. Nothing is deleted")
 
 
 def _namespaces(chosen: Sequence[Object], present: Sequence[Object]) -> list[str]:
@@ -156,7 +156,7 @@ def _request(client: Client, chosen: Sequence[Object], timeline: Timeline, *, fo
 
 
 def _wait(client: Client, chosen: Sequence[Object], timeline: Timeline, within: float) -> None:
-    """Waits until the providers are gone. Raises `WaitTimeout`, with the reasons of those that are left."""
+    """Waits until the providers are gone. Raises `WaitTimeout`, with the reasons of the remaining providers."""
     from infra.operations.providers.status import status_of
     from shared.api.provider import kind_of
     from shared.kube import key_of

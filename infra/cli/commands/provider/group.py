@@ -92,7 +92,7 @@ def init(
             create_all = None
             if managers:
                 if connection.run is None:
-                    raise Failure(f"--managers is for runs of `capi-functions up`, but {connection} is no such run")
+                    raise Failure(f"--managers is for runs of `capi-functions up`, but {connection} is not such a run")
                 requests = local_managers.versioned(requests)
                 create_all = local_managers.creator(connection.run, connection.settings, report.timeline.say)
             else:
