@@ -47,8 +47,7 @@ def _objects(
         {},
         charts.Release(name.stack, namespace),
         name=file_name,
-        kube_version=kube_version,
-        api_versions=sorted({text for version, kind in served for text in (version, f"{version}/{kind}")}),
+        capabilities=charts.Capabilities(kube_version, charts.api_list(served)),
     )
     parsed = charts.parse(manifests, default_namespace=namespace)
     if refusal := refuse(parsed, name.stack, lambda version, kind: _follows_contract(connection, version, kind)):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from shared import charts
-from shared.addons.chart_objects import Capabilities
 from shared.addons.resolve import live_capabilities
 from shared.applier import inventory
 from shared.applier.cascade import KEEP
@@ -15,7 +14,7 @@ from shared.applier.desired import desired, kinds_defined_by
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash, entry_of
 from shared.applier.policy import Policy
 from shared.applier.sync import Sync, plan_sync
-from shared.charts import Release
+from shared.charts import Capabilities, Release
 from shared.charts.lookup import secret_values
 from shared.helm_charts.store import StoredChart
 from shared.helm_proxies.release_record import (
@@ -152,7 +151,7 @@ def _new_revision(look: Look, entries: Sequence[InventoryEntry]) -> Work | Conne
     if history.latest and options.reuse_values:
         config = merge(history.latest.config, config)
     needs_facts = charts.traits(look.chart.archive, look.archive).needs_cluster_facts
-    facts = live_capabilities(look.connection) if needs_facts else Capabilities("")
+    facts = live_capabilities(look.connection) if needs_facts else Capabilities()
     if isinstance(facts, ConnectionFailed):
         return facts
     rendered = charts.render_release(
@@ -160,9 +159,7 @@ def _new_revision(look: Look, entries: Sequence[InventoryEntry]) -> Work | Conne
         config,
         Release(look.release.name, look.release.namespace, history.next_revision, history.is_installed),
         chart_name=look.archive,
-        kube_version=facts.version or None,
-        api_versions=facts.api_versions,
-        live=facts.live,
+        capabilities=facts,
     )
     if facts.live is not None:
         look.confidential.update(facts.live.secrets)

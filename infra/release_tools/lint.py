@@ -12,7 +12,7 @@ import yaml
 
 from shared import bounded_yaml, cel, charts
 from shared.addons import chart_objects, first_values
-from shared.addons.chart_objects import OVERWRITE, AddonAssets, Capabilities, assets_from_files
+from shared.addons.chart_objects import OVERWRITE, AddonAssets, assets_from_files
 from shared.api.conditions import counted
 from shared.download import SourceError
 from shared.kube import Object, dig
@@ -145,11 +145,8 @@ def _chart_version(members: Mapping[str, bytes]) -> str | None:
 def _class(release: Release, files: Files) -> Iterator[LintFinding]:
     """Yields findings about the rendered class chart."""
     archive = release.class_chart
-    kubernetes = release.metadata.kubernetes
     try:
-        texts = charts.render(
-            files[archive], {}, charts.Release(release.name.stack, "kube-system"), name=archive, kube_version=kubernetes
-        )
+        texts = _render_class(release, files[archive])
         objects = charts.parse(texts, default_namespace="default")
         at_another_time = _rendered_at_another_time(release, files[archive])
     except charts.ChartError as error:
@@ -171,13 +168,13 @@ def _rendered_at_another_time(release: Release, chart: bytes) -> list[Manifest] 
     if not charts.traits(chart, archive).varies:
         return None
     chart = charts.with_fixed_time(chart, archive)
-    return charts.render(
-        chart,
-        {},
-        charts.Release(release.name.stack, "kube-system"),
-        name=archive,
-        kube_version=release.metadata.kubernetes,
-    )
+    return _render_class(release, chart)
+
+
+def _render_class(release: Release, chart: bytes) -> list[Manifest]:
+    """Returns the manifests of a class chart. Raises `ChartError`."""
+    owner, cluster = charts.Release(release.name.stack, "kube-system"), charts.Capabilities(release.metadata.kubernetes)
+    return charts.render(chart, {}, owner, name=release.class_chart, capabilities=cluster)
 
 
 # -- addons ----------------------------------------------------------------------------------------------------------
@@ -262,7 +259,7 @@ def _missing_values(
 
 def _rendered(assets: AddonAssets, sample: Sample) -> Iterator[LintFinding]:
     archive, cluster = assets.release.addon_chart, dig(sample["Cluster"], "metadata.name", "")
-    facts = Capabilities(assets.release.metadata.kubernetes)
+    facts = charts.Capabilities(assets.release.metadata.kubernetes)
 
     def renderer(some: AddonAssets) -> first_values.StageObjects:
         if some.stages is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shared import charts
+from shared.charts import Capabilities
 from shared.kube import Object
 from shared.releases.missing_assets import MissingAssets, read_release
 from shared.releases.release import Release
@@ -55,21 +56,6 @@ def assets_from_files(release: Release, files: Mapping[str, bytes]) -> AddonAsse
 RELEASE: Final = charts.Release("cluster-addon", "kube-system")
 OVERWRITE: Final = "overwrite.yaml"
 """The values template in the folder of a stage's chart."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """The view that charts have of a cluster: Helm's `.Capabilities`, and the objects that `lookup` finds.
-
-    Attributes:
-        version: The Kubernetes version (`v1.36.3`).
-        api_versions: The served versions and kinds (`apps/v1`, `apps/v1/Deployment`).
-        live: The cluster that `lookup` reads from; without one, lookups find nothing.
-    """
-
-    version: str
-    api_versions: tuple[str, ...] = ()
-    live: charts.LiveCluster | None = None
 
 
 def chart_traits(assets: AddonAssets) -> charts.Traits:
@@ -156,7 +142,5 @@ def _render(
         RELEASE,
         chart_name=name,
         values_name=values_name,
-        kube_version=capabilities.version,
-        api_versions=capabilities.api_versions,
-        live=capabilities.live,
+        capabilities=capabilities,
     )

@@ -13,11 +13,12 @@ from shared.api.conditions import is_true
 from shared.applier.connection import ClusterConnection, ConnectionFailed
 from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
+from shared.charts import Capabilities
 from shared.kube import Object, dig
 from shared.manifests import Operation
 from shared.releases.naming import ReleaseName
 
-from .chart_objects import AddonAssets, Capabilities
+from .chart_objects import AddonAssets
 from .manifest_history import StoredManifest
 from .stored_values import StoredValues
 from .target import Progress, StagePosition, SyncTarget

@@ -12,7 +12,7 @@ from shared.applier import inventory
 from shared.applier.connection import ClusterConnection, ConnectionFailed
 from shared.applier.inventory import InventoryEntry
 from shared.applier.policy import Policy
-from shared.charts import LiveCluster
+from shared.charts import Capabilities, LiveCluster, api_list
 from shared.clients import Clients
 from shared.kube import ApiError, Key, Object, dig, key_of
 from shared.references import LookupResult, get_reference
@@ -21,7 +21,7 @@ from shared.releases.naming import ReleaseName
 from shared.releases.source_resolution import ReleaseNotShared, resolve_source
 
 from . import stored_values
-from .chart_objects import AddonAssets, Capabilities, chart_traits, load_assets
+from .chart_objects import AddonAssets, chart_traits, load_assets
 from .context import ReleaseContext
 from .first_values import may_vary
 from .labelled import labelled_entries
@@ -109,8 +109,7 @@ def live_capabilities(connection: ClusterConnection) -> Capabilities | Connectio
         kinds = connection.cluster.discovery.served()
     except ApiError as error:
         return ConnectionFailed(f"the workload API server does not list the kinds that it serves: {error}")
-    served = {name for api_version, kind in kinds for name in (api_version, f"{api_version}/{kind}")}
-    return Capabilities(kubernetes, tuple(sorted(served)), LiveCluster(connection.cluster.client, kubernetes, kinds))
+    return Capabilities(kubernetes, api_list(kinds), LiveCluster(connection.cluster.client, kubernetes, kinds))
 
 
 def server_version(connection: ClusterConnection) -> str | ConnectionFailed:

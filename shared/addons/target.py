@@ -14,6 +14,7 @@ from typing import Any
 from shared.api import cluster as cluster_api
 from shared.api.conditions import rfc3339
 from shared.applier.inventory import digest
+from shared.charts import Capabilities
 from shared.kube import Object, dig
 from shared.releases.naming import ReleaseName
 from shared.releases.stages import (
@@ -24,7 +25,7 @@ from shared.releases.stages import (
     StageCondition,
 )
 
-from .chart_objects import AddonAssets, Capabilities
+from .chart_objects import AddonAssets
 
 PENDING, BEFORE, WORKING, AFTER, DONE = (
     "Pending",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from shared.manifests import RELEASE_HOOKS, hooks_of
@@ -14,7 +13,7 @@ from ..redaction import redact
 from .archive import folder, inspect, pack
 from .engine import find_helm, provide_helm, render
 from .errors import ArchiveError, ChartError, HelmMissing, OutputError, RenderError, ValuesError
-from .release import DEFAULT, NOTES, LiveCluster, Release, RenderedChart, is_in_crds
+from .release import DEFAULT, NO_CLUSTER, NOTES, Capabilities, LiveCluster, Release, RenderedChart, api_list, is_in_crds
 from .sandboxed import parse, traits, with_fixed_time
 from .traits import Traits, needs_cluster_facts
 from .values import render_texts, render_values
@@ -22,6 +21,7 @@ from .values import render_texts, render_values
 __all__ = [
     "VALUES_FILE",
     "ArchiveError",
+    "Capabilities",
     "ChartError",
     "HelmMissing",
     "LiveCluster",
@@ -31,6 +31,7 @@ __all__ = [
     "RenderedChart",
     "Traits",
     "ValuesError",
+    "api_list",
     "find_helm",
     "folder",
     "inspect",
@@ -58,10 +59,7 @@ def render_addon(
     *,
     chart_name: str,
     values_name: str = VALUES_FILE,
-    kube_version: str | None,
-    api_versions: Sequence[str] = (),
-    helm: Callable[[], Path] | None = None,
-    live: LiveCluster | None = None,
+    capabilities: Capabilities = NO_CLUSTER,
 ) -> list[Object]:
     """Returns the objects of an addon chart for the cluster in `context`.
 
@@ -72,27 +70,15 @@ def render_addon(
         release: The Helm release.
         chart_name: The name of the archive, for messages.
         values_name: The name of the template, for messages.
-        kube_version: The version of the cluster (`v1.36.3`); None for the engine's version.
-        api_versions: The API list of the cluster (`apps/v1`, `apps/v1/Deployment`).
-        helm: Returns the helm program, for charts that need it.
-        live: The cluster that answers `lookup`; without it lookups find nothing.
+        capabilities: The cluster as the chart sees it.
 
     Raises:
         ChartError: The chart or the template is unusable. The message quotes no Secret that was looked up.
         ApiError: The live cluster does not answer.
     """
-    with _secrets_redacted(live):
+    with _secrets_redacted(capabilities.live):
         values = {} if values_template is None else render_values(values_template, context, name=values_name)
-        manifests = render(
-            chart,
-            values,
-            release,
-            name=chart_name,
-            kube_version=kube_version,
-            api_versions=api_versions,
-            helm=helm,
-            live=live,
-        )
+        manifests = render(chart, values, release, name=chart_name, capabilities=capabilities)
         return parse(manifests, default_namespace=release.namespace, name=chart_name)
 
 
@@ -102,10 +88,7 @@ def render_release(
     release: Release,
     *,
     chart_name: str,
-    kube_version: str | None,
-    api_versions: Sequence[str] = (),
-    helm: Callable[[], Path] | None = None,
-    live: LiveCluster | None = None,
+    capabilities: Capabilities = NO_CLUSTER,
 ) -> RenderedChart:
     """Returns the objects, hooks, notes and CRDs of any chart for a Helm release.
 
@@ -116,10 +99,7 @@ def render_release(
         values: The values; large integers print as floats, as in Helm.
         release: The Helm release, with the revision and the operation that templates see.
         chart_name: The name of the archive, for messages.
-        kube_version: The version of the cluster (`v1.36.3`); None for the engine's version.
-        api_versions: The API list of the cluster (`apps/v1`, `apps/v1/Deployment`).
-        helm: Returns the helm program, for charts that need it.
-        live: The cluster that answers `lookup`; without it lookups find nothing.
+        capabilities: The cluster as the chart sees it.
 
     Raises:
         ChartError: The chart, its output, or the name of the release is unusable. The message quotes no Secret that
@@ -128,16 +108,13 @@ def render_release(
     """
     if release.problem:
         raise RenderError(f"{chart_name}: {release.problem}")
-    with _secrets_redacted(live):
+    with _secrets_redacted(capabilities.live):
         manifests = render(
             chart,
             values,
             release,
             name=chart_name,
-            kube_version=kube_version,
-            api_versions=api_versions,
-            helm=helm,
-            live=live,
+            capabilities=capabilities,
             notes=True,
             exact_integers=False,
         )

@@ -23,7 +23,7 @@ from ..sandbox import LimitExceeded, Limits
 from . import sandboxed
 from .errors import HelmMissing, NoScratchFiles, RenderError
 from .integers import with_first_template, with_template
-from .release import DEFAULT, NOTES, LiveCluster, Release
+from .release import DEFAULT, NO_CLUSTER, NOTES, Capabilities, LiveCluster, Release
 
 Provider = Callable[[], Path]
 
@@ -64,10 +64,7 @@ def render(
     release: Release = DEFAULT,
     *,
     name: str,
-    kube_version: str | None = None,
-    api_versions: Sequence[str] = (),
-    helm: Callable[[], Path] | None = None,
-    live: LiveCluster | None = None,
+    capabilities: Capabilities = NO_CLUSTER,
     notes: bool = False,
     exact_integers: bool = True,
 ) -> list[Manifest]:
@@ -78,10 +75,7 @@ def render(
         values: The values.
         release: The Helm release.
         name: The name of the archive, for messages.
-        kube_version: The Kubernetes version (`v1.36.3`); None for the engine's version.
-        api_versions: The API list (`apps/v1`, `apps/v1/Deployment`).
-        helm: Returns the helm program; `find_helm` by default.
-        live: The cluster that answers `lookup`; without it lookups find nothing.
+        capabilities: The cluster as the chart sees it.
         exact_integers: Whether integers print as integers; Helm prints 10485760 as 1.048576e+07.
         notes: Whether the notes of the chart, without the notes of subcharts, are a manifest with the source `NOTES`.
 
@@ -102,7 +96,7 @@ def render(
         )
         return [Manifest(*text) for text in texts]
     try:
-        program = (helm or find_helm)()
+        program = find_helm()
     except HelmMissing as error:
         raise HelmMissing(
             f"{name}: the chart needs facts of the cluster, or refers to an external schema: {error}"
@@ -112,14 +106,14 @@ def render(
     if notes and traits.has_notes:
         prepared = with_template(prepared, _NOTES_FILE, _NOTES_TEMPLATE)
     arguments = [release.name, "--namespace", release.namespace]
-    if kube_version:
-        arguments += ["--kube-version", kube_version]
-    for version in api_versions:
+    if capabilities.version:
+        arguments += ["--kube-version", capabilities.version]
+    for version in capabilities.api_versions:
         arguments += ["--api-versions", version]
     if traits.remote_schema:
         arguments += ["--skip-schema-validation"]
     try:
-        return _by_program(program, prepared, values, name, arguments, live if traits.looks_up else None)
+        return _by_program(program, prepared, values, name, arguments, capabilities.live if traits.looks_up else None)
     except OSError as error:
         raise NoScratchFiles(
             f"{name}: cannot write the files of the helm program: {error}; free space in the folder of temporary files"

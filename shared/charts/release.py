@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -82,3 +82,27 @@ class LiveCluster:
     served: Mapping[tuple[str, str], Resource]
     secrets: set[str] = field(default_factory=set, compare=False, repr=False)
     """Values of the Secrets that charts have looked up: no message may quote them."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """The view that charts have of a cluster: Helm's `.Capabilities`, and the objects that `lookup` finds.
+
+    Attributes:
+        version: The Kubernetes version (`v1.36.3`); empty for the engine's version.
+        api_versions: The served versions and kinds (`apps/v1`, `apps/v1/Deployment`).
+        live: The cluster that `lookup` reads from; without one, lookups find nothing.
+    """
+
+    version: str = ""
+    api_versions: Sequence[str] = ()
+    live: LiveCluster | None = None
+
+
+def api_list(served: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Returns the API list of a cluster that serves these kinds, by (apiVersion, kind)."""
+    return tuple(sorted({name for version, kind in served for name in (version, f"{version}/{kind}")}))
+
+
+NO_CLUSTER: Final = Capabilities()
+"""No cluster: the engine's own version, and no API list."""

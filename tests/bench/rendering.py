@@ -25,6 +25,7 @@ LOOKUP = '{{- $_ := lookup "v1" "Namespace" "" "default" }}'
 
 def run() -> None:
     helm = locate(["helm"], progress=print)["helm"]
+    charts.provide_helm(lambda: helm)
     started = time.perf_counter()
     charts.render_values("", {}, name="v")
     print(f"first chart of a process, which starts the worker   {since(started) * 1000:8.1f} ms")
@@ -35,13 +36,17 @@ def run() -> None:
     with management() as (client, _):
         version = client.request("GET", "/version")["gitVersion"]
         live = LiveCluster(client, version, Discovery(client).served())
+        asked = charts.Capabilities(version, live=live)
         for count, objects in ((15, fifteen("ns", "v1")), (400, four_hundred("ns", "v1"))):
             plain, asking = _chart(objects), _chart(objects, LOOKUP)
-            addon = partial(charts.render_addon, context={}, chart_name="c", kube_version=version, helm=lambda: helm)
+            addon = partial(charts.render_addon, context={}, chart_name="c", capabilities=charts.Capabilities(version))
             _row(f"{count} objects, in this process, without limits", partial(_here, plain))
             _row(f"{count} objects, in the worker", partial(addon, plain, None))
             _row(f"{count} objects, by the helm program", partial(addon, asking, None))
-            _row(f"{count} objects, by it with a lookup", partial(addon, asking, None, live=live))
+            _row(
+                f"{count} objects, by it with a lookup",
+                partial(addon, asking, None, capabilities=asked),
+            )
 
 
 def _chart(objects: list[Object], begin: str = "") -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from functions.addon_apply.decide import decide
 from functions.addon_apply.observe import Finding, Observed
 from functions.addon_apply.step import ReleaseStep, find_step
-from shared.addons.chart_objects import AddonAssets, Capabilities
+from shared.addons.chart_objects import AddonAssets
 from shared.addons.context import ReleaseContext, RollbackContext
 from shared.addons.owner import OWNER
 from shared.addons.target import Progress, SyncTarget
@@ -22,6 +22,7 @@ from shared.applier.connection import ClusterConnection
 from shared.applier.inventory import SYNCED, InventoryEntry, content_hash
 from shared.applier.policy import Policy
 from shared.applier.sync import Sync
+from shared.charts import Capabilities
 from shared.clients import ClusterClients
 from shared.kube import Object
 from shared.releases.metadata import ReleaseMetadata

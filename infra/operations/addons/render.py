@@ -7,7 +7,8 @@ from pathlib import Path
 from infra.release_tools.documents import load
 from infra.release_tools.folder import read_release
 from infra.release_tools.samples import Sample, sample_from_file
-from shared.addons.chart_objects import Capabilities, assets_from_files, chart_traits, release_objects
+from shared.addons.chart_objects import assets_from_files, chart_traits, release_objects
+from shared.charts import Capabilities
 from shared.kube import Object
 from shared.releases.stages import AFTER_CONTROL_PLANE_INITIALIZED
 

@@ -39,75 +39,76 @@ def live(client: Client) -> LiveCluster:
     return LiveCluster(client, version, Discovery(client).served())
 
 
-def rendered(templates: dict[str, str], cluster: LiveCluster | None, helm: Path) -> list[dict[str, Any]]:
+@pytest.fixture(autouse=True)
+def helm_program(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+
+
+def rendered(templates: dict[str, str], cluster: LiveCluster | None) -> list[dict[str, Any]]:
     files = {"c/Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n"}
     data = archive(files | {f"c/{path}": text for path, text in templates.items()})
     return charts.render_addon(
-        data, None, {}, chart_name="c.tgz", kube_version="v1.36.3", helm=lambda: helm, live=cluster
+        data, None, {}, chart_name="c.tgz", capabilities=charts.Capabilities("v1.36.3", live=cluster)
     )
 
 
-def shown(expression: str, cluster: LiveCluster | None, helm: Path) -> Any:
+def shown(expression: str, cluster: LiveCluster | None) -> Any:
     template = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\ndata: {{x: {{{{ {expression} | toJson }}}}}}\n"
-    [obj] = rendered({"templates/a.yaml": template}, cluster, helm)
+    [obj] = rendered({"templates/a.yaml": template}, cluster)
     return obj["data"]["x"]
 
 
-def test_lookup_returns_live_objects(management: Client, namespace: str, helm: Path) -> None:
+def test_lookup_returns_live_objects(management: Client, namespace: str) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b"x"), manager="user")
     cluster = live(management)
-    found = shown(f'lookup "v1" "Secret" "{namespace}" "s"', cluster, helm)
+    found = shown(f'lookup "v1" "Secret" "{namespace}" "s"', cluster)
     assert found["metadata"]["name"] == "s"
-    listed = shown(f'(lookup "v1" "Secret" "{namespace}" "").items', cluster, helm)
+    listed = shown(f'(lookup "v1" "Secret" "{namespace}" "").items', cluster)
     assert [one["metadata"]["name"] for one in listed] == ["s"]
-    assert shown(f'lookup "v1" "Namespace" "" "{namespace}"', cluster, helm)["metadata"]["name"] == namespace
-    assert shown(f'"s" | lookup "v1" "Secret" "{namespace}"', cluster, helm) == found
-    assert shown(f'lookup "v1" "Secret" "{namespace}" "none"', cluster, helm) == {}
+    assert shown(f'lookup "v1" "Namespace" "" "{namespace}"', cluster)["metadata"]["name"] == namespace
+    assert shown(f'"s" | lookup "v1" "Secret" "{namespace}"', cluster) == found
+    assert shown(f'lookup "v1" "Secret" "{namespace}" "none"', cluster) == {}
     has = '.Capabilities.APIVersions.Has "{}"'
     facts = f'list (lookup "v1" "Secret" "x" "") .Capabilities.KubeVersion.Version ({has}) ({has})'
-    _, *facts_in_output = shown(facts.format("apps/v1/Deployment", "toys.example.com/v1"), cluster, helm)
+    _, *facts_in_output = shown(facts.format("apps/v1/Deployment", "toys.example.com/v1"), cluster)
     assert facts_in_output == [cluster.version, True, False]
 
 
 @pytest.mark.parametrize("kind", ['"toys.example.com/v1" "Widget"', '"v1" "Nope"', '"v9" "Nope"'])
-def test_lookup_of_a_kind_that_is_not_served_is_empty(
-    kind: str, management: Client, namespace: str, helm: Path
-) -> None:
+def test_lookup_of_a_kind_that_is_not_served_is_empty(kind: str, management: Client, namespace: str) -> None:
     cluster = live(management)
-    assert shown(f'lookup {kind} "{namespace}" "x"', cluster, helm) == {}
-    assert shown(f'(lookup {kind} "{namespace}" "").items', cluster, helm) == []
+    assert shown(f'lookup {kind} "{namespace}" "x"', cluster) == {}
+    assert shown(f'(lookup {kind} "{namespace}" "").items', cluster) == []
 
 
-def test_lookup_without_a_cluster_is_empty(helm: Path) -> None:
-    assert shown('lookup "v1" "Namespace" "" "default"', None, helm) == {}
+def test_lookup_without_a_cluster_is_empty() -> None:
+    assert shown('lookup "v1" "Namespace" "" "default"', None) == {}
 
 
-def test_lookup_of_a_kind_that_the_chart_defines_is_empty_at_first(management: Client, helm: Path) -> None:
+def test_lookup_of_a_kind_that_the_chart_defines_is_empty_at_first(management: Client) -> None:
     crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: ws.toys.example.com}\n"
     widget = (
         '{{ $old := lookup "toys.example.com/v1" "Widget" "" "w" }}apiVersion: toys.example.com/v1\nkind: Widget\n'
         "metadata: {name: w, annotations: {helm.sh/hook: pre-install}}\nspec: {known: {{ not (empty $old) }}}\n"
     )
     for place in ("crds", "templates"):
-        objects = rendered({f"{place}/crd.yaml": crd, "templates/w.yaml": widget}, live(management), helm)
+        objects = rendered({f"{place}/crd.yaml": crd, "templates/w.yaml": widget}, live(management))
         assert [obj["kind"] for obj in objects] == ["CustomResourceDefinition", "Widget"]
         assert objects[1]["spec"] == {"known": False}
 
 
 def test_lookup_needs_read_rights_only_and_names_missing_ones(
-    management: Client, kubeconfig: Path, namespace: str, helm: Path
+    management: Client, kubeconfig: Path, namespace: str
 ) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b"x"), manager="user")
     reader = with_rights(management, kubeconfig, namespace, "", "secrets", "get")
-    assert shown(f'lookup "v1" "Secret" "{namespace}" "s"', live(reader), helm)["kind"] == "Secret"
+    assert shown(f'lookup "v1" "Secret" "{namespace}" "s"', live(reader))["kind"] == "Secret"
     with pytest.raises(RenderError, match=r"c\.tgz.*configmaps.*forbidden"):
-        shown(f'lookup "v1" "ConfigMap" "{namespace}" "s"', live(reader), helm)
+        shown(f'lookup "v1" "ConfigMap" "{namespace}" "s"', live(reader))
 
 
 @pytest.mark.parametrize("form", ["", "| b64dec", "| b64dec | toJson", "| b64dec | quote"])
-def test_looked_up_secret_values_are_redacted_from_messages(
-    form: str, management: Client, namespace: str, helm: Path
-) -> None:
+def test_looked_up_secret_values_are_redacted_from_messages(form: str, management: Client, namespace: str) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b'plan"ted\nvalue'), manager="user")
     for found in (
         f'(lookup "v1" "Secret" "{namespace}" "s")',
@@ -115,15 +116,15 @@ def test_looked_up_secret_values_are_redacted_from_messages(
     ):
         template = f'{{{{ fail (printf "it is <%s>" ({found}.data.value {form})) }}}}'
         with pytest.raises(RenderError, match=r'it is <"?…"?>'):
-            rendered({"templates/a.yaml": template}, live(management), helm)
+            rendered({"templates/a.yaml": template}, live(management))
 
 
-def test_invalid_objects_are_reported_without_secret_values(management: Client, namespace: str, helm: Path) -> None:
+def test_invalid_objects_are_reported_without_secret_values(management: Client, namespace: str) -> None:
     management.apply(SECRET, a_secret("s", namespace, value=b"planted"), manager="user")
     found = f'(lookup "v1" "Secret" "{namespace}" "s").data.value'
     for template in (f"kind: {{{{ {found} }}}}", f"a: [{{{{ {found} | b64dec }}}}", f"{{{{ {found} | b64dec }}}}"):
         with pytest.raises(charts.ChartError) as refused:
-            rendered({"templates/a.yaml": template}, live(management), helm)
+            rendered({"templates/a.yaml": template}, live(management))
         assert "planted" not in str(refused.value)
         assert base64.b64encode(b"planted").decode() not in str(refused.value)
 
@@ -145,38 +146,37 @@ def test_malformed_secret_data_does_not_prevent_redaction_of_other_values() -> N
     assert "planted" in set(lookup.secret_values({"apiVersion": "v1", "kind": "SecretList", "items": items}))
 
 
-def test_cluster_that_stops_answering_during_a_lookup_is_not_a_chart_error(management: Client, helm: Path) -> None:
+def test_cluster_that_stops_answering_during_a_lookup_is_not_a_chart_error(management: Client) -> None:
     cluster = live(management)
     nobody = Client(Credentials("http://127.0.0.1:9"), attempts=1)
     with pytest.raises(Unavailable, match="does not answer"):
-        shown('lookup "v1" "Secret" "x" "y"', LiveCluster(nobody, cluster.version, cluster.served), helm)
+        shown('lookup "v1" "Secret" "x" "y"', LiveCluster(nobody, cluster.version, cluster.served))
 
 
-def test_lookup_in_a_slow_cluster_times_out(management: Client, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookup_in_a_slow_cluster_times_out(management: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MAX_SECONDS", 0.0)
     with pytest.raises(Unavailable, match="used up the time limit"):
-        shown('lookup "v1" "Secret" "x" "y"', live(management), helm)
+        shown('lookup "v1" "Secret" "x" "y"', live(management))
 
 
-def test_number_of_lookups_is_limited(management: Client, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_lookups_is_limited(management: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookup, "MAX_LOOKUPS", 20)
     many = '{{ range until 21 }}{{ $_ := lookup "v1" "Secret" "x" (toString .) }}{{ end }}'
     with pytest.raises(RenderError, match="looks up more than 20 objects"):
-        rendered({"templates/a.yaml": many}, live(management), helm)
+        rendered({"templates/a.yaml": many}, live(management))
 
 
 def test_no_kubeconfig_file_is_left_after_rendering(
-    management: Client, helm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    management: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    shown('lookup "v1" "Secret" "x" "y"', live(management), helm)
+    shown('lookup "v1" "Secret" "x" "y"', live(management))
     assert os.listdir(tmp_path) == []
     assert not [one for one in threading.enumerate() if one.name == "chart-lookups"]
 
 
-def test_looked_up_password_is_kept_over_upgrades(world: World, helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HELM", str(helm))
+def test_looked_up_password_is_kept_over_upgrades(world: World) -> None:
     names = {"namespace": world.namespace}
     world.cluster(write_release(world.releases, "v1", templates={"db.yaml": PASSWORD % names}))
     world.secret()

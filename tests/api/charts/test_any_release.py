@@ -37,7 +37,7 @@ TEMPLATES = {
 
 def rendered(release: Release, **values: Any) -> RenderedChart:
     chart = archive({"web/Chart.yaml": CHART, **{f"web/templates/{name}": text for name, text in TEMPLATES.items()}})
-    return charts.render_release(chart, values, release, chart_name="web.tgz", kube_version=None)
+    return charts.render_release(chart, values, release, chart_name="web.tgz")
 
 
 def owner(release: Release) -> Owner:

@@ -14,8 +14,8 @@ import pytest
 
 from infra.demo.build import VERSIONS, release
 from shared import charts
-from shared.addons.chart_objects import Capabilities, assets_from_files, umbrella_objects
-from shared.charts import ArchiveError, HelmMissing, OutputError, RenderError, ValuesError
+from shared.addons.chart_objects import assets_from_files, umbrella_objects
+from shared.charts import ArchiveError, Capabilities, HelmMissing, OutputError, RenderError, ValuesError
 from shared.manifests import Manifest, Operation, identity, waves
 from tests.support.releases import archive, chart
 
@@ -261,12 +261,13 @@ def test_chart_that_needs_cluster_facts_fails_without_the_helm_program(monkeypat
         rendered(CAPABILITIES, {"n": 1})
 
 
-def test_helm_program_renders_with_given_version_and_api_list(helm: Path) -> None:
-    text = rendered(CAPABILITIES, {"n": 10485760}, kube_version="v1.31.7", helm=lambda: helm)
+def test_helm_program_renders_with_given_version_and_api_list(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+    text = rendered(CAPABILITIES, {"n": 10485760}, capabilities=Capabilities("v1.31.7"))
     assert "v: v1.31.7" in text
     assert "n: 10485760" in text
     with pytest.raises(RenderError, match=r"c\.tgz"):
-        rendered({"t.yaml": "{{ .Capabilities.nope.nope }}"}, helm=lambda: helm)
+        rendered({"t.yaml": "{{ .Capabilities.nope.nope }}"})
 
 
 # -- parsing and order -----------------------------------------------------------------------------------------

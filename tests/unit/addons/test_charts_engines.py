@@ -58,8 +58,14 @@ def umbrella(extra: str = "") -> bytes:
     )
 
 
-def addon(chart: bytes, values: dict[str, Any], **more: Any) -> dict[str, Any]:
-    objects = charts.render_addon(chart, json.dumps(values), {}, chart_name="c.tgz", kube_version="v1.36.3", **more)
+@pytest.fixture(autouse=True)
+def helm_program(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HELM", str(helm))
+
+
+def addon(chart: bytes, values: dict[str, Any]) -> dict[str, Any]:
+    cluster = charts.Capabilities("v1.36.3")
+    objects = charts.render_addon(chart, json.dumps(values), {}, chart_name="c.tgz", capabilities=cluster)
     return {str(identity(obj)): obj for obj in objects}
 
 
@@ -81,11 +87,11 @@ class TestUmbrella:
         assert addon(umbrella(), values).keys() == names
 
     def test_helm_program_renders_the_same_objects_as_the_library(
-        self, values: dict[str, Any], names: set[str], helm: Path
+        self, values: dict[str, Any], names: set[str]
     ) -> None:
         asking = umbrella("{{/* .Capabilities */}}")
         assert charts.needs_cluster_facts(charts.inspect(asking, "c.tgz"))
-        found = addon(asking, values, helm=lambda: helm)
+        found = addon(asking, values)
         assert found == addon(umbrella(), values)
         assert found.keys() == names
 
@@ -94,13 +100,11 @@ class TestUmbrella:
     ("style", "end", "value"),
     [("|", "", "x\n"), ("|", "\n\n", "x\n"), ("|-", "", "x"), ("|+", "", "x\n"), ("|+", "\n", "x\n\n")],
 )
-def test_block_scalar_at_the_end_of_a_file_is_as_in_the_output_of_helm(
-    style: str, end: str, value: str, helm: Path
-) -> None:
+def test_block_scalar_at_the_end_of_a_file_is_as_in_the_output_of_helm(style: str, end: str, value: str) -> None:
     text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c}}\ndata:\n  k: {style}\n    x{end}"
     files: dict[str, str | bytes] = {"c/Chart.yaml": CHART.format("c"), "c/templates/cm.yaml": text}
     for extra in ("", "{{/* .Capabilities */}}"):
-        found = addon(packed(files | {"c/templates/_h.tpl": extra}), {}, helm=lambda: helm)
+        found = addon(packed(files | {"c/templates/_h.tpl": extra}), {})
         assert found["ConfigMap c"]["data"] == {"k": value}, extra or "the library"
 
 
@@ -163,21 +167,21 @@ def test_schemas_are_never_fetched(schema: str | bytes, offline: bool, monkeypat
             charts.render(chart, {"x": 1}, name="c.tgz")
 
 
-def test_external_schema_is_ignored(helm: Path) -> None:
+def test_external_schema_is_ignored() -> None:
     schema = '{"$ref": "http://127.0.0.1:9/x.json"}'
     chart = packed(
         {"c/Chart.yaml": CHART.format("c"), "c/values.schema.json": schema, "c/templates/t.yaml": "x: {{ .Values.x }}"}
     )
-    [manifest] = charts.render(chart, {"x": 1}, name="c.tgz", helm=lambda: helm)
+    [manifest] = charts.render(chart, {"x": 1}, name="c.tgz")
     assert manifest.text.strip() == "x: 1"
 
 
 @pytest.mark.parametrize("asks", ["", "{{ .Capabilities.KubeVersion }}"])
 @pytest.mark.parametrize("action", ['fail (b64dec "/w==")', 'fail (repeat 20000000 "x")', 'fail (repeat 40000000 "x")'])
-def test_template_that_fails_with_any_bytes_is_a_render_error(asks: str, action: str, helm: Path) -> None:
+def test_template_that_fails_with_any_bytes_is_a_render_error(asks: str, action: str) -> None:
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/t.yaml": f"{asks}{{{{ {action} }}}}"})
     with pytest.raises(RenderError, match=r"^c\.tgz: .*(UTF-8|\ufffd|xxx|memory)") as refused:
-        charts.render(chart, {}, name="c.tgz", helm=lambda: helm)
+        charts.render(chart, {}, name="c.tgz")
     assert len(str(refused.value)) < 40_000
 
 
@@ -188,22 +192,20 @@ def test_schema_inside_the_chart_is_enforced() -> None:
         charts.render(chart, {"x": 1}, name="c.tgz")
 
 
-def test_kubernetes_version_and_api_list_reach_the_helm_program(helm: Path) -> None:
+def test_kubernetes_version_and_api_list_reach_the_helm_program() -> None:
     template = '{{ .Capabilities.KubeVersion.Minor }} {{ .Capabilities.APIVersions.Has "x.io/v1/Thing" }}'
     chart = packed({"c/Chart.yaml": CHART.format("c"), "c/templates/t.yaml": f"x: {template}"})
-    [manifest] = charts.render(
-        chart, {}, name="c.tgz", kube_version="v1.31.7", api_versions=["x.io/v1/Thing"], helm=lambda: helm
-    )
+    [manifest] = charts.render(chart, {}, name="c.tgz", capabilities=charts.Capabilities("v1.31.7", ["x.io/v1/Thing"]))
     assert manifest.text.strip() == "x: 31 true"
 
 
-def test_chart_for_another_kubernetes_version_is_refused(helm: Path) -> None:
+def test_chart_for_another_kubernetes_version_is_refused() -> None:
     chart = packed({"c/Chart.yaml": CHART.format("c") + 'kubeVersion: ">=1.99"\n'})
     with pytest.raises(RenderError, match=r"c\.tgz.*>=1\.99"):
-        charts.render(chart, {}, name="c.tgz", kube_version="v1.36.3", helm=lambda: helm)
+        charts.render(chart, {}, name="c.tgz", capabilities=charts.Capabilities("v1.36.3"))
 
 
-def test_both_engines_render_any_release_with_hooks_and_notes(helm: Path) -> None:
+def test_both_engines_render_any_release_with_hooks_and_notes() -> None:
     seen = "{{ .Release.Name }} {{ .Release.Namespace }} {{ .Release.Revision }} {{ .Release.IsUpgrade }} "
     seen += "{{ .Release.IsInstall }} {{ .Values.size }}"
     hook = '\n  annotations: {helm.sh/hook: "%s"}'
@@ -215,7 +217,7 @@ def test_both_engines_render_any_release_with_hooks_and_notes(helm: Path) -> Non
     for more in ("", "{{/* .Capabilities */}}"):  # by the library, by the helm program
         chart = packed({**files, "x/templates/more.yaml": more})
         found = charts.render_release(
-            chart, {"size": 10485760}, release, chart_name="x.tgz", kube_version="v1.36.3", helm=lambda: helm
+            chart, {"size": 10485760}, release, chart_name="x.tgz", capabilities=charts.Capabilities("v1.36.3")
         )
         rendered.append(found)
     assert rendered[0] == rendered[1]
@@ -249,7 +251,7 @@ def test_names_of_releases(name: str, namespace: str, words: str) -> None:
     assert bool(words) is bool(problem)
 
 
-def test_chart_must_not_have_the_file_that_writes_the_notes(helm: Path) -> None:
+def test_chart_must_not_have_the_file_that_writes_the_notes() -> None:
     files = {
         "c/Chart.yaml": CHART.format("c"),
         "c/templates/NOTES.txt": "Thank you.",
@@ -259,5 +261,5 @@ def test_chart_must_not_have_the_file_that_writes_the_notes(helm: Path) -> None:
     release = charts.Release("r", "ns")
     with pytest.raises(RenderError, match=r"templates/~notes\.yaml is a reserved name: rename the template"):
         charts.render_release(
-            packed(dict(files)), {}, release, chart_name="c", kube_version="v1.36.3", helm=lambda: helm
+            packed(dict(files)), {}, release, chart_name="c", capabilities=charts.Capabilities("v1.36.3")
         )

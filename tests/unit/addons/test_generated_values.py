@@ -10,8 +10,9 @@ import pytest
 
 from shared import charts
 from shared.addons import chart_objects, first_values
-from shared.addons.chart_objects import AddonAssets, Capabilities
+from shared.addons.chart_objects import AddonAssets
 from shared.addons.first_values import FirstValues, GeneratedField, RenderedAddons
+from shared.charts import Capabilities
 from shared.manifests import identity
 from shared.releases.metadata import ReleaseMetadata
 from shared.releases.naming import ReleaseName, StackVersion
