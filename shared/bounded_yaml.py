@@ -135,14 +135,15 @@ def load_all(
     Args:
         text: The stream.
         untyped: Every scalar is a string, as it is written in the stream.
-        most: The maximum number of values of a document, as they are written.
+        most: The maximum number of values of a document, as they are written; a lower one than the default also
+            counts aliases.
         copier: The copier of all texts that are used together.
 
     Raises:
         YAMLError: A document is invalid or exceeds a limit; raised when the iteration reaches it.
         MemoryBusy: Other inputs use too much memory.
     """
-    copier = copier or Copier()
+    copier = copier or Copier(MAX_NODES if most == MAX_COMPOSED else most)
     try:
         with BUDGET.parsing(_weight(text, most)):
             loader = (_UntypedLoader if untyped else _Loader)(text)
@@ -225,10 +226,10 @@ _SCALARS = (str, bool, int, float, type(None))
 
 
 class Copier:
-    """Copies documents into JSON values, `MAX_NODES` in all."""
+    """Copies documents into JSON values, at most so many in all."""
 
-    def __init__(self) -> None:
-        self._nodes = 0
+    def __init__(self, most: int = MAX_NODES) -> None:
+        self._most, self._nodes = most, 0
 
     def copy(self, value: Any) -> Any:
         """Returns a copy of a document. Raises `YAMLError`."""
@@ -247,8 +248,8 @@ class Copier:
 
     def _count(self, nodes: int) -> None:
         self._nodes += nodes
-        if self._nodes > MAX_NODES:
-            raise YAMLError(f"the texts have more than {MAX_NODES} values together")
+        if self._nodes > self._most:
+            raise YAMLError(f"the texts have more than {self._most} values together")
 
 
 def _key(key: Any) -> str:

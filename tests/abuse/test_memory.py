@@ -62,6 +62,17 @@ def test_kubeconfig_of_empty_lists_is_refused(size: int) -> None:
     assert needed < 20
 
 
+def test_kubeconfig_of_aliases_is_refused() -> None:
+    """It has taken 60 MB."""
+    needed, found = needed_mib("""
+        from shared.kube import connect
+        data = b"x: &a [" + b"{}," * 900 + b"{}]\\ny: [" + b"*a," * 1000 + b"*a]"
+        measured(lambda: connect.inline_credentials(data))
+    """)
+    assert found.startswith("KubeconfigError: kubeconfig is")
+    assert needed < 20
+
+
 def test_invalid_kubeconfig_is_parsed_once() -> None:
     clients, data = Clients(), b"[" + b"[]," * 60_000 + b"[]]"
     began = time.thread_time()
