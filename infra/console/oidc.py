@@ -24,6 +24,7 @@ from shared.kube.credentials import is_token
 from shared.ttl_cache import TTLCache
 
 from .sessions import LoginRefused
+from .shares import to_end
 
 MOST = 200
 """People who are logged in at the same time; only 20 of them have watches."""
@@ -213,7 +214,12 @@ class Logins:
             if len(own) >= MOST_OF_ONE:
                 del self._logins[min(own)[1]]
             if len(self._logins) >= MOST:
-                raise LoginRefused(f"{MOST} people are logged in already: try again in some minutes")
+                ended = to_end(
+                    tokens.subject, {key: (one.tokens.subject, one.used) for key, one in self._logins.items()}
+                )
+                if ended is None:
+                    raise LoginRefused(f"{MOST} people are logged in already: try again in some minutes")
+                del self._logins[ended]
             self._logins[name] = _Login(tokens, now)
         return name
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from operator import itemgetter
 
 from shared.kube import ApiError, Client, dig
 from shared.kube.credentials import is_token
@@ -22,6 +20,7 @@ from shared.settings import NAMESPACE
 from .actions import Actions
 from .flow import Flow
 from .pages import Source
+from .shares import to_end
 from .watches import Watches
 
 MOST = 20
@@ -132,17 +131,11 @@ class Sessions:
         return session
 
     def _make_room(self, share: str) -> _Session:
-        """Removes and returns a session, so that a new one of `share` has room.
-
-        It is the oldest session of the largest share, so that a person with many tokens keeps nobody out. Raises
-        `LoginRefused` if each share would have one session.
-        """
-        shares = Counter([share, *(session.share for session in self._sessions.values())])
-        largest, number = max(shares.items(), key=itemgetter(1))
-        if number < 2:
+        """Removes and returns the session that makes room for a new one of `share`. Raises `LoginRefused`."""
+        key = to_end(share, {key: (one.share, one.used) for key, one in self._sessions.items()})
+        if key is None:
             raise LoginRefused(f"{MOST} people use this console already: try again in some minutes")
-        oldest = min((one.used, key) for key, one in self._sessions.items() if one.share == largest)
-        return self._sessions.pop(oldest[1])
+        return self._sessions.pop(key)
 
     def _end_idle(self) -> None:
         oldest = time.monotonic() - _IDLE

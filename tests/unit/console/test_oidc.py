@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -160,9 +161,13 @@ def test_login_ends_with_a_refused_refresh_another_person_or_logout(issuer: Issu
 def test_idle_logins_end_and_their_number_is_bounded(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     logins, tokens = Logins(issuer), Tokens("a.b.c", "", "jane", time.time() + 3600)
     monkeypatch.setattr(oidc, "MOST", 1)
+    earlier = logins.add(tokens)
     name = logins.add(tokens)
+    with pytest.raises(LoginRefused, match="has expired"):
+        logins.token(earlier)
     with pytest.raises(LoginRefused, match="are logged in already"):
-        logins.add(tokens)
+        logins.add(replace(tokens, subject="joe"))
+    assert logins.token(name) == ("a.b.c", "")
     monkeypatch.setattr(oidc, "_IDLE", -1.0)
     with pytest.raises(LoginRefused, match="has expired"):
         logins.token(name)
