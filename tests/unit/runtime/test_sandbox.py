@@ -11,7 +11,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -151,14 +150,14 @@ def test_chart_that_exceeds_memory_is_killed() -> None:
 
 def test_helm_program_that_exceeds_limits_is_killed(helm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "LIMITS", Limits(cpu=1, wall=300.0, memory=512))
-    asks: dict[str, Any] = {"helm": lambda: helm}
+    monkeypatch.setenv("HELM", str(helm))
     loops = LOOP + '{{ .Capabilities.KubeVersion }}{{ range until 1000 }}{{ include "f" . }}{{ end }}'
     with pytest.raises(RenderError, match=r"c\.tgz: helm used more than 1 s of CPU time"):
-        charts.render(chart("c", {"t.yaml": loops}), {}, name="c.tgz", **asks)
+        charts.render(chart("c", {"t.yaml": loops}), {}, name="c.tgz")
     monkeypatch.setattr(engine, "LIMITS", Limits(cpu=60, wall=300.0, memory=384))
     grows = GROW + '{{ .Capabilities.KubeVersion }}{{ include "g" . }}'
     with pytest.raises(RenderError, match=r"c\.tgz: helm needed more than 384 MiB of memory"):
-        charts.render(chart("c", {"t.yaml": grows}), {}, name="c.tgz", **asks)
+        charts.render(chart("c", {"t.yaml": grows}), {}, name="c.tgz")
 
 
 def test_call_without_free_slot_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
