@@ -34,4 +34,4 @@ def test_folder_of_a_pod_is_refused(management: Client, namespace: str, kubeconf
     options = ["--kubeconfig", str(kubeconfig), "-n", namespace]
     result = CliRunner().invoke(app, ["dead-letter", "list", *options])
     assert result.exit_code == 1
-    assert "is a folder of a pod; run this command in a pod" in result.stderr
+    assert "is a folder of a pod; `kubectl exec deployment/NAME" in result.stderr
