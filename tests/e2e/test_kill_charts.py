@@ -126,6 +126,8 @@ class Journey:
         self.client.patch(CLUSTER, self.cluster_key, {"metadata": {"labels": {"web": "yes"}}})
 
     def deselect(self) -> None:
+        """Takes the label of the Cluster away; a resync stands for the event of the Cluster."""
+        self.resync = True
         self.client.patch(CLUSTER, self.cluster_key, {"metadata": {"labels": {"web": None}}})
 
     def delete(self) -> None:
