@@ -114,6 +114,8 @@ class Simulation:
         self.loaded = self.state()
         self._progress("starting the core manager")
         servers.append(self._manager(self._snapshot.core, core, [_NO_MIGRATION]))
+        for server in servers:  # all end at once, because each takes more than a second
+            self._cleanup.callback(server.process.terminate)
         for server in servers:
             server.await_ready()
         self._install_webhooks({server.label: server.url for server in servers})
